@@ -16,8 +16,8 @@ static const size_t most_bytes = (size_t)1 << 32; /* of one file */
 
 typedef struct cifar {
     dt_source base;
-    dt_recipe recipe;
-    uint8_t *bytes; /* [records][DT_CIFAR_RECORD] */
+    dti_recipe recipe;
+    uint8_t *bytes; /* [records][DTI_CIFAR_RECORD] */
     size_t records;
 } cifar;
 
@@ -28,16 +28,16 @@ static const char *const eval_files[] = {"test_batch.bin", NULL};
 dt_status dti_cifar10_check(
     const char *name, const uint8_t *bytes, size_t n, int64_t classes, dt_err *err)
 {
-    if (n == 0 || n % DT_CIFAR_RECORD != 0)
+    if (n == 0 || n % DTI_CIFAR_RECORD != 0)
         return DT_FAIL(err, DT_E_DATA,
             "%s: %zu bytes are %zu records of %d bytes and %zu more: not CIFAR-10's binary "
             "version, or cut",
-            name, n, n / DT_CIFAR_RECORD, DT_CIFAR_RECORD, n % DT_CIFAR_RECORD);
+            name, n, n / DTI_CIFAR_RECORD, DTI_CIFAR_RECORD, n % DTI_CIFAR_RECORD);
     const int64_t below = classes < LABELS ? classes : LABELS;
-    for (size_t i = 0; i < n / DT_CIFAR_RECORD; i++)
-        if (bytes[i * DT_CIFAR_RECORD] >= below)
+    for (size_t i = 0; i < n / DTI_CIFAR_RECORD; i++)
+        if (bytes[i * DTI_CIFAR_RECORD] >= below)
             return DT_FAIL(err, DT_E_DATA, "%s: record %zu has label %d, must be below %" PRId64,
-                name, i, bytes[i * DT_CIFAR_RECORD], below);
+                name, i, bytes[i * DTI_CIFAR_RECORD], below);
     return DT_OK;
 }
 
@@ -46,16 +46,16 @@ static dt_status append(cifar *s, const char *path, dt_err *err)
     uint8_t *bytes, *all;
     size_t n;
     DT_CHECK(dti_slurp(&bytes, &n, path, most_bytes, NULL, err));
-    const dt_escaped name = dti_escape(path);
+    const dti_escaped name = dti_escape(path);
     dt_status st = dti_cifar10_check(name.text, bytes, n, s->base.opts.classes, err);
     if (st == DT_OK) {
-        all = dt_realloc(s->bytes, s->records + n / DT_CIFAR_RECORD, DT_CIFAR_RECORD);
+        all = dt_realloc(s->bytes, s->records + n / DTI_CIFAR_RECORD, DTI_CIFAR_RECORD);
         if (all == NULL) {
             st = DT_FAIL(err, DT_E_NOMEM, "%s: no memory for its %zu bytes", name.text, n);
         } else {
-            memcpy(all + s->records * DT_CIFAR_RECORD, bytes, n);
+            memcpy(all + s->records * DTI_CIFAR_RECORD, bytes, n);
             s->bytes = all;
-            s->records += n / DT_CIFAR_RECORD;
+            s->records += n / DTI_CIFAR_RECORD;
         }
     }
     dt_free(bytes);
@@ -89,7 +89,7 @@ static void close_cifar(dt_source *base)
 
 static dt_status open_cifar(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    dt_recipe r;
+    dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, true, err));
     cifar *s = dt_alloc(1, sizeof *s);
@@ -115,14 +115,14 @@ static dt_status read_cifar(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
     const cifar *s = (const cifar *)base;
-    const uint8_t *record = s->bytes + (size_t)i * DT_CIFAR_RECORD;
-    enum { PLANE = DT_CIFAR_SIDE * DT_CIFAR_SIDE };
-    uint8_t px[DT_CIFAR_PIXELS];
+    const uint8_t *record = s->bytes + (size_t)i * DTI_CIFAR_RECORD;
+    enum { PLANE = DTI_CIFAR_SIDE * DTI_CIFAR_SIDE };
+    uint8_t px[DTI_CIFAR_PIXELS];
     for (int p = 0; p < PLANE; p++)
         for (int c = 0; c < 3; c++)
             px[3 * p + c] = record[1 + c * PLANE + p];
     *label = record[0];
-    const dt_picture picture = {px, DT_CIFAR_SIDE, DT_CIFAR_SIDE, 3};
+    const dti_picture picture = {px, DTI_CIFAR_SIDE, DTI_CIFAR_SIDE, 3};
     return dti_transform(&s->recipe, &picture, key, x, err);
 }
 

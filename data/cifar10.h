@@ -6,7 +6,11 @@
 #include "engine/base/error.h"
 
 /* A label, then 32x32 pixels: all red, all green, all blue. */
-enum { DT_CIFAR_SIDE = 32, DT_CIFAR_PIXELS = 3 * 32 * 32, DT_CIFAR_RECORD = 1 + DT_CIFAR_PIXELS };
+enum {
+    DTI_CIFAR_SIDE = 32,
+    DTI_CIFAR_PIXELS = 3 * 32 * 32,
+    DTI_CIFAR_RECORD = 1 + DTI_CIFAR_PIXELS
+};
 
 /* Whole records, each label below 10 and below @classes. DT_E_DATA names file, record and value;
  * @name is fit for a message. */

@@ -249,9 +249,9 @@ static dt_status no_picture(const char *name, dt_err *err)
 static dt_status check(const char *name, const uint8_t *bytes, size_t n, int *channels, dt_err *err)
 {
     int w = 0, h = 0;
-    if (n == 0 || n > DT_IMAGE_FILE_BYTES)
+    if (n == 0 || n > DTI_IMAGE_FILE_BYTES)
         return DT_FAIL(err, DT_E_DATA, "%s: a file of %zu bytes, 1 to %d are read", name, n,
-            DT_IMAGE_FILE_BYTES);
+            DTI_IMAGE_FILE_BYTES);
     const bool png = is_png(bytes, n), bmp = n > 2 && bytes[0] == 'B' && bytes[1] == 'M';
     const bool jpeg = n > 2 && bytes[0] == 0xFF && bytes[1] == 0xD8;
     if (!png && !bmp && !jpeg)
@@ -268,15 +268,15 @@ static dt_status check(const char *name, const uint8_t *bytes, size_t n, int *ch
     return bmp ? check_bmp(name, bytes, n, w, rows, err) : DT_OK;
 }
 
-dt_status dti_decode(dt_picture *p, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
+dt_status dti_decode(dti_picture *p, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
 {
     int w, h, channels;
-    *p = (dt_picture){0};
+    *p = (dti_picture){0};
     DT_CHECK(check(name, bytes, n, &channels, err));
     channels = channels <= 2 ? 1 : 3;
     uint8_t *px = dti_stb_decode(bytes, (int)n, &w, &h, channels);
     if (px == NULL)
         return no_picture(name, err);
-    *p = (dt_picture){px, h, w, channels};
+    *p = (dti_picture){px, h, w, channels};
     return DT_OK;
 }

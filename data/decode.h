@@ -16,11 +16,11 @@
 
 #include "data/transform.h"
 
-enum { DT_IMAGE_FILE_BYTES = 1 << 29 }; /* of one file */
+enum { DTI_IMAGE_FILE_BYTES = 1 << 29 }; /* of one file */
 
 /* @name is fit for a message. The caller owns p->px, from dt_alloc. DT_E_DATA names the file and
  * what is wrong; DT_E_NOMEM. */
 dt_status dti_decode(
-    dt_picture *p, const char *name, const uint8_t *bytes, size_t n, dt_err *err) DT_NODISCARD;
+    dti_picture *p, const char *name, const uint8_t *bytes, size_t n, dt_err *err) DT_NODISCARD;
 
 #endif

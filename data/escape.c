@@ -6,7 +6,7 @@
 
 #include "engine/base/text.h"
 
-enum { PIECE_BYTES = 8, HALF = (DT_ESCAPED_BYTES - 4) / 2 };
+enum { PIECE_BYTES = 8, HALF = (DTI_ESCAPED_BYTES - 4) / 2 };
 
 /* Writes one character of the name and returns how many bytes of it were used. */
 static size_t piece(char out[PIECE_BYTES], const unsigned char *s)
@@ -50,11 +50,11 @@ static bool continues(const unsigned char *s)
     return (*s & 0xC0) == 0x80;
 }
 
-dt_escaped dti_escape(const char *name)
+dti_escaped dti_escape(const char *name)
 {
-    dt_escaped e;
+    dti_escaped e;
     const unsigned char *s = (const unsigned char *)name;
-    if (*fill(e.text, DT_ESCAPED_BYTES - 1, s) == '\0')
+    if (*fill(e.text, DTI_ESCAPED_BYTES - 1, s) == '\0')
         return e;
     const unsigned char *rest = fill(e.text, HALF, s), *tail = rest;
     char last[HALF + 1];

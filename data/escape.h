@@ -4,14 +4,14 @@
 
 #include "engine/base/compiler.h"
 
-enum { DT_ESCAPED_BYTES = 512 };
+enum { DTI_ESCAPED_BYTES = 512 };
 
 /* A name made fit for one line of a message: \n, \t, \r, \\, \" and \xHH for what is not printable
  * UTF-8. A long name keeps its head and its tail around "...". */
-typedef struct dt_escaped {
-    char text[DT_ESCAPED_BYTES];
-} dt_escaped;
+typedef struct dti_escaped {
+    char text[DTI_ESCAPED_BYTES];
+} dti_escaped;
 
-dt_escaped dti_escape(const char *name);
+dti_escaped dti_escape(const char *name);
 
 #endif

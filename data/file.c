@@ -9,9 +9,9 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 
-dt_stamp dti_stamp_of(const struct stat *st)
+dti_stamp dti_stamp_of(const struct stat *st)
 {
-    return (dt_stamp){st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec};
+    return (dti_stamp){st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec};
 }
 
 /* A fault of the machine is not one of the data, and must not be skipped like one. */
@@ -35,19 +35,19 @@ static dt_status open_data(int *fd, off_t *size, const char *path, dt_err *err)
     if (dt_open_regular(fd, size, path, DT_E_DATA, NULL) == DT_OK)
         return DT_OK;
     const int error = errno;
-    const dt_escaped name = dti_escape(path);
+    const dti_escaped name = dti_escape(path);
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return DT_FAIL(err, DT_E_DATA, "%s: not a regular file", name.text);
     return DT_FAIL(err, blame(error), "%s: cannot open: %s", name.text, strerror(error));
 }
 
-static dt_status check_stamp(int fd, const char *name, const dt_stamp *was, dt_err *err)
+static dt_status check_stamp(int fd, const char *name, const dti_stamp *was, dt_err *err)
 {
     struct stat st;
     if (fstat(fd, &st) != 0)
         return DT_FAIL(err, DT_E_IO, "%s: %s", name, strerror(errno));
-    const dt_stamp now = dti_stamp_of(&st);
+    const dti_stamp now = dti_stamp_of(&st);
     if (now.bytes != was->bytes)
         return DT_FAIL(err, DT_E_DATA,
             "%s: changed during the run: it has %" PRId64 " bytes and had %" PRId64, name,
@@ -58,12 +58,12 @@ static dt_status check_stamp(int fd, const char *name, const dt_stamp *was, dt_e
 }
 
 dt_status dti_slurp(
-    uint8_t **bytes, size_t *n, const char *path, size_t cap, const dt_stamp *stamp, dt_err *err)
+    uint8_t **bytes, size_t *n, const char *path, size_t cap, const dti_stamp *stamp, dt_err *err)
 {
     int fd;
     off_t size;
     DT_CHECK(open_data(&fd, &size, path, err));
-    const dt_escaped name = dti_escape(path);
+    const dti_escaped name = dti_escape(path);
     dt_status st = stamp != NULL ? check_stamp(fd, name.text, stamp, err) : DT_OK;
     uint8_t *p = NULL;
     if (st == DT_OK && (uintmax_t)size > cap)

@@ -7,17 +7,17 @@
 #include "engine/base/error.h"
 
 /* Size and time of change, by which a file that changes during a run is noticed. */
-typedef struct dt_stamp {
+typedef struct dti_stamp {
     int64_t bytes, seconds, nanoseconds;
-} dt_stamp;
+} dti_stamp;
 
-dt_stamp dti_stamp_of(const struct stat *st);
+dti_stamp dti_stamp_of(const struct stat *st);
 
 /* A whole file of at most @cap bytes; dt_free it. DT_E_DATA for one that is missing, not regular,
  * not readable, too large or, unless @stamp is NULL, not what it was; DT_E_IO when reading fails.
  */
-dt_status dti_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap, const dt_stamp *stamp,
-    dt_err *err) DT_NODISCARD;
+dt_status dti_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap,
+    const dti_stamp *stamp, dt_err *err) DT_NODISCARD;
 
 /* DT_E_DATA with the system's text when the path cannot be looked at, or is NULL. */
 dt_status dti_is_folder(bool *folder, const char *path, dt_err *err) DT_NODISCARD;

@@ -19,7 +19,7 @@ enum { MAX_RANK = 3, MAX_SIDE = 32768 };
 
 /* The header: two zeros, the type (8: unsigned bytes), the rank, then that many big-endian sizes.
  */
-static dt_status read_header(dt_unzip *u, uint8_t rank, int64_t d[MAX_RANK], dt_err *err)
+static dt_status read_header(dti_unzip *u, uint8_t rank, int64_t d[MAX_RANK], dt_err *err)
 {
     uint8_t h[4 + 4 * MAX_RANK];
     DT_CHECK(dti_unzip_read(u, h, 4, err));
@@ -34,7 +34,7 @@ static dt_status read_header(dt_unzip *u, uint8_t rank, int64_t d[MAX_RANK], dt_
 }
 
 /* Bytes of the items a header announces, or an error when the file cannot hold them. */
-static dt_status announced(size_t *bytes, const dt_unzip *u, const dt_idx_file *f, int rank,
+static dt_status announced(size_t *bytes, const dti_unzip *u, const dti_idx_file *f, int rank,
     const int64_t d[MAX_RANK], dt_err *err)
 {
     uint64_t each = 1;
@@ -57,7 +57,7 @@ static dt_status announced(size_t *bytes, const dt_unzip *u, const dt_idx_file *
     return DT_OK;
 }
 
-static dt_status read_items(dt_unzip *u, uint8_t **out, int64_t d[MAX_RANK], const dt_idx_file *f,
+static dt_status read_items(dti_unzip *u, uint8_t **out, int64_t d[MAX_RANK], const dti_idx_file *f,
     uint8_t rank, dt_err *err)
 {
     size_t bytes = 0;
@@ -71,20 +71,20 @@ static dt_status read_items(dt_unzip *u, uint8_t **out, int64_t d[MAX_RANK], con
 }
 
 static dt_status read_all(
-    uint8_t **out, int64_t d[MAX_RANK], const dt_idx_file *f, uint8_t rank, dt_err *err)
+    uint8_t **out, int64_t d[MAX_RANK], const dti_idx_file *f, uint8_t rank, dt_err *err)
 {
-    dt_unzip u;
+    dti_unzip u;
     DT_CHECK(dti_unzip_open(&u, f->name, f->bytes, f->n, err));
     const dt_status st = read_items(&u, out, d, f, rank, err);
     dti_unzip_close(&u);
     return st;
 }
 
-dt_status dti_idx_parse(
-    dt_idx *x, const dt_idx_file *images, const dt_idx_file *labels, int64_t classes, dt_err *err)
+dt_status dti_idx_parse(dti_idx *x, const dti_idx_file *images, const dti_idx_file *labels,
+    int64_t classes, dt_err *err)
 {
     int64_t d[MAX_RANK] = {0}, n[MAX_RANK] = {0};
-    *x = (dt_idx){0};
+    *x = (dti_idx){0};
     DT_CHECK(read_all(&x->pixels, d, images, 3, err));
     DT_CHECK(read_all(&x->labels, n, labels, 1, err));
     if (n[0] != d[0])
@@ -101,17 +101,17 @@ dt_status dti_idx_parse(
     return DT_OK;
 }
 
-void dti_idx_free(dt_idx *x)
+void dti_idx_free(dti_idx *x)
 {
     dt_free(x->pixels);
     dt_free(x->labels);
-    *x = (dt_idx){0};
+    *x = (dti_idx){0};
 }
 
 typedef struct idx {
     dt_source base;
-    dt_recipe recipe;
-    dt_idx set;
+    dti_recipe recipe;
+    dti_idx set;
 } idx;
 
 static bool ends_with(const char *s, const char *end)
@@ -155,7 +155,7 @@ static bool name_labels(char *path)
 }
 
 static dt_status slurp(
-    uint8_t **bytes, dt_idx_file *f, dt_escaped *name, const char *path, dt_err *err)
+    uint8_t **bytes, dti_idx_file *f, dti_escaped *name, const char *path, dt_err *err)
 {
     DT_CHECK(dti_slurp(bytes, &f->n, path, most_bytes, NULL, err));
     *name = dti_escape(path);
@@ -168,8 +168,8 @@ static dt_status slurp(
 
 static dt_status load_pair(idx *s, const char *images_path, char *labels_path, dt_err *err)
 {
-    dt_escaped names[2];
-    dt_idx_file images, labels;
+    dti_escaped names[2];
+    dti_idx_file images, labels;
     uint8_t *pixels = NULL, *classes = NULL;
     if (!name_labels(labels_path))
         return DT_FAIL(err, DT_E_DATA,
@@ -219,7 +219,7 @@ static void close_idx(dt_source *base)
 
 static dt_status open_idx(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    dt_recipe r;
+    dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, false, err));
     r.centre = true;
@@ -247,7 +247,7 @@ static dt_status read_idx(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
     const idx *s = (const idx *)base;
-    const dt_picture p = {s->set.pixels + i * s->set.h * s->set.w, s->set.h, s->set.w, 1};
+    const dti_picture p = {s->set.pixels + i * s->set.h * s->set.w, s->set.h, s->set.w, 1};
     *label = s->set.labels[i];
     return dti_transform(&s->recipe, &p, key, x, err);
 }
@@ -265,14 +265,14 @@ static bool has_t10k(const dt_source_opts *o)
 
 static void describe_idx(const dt_source *base, char *text, size_t n)
 {
-    const dt_idx *s = &((const idx *)base)->set;
+    const dti_idx *s = &((const idx *)base)->set;
     snprintf(
         text, n, "%" PRId64 " pictures of %" PRId64 "x%" PRId64 " in memory", s->n, s->h, s->w);
 }
 
 static int64_t classes_of_idx(const dt_source *base)
 {
-    const dt_idx *s = &((const idx *)base)->set;
+    const dti_idx *s = &((const idx *)base)->set;
     bool occurs[256] = {false};
     int64_t n = 0;
     for (int64_t i = 0; i < s->n; i++) {

@@ -5,24 +5,24 @@
 #include "engine/base/error.h"
 
 /* Pictures of one channel and their labels, owned. */
-typedef struct dt_idx {
+typedef struct dti_idx {
     uint8_t *pixels; /* [n][h][w] */
     uint8_t *labels; /* [n] */
     int64_t n, h, w;
-} dt_idx;
+} dti_idx;
 
 /* Bytes of a file and its name, fit for a message. */
-typedef struct dt_idx_file {
+typedef struct dti_idx_file {
     const char *name;
     const uint8_t *bytes;
     size_t n;
-} dt_idx_file;
+} dti_idx_file;
 
 /* Read both files, plain or gzip: magic numbers, sizes (nothing is allocated that the file cannot
  * hold), checksums, counts, labels below @classes. DT_E_DATA names file, expected and found. Free
  * with dt_idx_free, also after an error. */
-dt_status dti_idx_parse(dt_idx *out, const dt_idx_file *images, const dt_idx_file *labels,
+dt_status dti_idx_parse(dti_idx *out, const dti_idx_file *images, const dti_idx_file *labels,
     int64_t classes, dt_err *err) DT_NODISCARD;
-void dti_idx_free(dt_idx *x);
+void dti_idx_free(dti_idx *x);
 
 #endif

@@ -21,7 +21,7 @@
 
 typedef struct picture_file {
     size_t name; /* in names */
-    dt_stamp stamp;
+    dti_stamp stamp;
     int32_t class;
 } picture_file;
 
@@ -46,7 +46,7 @@ typedef struct listing {
     struct item {
         size_t at;
         const char *name; /* set once the block no longer moves */
-        dt_stamp stamp;
+        dti_stamp stamp;
     } * items;
     size_t n, cap;
     size_t files, folders; /* all of them, wanted or not */
@@ -196,7 +196,7 @@ static dt_status no_pictures(
             if (strcmp(name, parts[k]) == 0)
                 eval = name;
     }
-    const dt_escaped root = dti_escape(f->root);
+    const dti_escaped root = dti_escape(f->root);
     if (l->folders > 0 && train != NULL && eval != NULL)
         return DT_FAIL(err, DT_E_DATA,
             "these are parts, not classes: data.path = %s/train and data.eval_path = %s/%s",
@@ -283,7 +283,7 @@ static char *path_of(const class_folders *f, size_t i)
 
 typedef struct images {
     dt_source base;
-    dt_recipe recipe;
+    dti_recipe recipe;
     class_folders folder;
 } images;
 
@@ -308,7 +308,7 @@ static dt_status check_path(const char *path, dt_err *err)
 
 static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    dt_recipe r;
+    dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, true, err));
     DT_CHECK(check_path(o->path, err));
@@ -332,13 +332,13 @@ static int64_t count_images(const dt_source *base)
 }
 
 /* @stamp: what the file was; NULL: not looked at before */
-static dt_status read_picture(const dt_recipe *r, const dt_stamp *stamp, const char *path,
+static dt_status read_picture(const dti_recipe *r, const dti_stamp *stamp, const char *path,
     uint64_t key, float *x, dt_err *err)
 {
     uint8_t *bytes;
     size_t n;
-    dt_picture p;
-    DT_CHECK(dti_slurp(&bytes, &n, path, DT_IMAGE_FILE_BYTES, stamp, err));
+    dti_picture p;
+    DT_CHECK(dti_slurp(&bytes, &n, path, DTI_IMAGE_FILE_BYTES, stamp, err));
     dt_status st = dti_decode(&p, dti_escape(path).text, bytes, n, err);
     dt_free(bytes);
     if (st == DT_OK)
@@ -349,7 +349,7 @@ static dt_status read_picture(const dt_recipe *r, const dt_stamp *stamp, const c
 
 dt_status dt_picture_read(const dt_source_opts *o, const char *path, float *x, dt_err *err)
 {
-    dt_recipe r;
+    dti_recipe r;
     dt_source_opts eval = *o;
     eval.eval = true;
     eval.augment = false;

@@ -96,7 +96,7 @@ typedef struct slot {
 typedef struct cursor {
     int64_t epoch, batch; /* batch within the epoch */
     int64_t at;           /* position in the epoch's order; goes on past its end after skips */
-    dt_shuffle order;
+    dti_shuffle order;
 } cursor;
 
 typedef struct piece {
@@ -117,7 +117,7 @@ struct dt_loader {
 
     /* the decoding thread's own */
     cursor cur;
-    dt_team *team;
+    dti_team *team;
     piece *pieces; /* [batch] */
     slot *making;
     int64_t have; /* good samples in it */

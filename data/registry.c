@@ -48,11 +48,11 @@ static dt_status check_picture(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
     size_t bytes;
-    if (s->n != 1 || s->h < 1 || s->w < 1 || s->c < 1 || s->h > DT_SOURCE_SIDE ||
-        s->w > DT_SOURCE_SIDE || !dt_shape_bytes(s, &bytes))
+    if (s->n != 1 || s->h < 1 || s->w < 1 || s->c < 1 || s->h > DTI_SOURCE_SIDE ||
+        s->w > DTI_SOURCE_SIDE || !dt_shape_bytes(s, &bytes))
         return DT_FAIL(err, DT_E_CONFIG,
             "image %" PRId64 "x%" PRId64 " of %" PRId64 " channels: sides must be 1 to %d", s->h,
-            s->w, s->c, DT_SOURCE_SIDE);
+            s->w, s->c, DTI_SOURCE_SIDE);
     DT_CHECK(check_classes(o, err));
     for (int64_t c = 0; c < s->c; c++) {
         if (o->mean != NULL && !isfinite(o->mean[c]))
@@ -83,7 +83,7 @@ dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err)
 bool dti_source_of_pixels(const dt_source_opts *o)
 {
     const dt_shape *s = &o->shape;
-    return o->labels > 1 && s->w > 1 && s->h <= DT_SOURCE_SIDE && s->w <= DT_SOURCE_SIDE &&
+    return o->labels > 1 && s->w > 1 && s->h <= DTI_SOURCE_SIDE && s->w <= DTI_SOURCE_SIDE &&
            o->labels == s->h * s->w;
 }
 

@@ -7,15 +7,15 @@
 
 enum { ROUNDS = 8 };
 
-dt_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count)
+dti_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count)
 {
     unsigned half = 1;
     while ((UINT64_C(1) << (2 * half)) < (uint64_t)count)
         half++;
-    return (dt_shuffle){.seed = seed, .epoch = epoch, .count = count, .half = half};
+    return (dti_shuffle){.seed = seed, .epoch = epoch, .count = count, .half = half};
 }
 
-static uint64_t encipher(const dt_shuffle *s, uint64_t v)
+static uint64_t encipher(const dti_shuffle *s, uint64_t v)
 {
     const uint64_t mask = (UINT64_C(1) << s->half) - 1;
     uint64_t left = v >> s->half, right = v & mask;
@@ -29,7 +29,7 @@ static uint64_t encipher(const dt_shuffle *s, uint64_t v)
 }
 
 /* The domain is less than four times count, so the walk is short. */
-int64_t dti_shuffle_at(const dt_shuffle *s, int64_t at)
+int64_t dti_shuffle_at(const dti_shuffle *s, int64_t at)
 {
     uint64_t v = (uint64_t)at;
     do

@@ -5,16 +5,16 @@
 
 #include "engine/base/compiler.h"
 
-typedef struct dt_shuffle {
+typedef struct dti_shuffle {
     uint64_t seed;
     int64_t epoch, count;
     unsigned half; /* bits of each half of a Feistel block */
-} dt_shuffle;
+} dti_shuffle;
 
 /* @count at least 1 and at most 2^62; @epoch counts from 0. */
-dt_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count);
+dti_shuffle dti_shuffle_make(uint64_t seed, int64_t epoch, int64_t count);
 
 /* The sample at position @at of [0, count); each sample has one position. */
-int64_t dti_shuffle_at(const dt_shuffle *s, int64_t at);
+int64_t dti_shuffle_at(const dti_shuffle *s, int64_t at);
 
 #endif

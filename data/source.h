@@ -9,7 +9,7 @@
 
 typedef struct dt_source dt_source;
 
-enum { DT_SOURCE_SIDE = 16384 }; /* longest side of an image a network may take */
+enum { DTI_SOURCE_SIDE = 16384 }; /* longest side of an image a network may take */
 
 /* What a source is opened with; a subset of the [data] section and of the network's shape. The
  * pointers are borrowed until close. */

@@ -131,7 +131,7 @@ static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
     const bool tokens = of_tokens(o), pixels = dti_source_of_pixels(o);
-    const dt_escaped name = dti_escape(o->path);
+    const dti_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     DT_CHECK(
         find(&t->x, t->file, name.text, "x", tokens ? DT_ST_I64 : DT_ST_F32, tokens ? 3 : 5, err));

@@ -92,7 +92,7 @@ static dt_status check_bytes(
 static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *err)
 {
     const char *path = t->base.opts.train_path;
-    const dt_escaped train_name = dti_escape(path);
+    const dti_escaped train_name = dti_escape(path);
     uint8_t *bytes;
     size_t n_train;
     DT_CHECK(dti_slurp(&bytes, &n_train, path, most_bytes, NULL, err));
@@ -105,7 +105,7 @@ static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *
 static dt_status load(text *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const dt_escaped name = dti_escape(o->path);
+    const dti_escaped name = dti_escape(o->path);
     size_t n;
     DT_CHECK(dti_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
     if (o->train_path != NULL) {

@@ -18,14 +18,14 @@ static const float imagenet_mean[3] = {0.485f, 0.456f, 0.406f};
 static const float imagenet_std[3] = {0.229f, 0.224f, 0.225f};
 static const float imagenet_grey[2] = {0.449f, 0.226f}; /* the means of both */
 
-dt_status dti_recipe_make(dt_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err)
+dt_status dti_recipe_make(dti_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err)
 {
     const int64_t c = o->shape.c;
     if (c != 1 && c != 3)
         return DT_FAIL(
             err, DT_E_CONFIG, "pictures give 1 or 3 channels, the network takes %" PRId64, c);
     DT_CHECK(dti_source_check_scale(o, err));
-    *r = (dt_recipe){.h = o->shape.h,
+    *r = (dti_recipe){.h = o->shape.h,
         .w = o->shape.w,
         .c = c,
         .cutout = o->cutout,
@@ -52,7 +52,7 @@ static int64_t pick(uint32_t u, int64_t n)
 }
 
 /* One pixel of @n channels, values 0 to 255, into the network's channels. */
-static void put_pixel(const dt_recipe *r, const float *v, int64_t n, float *x)
+static void put_pixel(const dti_recipe *r, const float *v, int64_t n, float *x)
 {
     if (n == r->c) {
         for (int64_t c = 0; c < n; c++)
@@ -66,7 +66,7 @@ static void put_pixel(const dt_recipe *r, const float *v, int64_t n, float *x)
 
 /* Pixel (0, 0) of x is pixel (top, left) of the picture; zeros where there is none. */
 static void place(
-    const dt_recipe *r, const dt_picture *p, int64_t top, int64_t left, bool flip, float *x)
+    const dti_recipe *r, const dti_picture *p, int64_t top, int64_t left, bool flip, float *x)
 {
     for (int64_t y = 0; y < r->h; y++)
         for (int64_t i = 0; i < r->w; i++) {
@@ -128,7 +128,7 @@ static bool line_make(line *l, int64_t from, int64_t to, int64_t first, int64_t 
 }
 
 /* Row @y of the picture, resized across: n pixels of p->c channels. */
-static void across(const dt_picture *p, const line *l, int64_t y, float *out)
+static void across(const dti_picture *p, const line *l, int64_t y, float *out)
 {
     for (int64_t i = 0; i < l->n; i++) {
         const uint8_t *px = p->px + (y * p->w + l->at[i]) * p->c;
@@ -147,7 +147,7 @@ static void across(const dt_picture *p, const line *l, int64_t y, float *out)
 }
 
 /* Resize down the columns of @rows, whose first row is picture row @first, and normalise. */
-static void down(const dt_recipe *r, const line *l, const float *rows, int64_t first, int64_t c,
+static void down(const dti_recipe *r, const line *l, const float *rows, int64_t first, int64_t c,
     bool flip, float *acc, float *x)
 {
     for (int64_t y = 0; y < r->h; y++) {
@@ -170,7 +170,7 @@ typedef struct box {
 } box;
 
 /* Resize the part @from to th by tw pixels, of which x is what begins at (top, left). */
-static dt_status resize(const dt_recipe *r, const dt_picture *p, const box *from, int64_t th,
+static dt_status resize(const dti_recipe *r, const dti_picture *p, const box *from, int64_t th,
     int64_t tw, int64_t top, int64_t left, bool flip, float *x, dt_err *err)
 {
     line h = {0}, v = {0};
@@ -212,7 +212,7 @@ static double between(uint32_t u, double least, double most)
 
 /* torchvision's RandomResizedCrop: a share of the area and an aspect ratio are drawn until such a
  * part fits, ten times at most; then it is the middle, as much of it as the ratios allow. */
-static box random_part(const dt_picture *p, uint64_t key)
+static box random_part(const dti_picture *p, uint64_t key)
 {
     const double least = 3.0 / 4, most = 4.0 / 3, area = (double)p->h * (double)p->w;
     for (uint32_t i = 1; i <= PARTS; i++) {
@@ -239,7 +239,7 @@ static int64_t within(int64_t v, int64_t most)
     return v < 0 ? 0 : v > most ? most : v;
 }
 
-static void cut_out(const dt_recipe *r, uint64_t key, float *x)
+static void cut_out(const dti_recipe *r, uint64_t key, float *x)
 {
     const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, CUT);
     const int64_t top = pick(u.v[0], r->h) - r->cutout / 2;
@@ -249,7 +249,7 @@ static void cut_out(const dt_recipe *r, uint64_t key, float *x)
         memset(x + (y * r->w + first) * r->c, 0, (size_t)((last - first) * r->c) * sizeof *x);
 }
 
-static dt_status fit(const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
+static dt_status fit(const dti_recipe *r, const dti_picture *p, uint64_t key, float *x, dt_err *err)
 {
     const dt_u32x4 u = dt_random(key, DT_RANDOM_AUGMENT, 0, 0, 0);
     const bool flip = r->augment && r->flip && (u.v[2] >> 31) != 0;
@@ -279,7 +279,7 @@ static dt_status fit(const dt_recipe *r, const dt_picture *p, uint64_t key, floa
 }
 
 dt_status dti_transform(
-    const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err)
+    const dti_recipe *r, const dti_picture *p, uint64_t key, float *x, dt_err *err)
 {
     DT_CHECK(fit(r, p, key, x, err));
     if (r->augment && r->cutout > 0)

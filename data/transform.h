@@ -16,13 +16,13 @@
 #include "data/source.h"
 
 /* 8-bit pixels, [h][w][c], c = 1 or 3. */
-typedef struct dt_picture {
+typedef struct dti_picture {
     uint8_t *px;
     int64_t h, w, c;
-} dt_picture;
+} dti_picture;
 
 /**
- * struct dt_recipe - what is done to every picture of a source.
+ * struct dti_recipe - what is done to every picture of a source.
  * @h @w @c: what the network takes; c = 1 or 3: grey is repeated, colour becomes luma (Rec. 601)
  * @augment: random crops
  * @flip:    with augment, mirror left and right half of the time
@@ -31,20 +31,20 @@ typedef struct dt_picture {
  * one is an error (digits, whose size carries meaning)
  * @mean @std: x = (value/255 - mean) / std, per channel of the network
  */
-typedef struct dt_recipe {
+typedef struct dti_recipe {
     int64_t h, w, c, cutout;
     bool augment, flip, centre;
     float mean[3], std[3];
-} dt_recipe;
+} dti_recipe;
 
 /* ImageNet's mean and standard deviation, or none; those of the options win. DT_E_CONFIG unless the
  * network takes 1 or 3 channels. */
 dt_status dti_recipe_make(
-    dt_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err) DT_NODISCARD;
+    dti_recipe *r, const dt_source_opts *o, bool imagenet, dt_err *err) DT_NODISCARD;
 
 /* x: h*w*c floats. The same picture and key give the same bits. DT_E_NOMEM; DT_E_DATA when a
  * picture is too large for @centre. */
 dt_status dti_transform(
-    const dt_recipe *r, const dt_picture *p, uint64_t key, float *x, dt_err *err) DT_NODISCARD;
+    const dti_recipe *r, const dti_picture *p, uint64_t key, float *x, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -26,9 +26,10 @@ static bool is_gzip(const uint8_t *p, size_t n)
     return n >= 2 && p[0] == 0x1F && p[1] == 0x8B;
 }
 
-dt_status dti_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
+dt_status dti_unzip_open(
+    dti_unzip *u, const char *name, const uint8_t *bytes, size_t n, dt_err *err)
 {
-    *u = (dt_unzip){.name = name, .p = bytes, .n = n, .gzip = is_gzip(bytes, n)};
+    *u = (dti_unzip){.name = name, .p = bytes, .n = n, .gzip = is_gzip(bytes, n)};
     if (!u->gzip)
         return DT_OK;
     u->z.zalloc = dti_zip_alloc;
@@ -40,20 +41,20 @@ dt_status dti_unzip_open(dt_unzip *u, const char *name, const uint8_t *bytes, si
     return DT_OK;
 }
 
-void dti_unzip_close(dt_unzip *u)
+void dti_unzip_close(dti_unzip *u)
 {
     if (u->gzip)
         inflateEnd(&u->z);
 }
 
-uint64_t dti_unzip_most(const dt_unzip *u)
+uint64_t dti_unzip_most(const dti_unzip *u)
 {
     const uint64_t left = u->n + (u->gzip ? u->z.avail_in : 0);
     return u->gzip ? left * 1032 + 65536 : left; /* zlib may hold a window it has not handed out */
 }
 
 /* zlib counts in unsigned int, files do not. */
-static void feed(dt_unzip *u)
+static void feed(dti_unzip *u)
 {
     if (u->z.avail_in > 0)
         return;
@@ -65,7 +66,7 @@ static void feed(dt_unzip *u)
 }
 
 /* One call of inflate. A member that ends whole may be followed by another. */
-static dt_status step(dt_unzip *u, dt_err *err)
+static dt_status step(dti_unzip *u, dt_err *err)
 {
     feed(u);
     const int r = inflate(&u->z, Z_NO_FLUSH);
@@ -87,13 +88,13 @@ static dt_status step(dt_unzip *u, dt_err *err)
         u->given, u->z.msg != NULL ? u->z.msg : "no detail");
 }
 
-static dt_status too_short(const dt_unzip *u, size_t missing, dt_err *err)
+static dt_status too_short(const dti_unzip *u, size_t missing, dt_err *err)
 {
     return DT_FAIL(err, DT_E_DATA, "%s: ends after %" PRIu64 " bytes, expected %zu more", u->name,
         u->given, missing);
 }
 
-dt_status dti_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
+dt_status dti_unzip_read(dti_unzip *u, void *to, size_t n, dt_err *err)
 {
     uint8_t *out = to;
     if (!u->gzip) {
@@ -117,7 +118,7 @@ dt_status dti_unzip_read(dt_unzip *u, void *to, size_t n, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_unzip_end(dt_unzip *u, dt_err *err)
+dt_status dti_unzip_end(dti_unzip *u, dt_err *err)
 {
     uint8_t more;
     while (u->gzip && !u->ended) {

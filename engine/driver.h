@@ -26,7 +26,7 @@ typedef struct dt_floats {
     const float *at;
     int64_t count;
 } dt_floats;
-enum { DT_SQUARES = 32 }; /* most of them that are asked about at once */
+enum { DTI_SQUARES = 32 }; /* most of them that are asked about at once */
 
 /**
  * struct dt_driver - a device's functions. @self is what open made; @q numbers a queue, from 0, on
@@ -57,8 +57,8 @@ enum { DT_SQUARES = 32 }; /* most of them that are asked about at once */
  * @finish:          wait until all queues are at rest
  * @finish_queue @finish_event: wait until one is, or until an event that was signalled has happened
  * @holds:           wait, and say whether all bytes are the same as @byte
- * @squares:         wait, and give the sums of squares of up to DT_SQUARES in double precision: the
- *                   same bits every time
+ * @squares:         wait, and give the sums of squares of up to DTI_SQUARES in double precision:
+ * the same bits every time
  * @finite:          wait, and say whether all values are numbers. NULL: their squares say so, too
  * @record @recorded: between the two, what is put on queues is not done but kept; all of it begins
  *                   after, and ends before, what is on queue 0. Not with finish, holds or squares.

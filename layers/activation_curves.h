@@ -87,7 +87,7 @@ DT_INLINE float dti_curve_slope(dti_curve f, float v)
     if (f == DTI_TANH)
         return (1.0f - v) * (1.0f + v);
     if (f == DTI_GELU) {
-        const dt_normal n = dti_curve_normal(v);
+        const dti_normal n = dti_curve_normal(v);
         return n.below + dti_cut(v, DTI_GELU_LEAST, -DTI_GELU_LEAST) * n.density;
     }
     if (f == DTI_SILU) {

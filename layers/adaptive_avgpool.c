@@ -10,7 +10,7 @@ enum { MOST_OUT = 1024, MOST_SIDE = 1 << 30 };
 
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"out", DT_OPT_I64, offsetof(dt_adaptive_avgpool, out), NULL, 1, MOST_OUT, NULL, "pixels", "height and width of the output"},
+    {"out", DT_OPT_I64, offsetof(dti_adaptive_avgpool, out), NULL, 1, MOST_OUT, NULL, "pixels", "height and width of the output"},
     {NULL,  DT_OPT_I64, 0,                                  NULL, 0, 0,        NULL, NULL,     NULL},
 };
 /* clang-format on */
@@ -19,7 +19,7 @@ static dt_status adaptive_infer(
     const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     (void)n_x;
-    const int64_t out = ((const dt_adaptive_avgpool *)o)->out;
+    const int64_t out = ((const dti_adaptive_avgpool *)o)->out;
     if (out < 1 || out > MOST_OUT)
         return DT_FAIL(err, DT_E_CONFIG, "adaptive_avgpool: out = %" PRId64 " must be 1 to %d", out,
             (int)MOST_OUT);
@@ -37,7 +37,7 @@ const dt_layer_desc dt_layer_adaptive_avgpool = {
     .name = "adaptive_avgpool",
     .summary = "mean over windows, to an output of a given size",
     .opts = opts,
-    .opts_bytes = sizeof(dt_adaptive_avgpool),
+    .opts_bytes = sizeof(dti_adaptive_avgpool),
     .min_in = 1,
     .max_in = 1,
     .form = DTI_LINEAR_FORMS,

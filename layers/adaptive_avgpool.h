@@ -6,9 +6,9 @@
 
 #include "engine/layer.h"
 
-typedef struct dt_adaptive_avgpool {
+typedef struct dti_adaptive_avgpool {
     int64_t out; /* height and width of the output */
-} dt_adaptive_avgpool;
+} dti_adaptive_avgpool;
 
 extern const dt_layer_desc dt_layer_adaptive_avgpool;
 

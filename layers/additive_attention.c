@@ -38,7 +38,7 @@ static bool stash_bytes(
     return positions_bytes(&x[0], hidden, &part) && positions_bytes(&x[1], hidden, &part) &&
            positions_bytes(&x[0], sizeof(float), prob) && positions_bytes(&x[1], *prob, prob) &&
            dt_mul_bytes(*prob, (size_t)o->hidden, all) &&
-           (o->kind == DT_ATTENTION_EFFICIENT || *all < SIZE_MAX >> 26);
+           (o->kind == DTI_ATTENTION_EFFICIENT || *all < SIZE_MAX >> 26);
 }
 
 static dt_param_info weight(const char *name, int64_t rows, int64_t in)
@@ -54,7 +54,7 @@ static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     const dt_additive_attention *o = opts;
-    const bool naive = o->kind == DT_ATTENTION_NAIVE;
+    const bool naive = o->kind == DTI_ATTENTION_NAIVE;
     size_t prob, all;
     (void)n_x;
     if (o->hidden < 1 || o->hidden > MOST_HIDDEN)

@@ -11,7 +11,7 @@
  * struct dt_additive_attention - options.
  * @hidden: values that W h_i and U q_j have
  * @causal: query j sees the keys up to j, and no later ones
- * @kind:   dt_attention_kind. naive keeps every tanh for backward, queries * keys * hidden of a
+ * @kind:   dti_attention_kind. naive keeps every tanh for backward, queries * keys * hidden of a
  * sample; efficient makes them again (Meng et al., Training Deeper Models by GPU Memory
  * Optimization on TensorFlow, ML Systems at NIPS 2017). Both give the same bits
  *

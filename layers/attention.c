@@ -39,7 +39,7 @@ static bool stash_bytes(const dt_attention *o, const dt_shape *x, size_t *bytes)
     const size_t t = (size_t)(x->h * x->w);
     *bytes = (size_t)o->heads * sizeof(float);
     return dt_mul_bytes(*bytes, t, bytes) &&
-           (o->kind == DT_ATTENTION_EFFICIENT || dt_mul_bytes(*bytes, t, bytes)) &&
+           (o->kind == DTI_ATTENTION_EFFICIENT || dt_mul_bytes(*bytes, t, bytes)) &&
            *bytes < SIZE_MAX >> 24;
 }
 
@@ -47,7 +47,7 @@ static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     const dt_attention *o = opts;
-    const bool naive = o->kind == DT_ATTENTION_NAIVE;
+    const bool naive = o->kind == DTI_ATTENTION_NAIVE;
     size_t bytes;
     (void)n_x;
     DT_CHECK(check(o, &x[0], err));

@@ -4,13 +4,13 @@
 
 #include "engine/layer.h"
 
-typedef enum dt_attention_kind { DT_ATTENTION_EFFICIENT, DT_ATTENTION_NAIVE } dt_attention_kind;
+typedef enum dti_attention_kind { DTI_ATTENTION_EFFICIENT, DTI_ATTENTION_NAIVE } dti_attention_kind;
 
 /**
  * struct dt_attention - options.
  * @heads:  must divide the channels
  * @causal: a position sees itself and those before it
- * @kind:   dt_attention_kind. naive keeps every probability for backward, heads * t * t of a
+ * @kind:   dti_attention_kind. naive keeps every probability for backward, heads * t * t of a
  * sample; efficient keeps heads * t sums and computes tiles of probabilities again
  *
  * x {n, h, w, 3c}, the q, k and v of each of t = h * w positions one after another, gives y {n, h,

@@ -22,7 +22,7 @@ static dt_status avgpool_infer(
 {
     (void)n_x;
     const dt_avgpool *a = o;
-    const dt_windows p = dti_windows_of(a->kernel, a->stride, a->pad, a->ceil);
+    const dti_windows p = dti_windows_of(a->kernel, a->stride, a->pad, a->ceil);
     dt_shape y;
     DT_CHECK(dti_windows_infer(&p, "avgpool", x, &y, err));
     const double adds = (double)dt_shape_sample(&y) * (double)(p.h.kernel * p.w.kernel);

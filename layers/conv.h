@@ -25,7 +25,7 @@ typedef struct dt_conv {
 extern const dt_layer_desc dt_layer_conv;
 
 /* The shape of a convolution of options @o from @x to @y, as libraries are told it: members of
- * dt_dnnl_problem and of dt_cudnn_problem. */
+ * dt_dnnl_problem and of dti_cudnn_problem. */
 #define DTI_CONV_SHAPE(o, x, y)                                                                    \
     .groups = (o)->groups, .c = (x).c, .h = (x).h, .w = (x).w, .out = (y).c, .p = (y).h,           \
     .q = (y).w, .kernel = (o)->kernel, .stride = (o)->stride, .pad = (o)->pad,                     \

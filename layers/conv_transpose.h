@@ -26,7 +26,7 @@ typedef struct dt_conv_transpose {
 extern const dt_layer_desc dt_layer_conv_transpose;
 
 /* The convolution from y {h, w, out} to x whose backward-data this is: members of dt_dnnl_problem
- * and of dt_cudnn_problem, whose x is our @y and whose y is our @x. */
+ * and of dti_cudnn_problem, whose x is our @y and whose y is our @x. */
 #define DTI_CONV_TRANSPOSE_SHAPE(o, x, y)                                                          \
     .groups = (o)->groups, .c = (y).c, .h = (y).h, .w = (y).w, .out = (x).c, .p = (x).h,           \
     .q = (x).w, .kernel = (o)->kernel, .stride = (o)->stride, .pad = (o)->pad, .dilation = 1

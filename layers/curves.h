@@ -83,13 +83,13 @@ DT_INLINE float dti_curve_tanh(float x)
 }
 
 /* The standard normal distribution at x: share below x, and density. */
-typedef struct dt_normal {
+typedef struct dti_normal {
     float below, density;
-} dt_normal;
+} dti_normal;
 
 /* The tail beyond a is e^(-a^2/2) times a polynomial in 3 / (3 + a), fitted up to 15, where floats
  * end. a^2 is taken in two parts: its rounding would be magnified by the exponential. */
-DT_INLINE dt_normal dti_curve_normal(float x)
+DT_INLINE dti_normal dti_curve_normal(float x)
 {
     const float ax = fabsf(x), a = dti_select(ax > 15.0f, 15.0f, ax);
     const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
@@ -101,7 +101,7 @@ DT_INLINE dt_normal dti_curve_normal(float x)
     p = 0.1346761288f + t * (0.1064986606f + t * p);
     p = 4.980912599e-6f + t * (0.1328410775f + t * p);
     const float tail = e * p, rest = 1.0f - tail;
-    return (dt_normal){.below = dti_select(x < 0.0f, tail, rest), .density = e * 0.3989422804f};
+    return (dti_normal){.below = dti_select(x < 0.0f, tail, rest), .density = e * 0.3989422804f};
 }
 
 /* x^y for x > 0 and y within +-10; 0 for infinite x and y < 0. */

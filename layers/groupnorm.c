@@ -6,7 +6,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/norm.h"
 
-#define AT(f) offsetof(dt_groupnorm, f)
+#define AT(f) offsetof(dti_groupnorm, f)
 /* clang-format off */
 static const dt_opt options[] = {
     {"groups", DT_OPT_I64, AT(groups), "32",   1,     1 << 20, NULL, NULL, "groups of channels"},
@@ -18,7 +18,7 @@ static const dt_opt options[] = {
 static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
-    const dt_groupnorm *o = opts;
+    const dti_groupnorm *o = opts;
     (void)n_x;
     if (o->groups < 1 || x[0].c % o->groups != 0)
         return DT_FAIL(err, DT_E_CONFIG,
@@ -34,7 +34,7 @@ const dt_layer_desc dt_layer_groupnorm = {
     .name = "groupnorm",
     .summary = "normalisation of groups of channels over a sample's pixels",
     .opts = options,
-    .opts_bytes = sizeof(dt_groupnorm),
+    .opts_bytes = sizeof(dti_groupnorm),
     .min_in = 1,
     .max_in = 1,
     .form = DTI_NORM_FORMS(2),

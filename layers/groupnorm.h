@@ -7,10 +7,10 @@
 
 /* @groups: of as many channels each; @eps: added to the variance. x {n, h, w, c} gives y of that
  * shape. Parameters: weight [c], bias [c]. */
-typedef struct dt_groupnorm {
+typedef struct dti_groupnorm {
     int64_t groups;
     double eps;
-} dt_groupnorm;
+} dti_groupnorm;
 
 extern const dt_layer_desc dt_layer_groupnorm;
 

@@ -8,12 +8,12 @@
 
 #include "engine/layer.h"
 
-enum { DT_LRN_MOST = 63 }; /* channels in a window */
+enum { DTI_LRN_MOST = 63 }; /* channels in a window */
 
-typedef struct dt_lrn {
+typedef struct dti_lrn {
     int64_t size;
     double alpha, beta, k;
-} dt_lrn;
+} dti_lrn;
 
 extern const dt_layer_desc dt_layer_lrn;
 

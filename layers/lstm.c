@@ -51,11 +51,11 @@ static dt_status infer(
         .y = {1, x->h, x->w, o->out},
         .n_param = o->bias ? 4 : 2,
         .param = {param, param, param, param},
-        .n_stash = o->keep == DT_LSTM_GATES ? 2 : 1,
+        .n_stash = o->keep == DTI_LSTM_KEEP_GATES ? 2 : 1,
         .stash = {[DTI_LSTM_CELLS] = {.name = "cells", .sample_bytes = cells},
             [DTI_LSTM_GATES] = {.name = "gates", .sample_bytes = GATES * cells}},
         .forward_flops = product,
-        .backward_flops = {(o->keep == DT_LSTM_GATES ? 2 : 3) * product},
+        .backward_flops = {(o->keep == DTI_LSTM_KEEP_GATES ? 2 : 3) * product},
     };
     static const char *const names[] = {"weight_ih_l0", "weight_hh_l0", "bias_ih_l0", "bias_hh_l0"};
     for (int i = 0; i < info->n_param; i++)

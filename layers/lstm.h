@@ -8,13 +8,13 @@
 
 #include "engine/layer.h"
 
-typedef enum dt_lstm_keep { DT_LSTM_GATES, DT_LSTM_CELLS } dt_lstm_keep;
+typedef enum dti_lstm_keep { DTI_LSTM_KEEP_GATES, DTI_LSTM_KEEP_CELLS } dti_lstm_keep;
 
 /**
  * struct dt_lstm - options.
  * @out:  channels of h and of c
  * @bias: whether there are b_ih and b_hh
- * @keep: dt_lstm_keep: what waits for backward of each position beside x and y. Of the cells, c,
+ * @keep: dti_lstm_keep: what waits for backward of each position beside x and y. Of the cells, c,
  * backward makes the gates again, to the same bits and for all positions at once, which costs about
  * what forward does; with the gates it has five times as many values to read
  *

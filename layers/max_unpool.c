@@ -23,7 +23,7 @@ static const dt_opt opts[] = {
 
 /* Pixels along one side, of @windows windows. */
 static dt_status side(
-    const dt_window *p, int64_t windows, int64_t more, int64_t *pixels, dt_err *err)
+    const dti_window_side *p, int64_t windows, int64_t more, int64_t *pixels, dt_err *err)
 {
     if (p->kernel < 1 || p->kernel > DTI_MAXPOOL_MOST || p->stride < p->kernel ||
         p->stride > MOST_STRIDE || p->pad < 0 || p->pad > p->kernel / 2 || more < 0 ||
@@ -46,7 +46,7 @@ static dt_status infer(const void *o, const dt_shape *x, int n_x, dt_layer_info 
 {
     (void)n_x;
     const dt_max_unpool *u = o;
-    const dt_windows p = dti_windows_of(u->kernel, u->stride, u->pad, false);
+    const dti_windows p = dti_windows_of(u->kernel, u->stride, u->pad, false);
     dt_shape y = x[0];
     if (!dt_shape_same(&x[0], &x[1]))
         return DT_FAIL(err, DT_E_CONFIG,

@@ -21,7 +21,7 @@ static dt_status maxpool_infer(
 {
     (void)n_x;
     const dt_maxpool *m = o;
-    const dt_windows p = dti_windows_of(m->kernel, m->stride, m->pad, m->ceil);
+    const dti_windows p = dti_windows_of(m->kernel, m->stride, m->pad, m->ceil);
     dt_shape y;
     if (p.h.kernel > DTI_MAXPOOL_MOST || p.w.kernel > DTI_MAXPOOL_MOST)
         return DT_FAIL(err, DT_E_CONFIG, "maxpool: kernel %s; at most %d",

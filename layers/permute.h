@@ -4,13 +4,13 @@
 
 #include "engine/layer.h"
 
-enum { DT_PERMUTE_HCW, DT_PERMUTE_WHC, DT_PERMUTE_WCH, DT_PERMUTE_CHW, DT_PERMUTE_CWH };
+enum { DTI_PERMUTE_HCW, DTI_PERMUTE_WHC, DTI_PERMUTE_WCH, DTI_PERMUTE_CHW, DTI_PERMUTE_CWH };
 
 /* Height, width and channels of y are these axes of x: chw makes {n, h, w, c} a value of
  * {n, c, h, w}. */
-typedef struct dt_permute {
-    int order; /* DT_PERMUTE_HCW ... */
-} dt_permute;
+typedef struct dti_permute {
+    int order; /* DTI_PERMUTE_HCW ... */
+} dti_permute;
 
 /* How y is read off x, or dx off dy: its sides, and how far apart in the other value the
  * neighbours along each of them lie. */

@@ -5,7 +5,7 @@
 
 #include "engine/config/options.h"
 
-static int64_t windows(const dt_window *p, int64_t size)
+static int64_t windows(const dti_window_side *p, int64_t size)
 {
     const int64_t beyond = size + 2 * p->pad - p->kernel;
     int64_t n = (beyond + (p->ceil ? p->stride - 1 : 0)) / p->stride + 1;
@@ -14,7 +14,7 @@ static int64_t windows(const dt_window *p, int64_t size)
     return n;
 }
 
-static dt_status check(const dt_window *p, const char *layer, dt_err *err)
+static dt_status check(const dti_window_side *p, const char *layer, dt_err *err)
 {
     if (p->kernel < 1 || p->stride < 1 || p->pad < 0 || p->kernel > INT32_MAX ||
         p->stride > INT32_MAX || p->pad > INT32_MAX)
@@ -29,7 +29,7 @@ static dt_status check(const dt_window *p, const char *layer, dt_err *err)
 }
 
 dt_status dti_windows_infer(
-    const dt_windows *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
+    const dti_windows *p, const char *layer, const dt_shape *x, dt_shape *y, dt_err *err)
 {
     DT_CHECK(check(&p->h, layer, err));
     DT_CHECK(check(&p->w, layer, err));

@@ -7,20 +7,20 @@
 #include "engine/shape.h"
 
 /* Windows along one side of a map; stride is never 0 here. */
-typedef struct dt_window {
+typedef struct dti_window_side {
     int64_t kernel, stride, pad;
     bool ceil;
-} dt_window;
+} dti_window_side;
 
 /* Along both. */
-typedef struct dt_windows {
-    dt_window h, w;
-} dt_windows;
+typedef struct dti_windows {
+    dti_window_side h, w;
+} dti_windows;
 
 /* Of options: sides (engine/shape.h); a stride of 0 is the kernel's. */
-static inline dt_windows dti_windows_of(int64_t kernel, int64_t stride, int64_t pad, bool ceil)
+static inline dti_windows dti_windows_of(int64_t kernel, int64_t stride, int64_t pad, bool ceil)
 {
-    dt_windows p;
+    dti_windows p;
     p.h.kernel = dt_sides_h(kernel);
     p.w.kernel = dt_sides_w(kernel);
     p.h.stride = dt_sides_h(stride) == 0 ? p.h.kernel : dt_sides_h(stride);
@@ -34,14 +34,14 @@ static inline dt_windows dti_windows_of(int64_t kernel, int64_t stride, int64_t 
 /* Shape of the output. With ceil the size is rounded up, but the last window must start inside the
  * input or its left padding. DT_E_CONFIG for numbers out of range, padding over half a kernel, and
  * windows larger than the padded input. */
-dt_status dti_windows_infer(const dt_windows *p, const char *layer, const dt_shape *x, dt_shape *y,
+dt_status dti_windows_infer(const dti_windows *p, const char *layer, const dt_shape *x, dt_shape *y,
     dt_err *err) DT_NODISCARD;
 
 /* Part of [0, size) that window number i covers. */
-DT_BOTH static inline dt_span dti_window_span(const dt_window *p, int64_t i, int64_t size)
+DT_BOTH static inline dti_span dti_window_span(const dti_window_side *p, int64_t i, int64_t size)
 {
     const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
-    return (dt_span){begin > 0 ? begin : 0, end < size ? end : size};
+    return (dti_span){begin > 0 ? begin : 0, end < size ? end : size};
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 /* clang-format off */
 static const dt_opt options[] = {
-    {"eps", DT_OPT_F64, offsetof(dt_rmsnorm, eps), "1e-6", 1e-12, 1, NULL, NULL, "added to the mean square"},
+    {"eps", DT_OPT_F64, offsetof(dti_rmsnorm, eps), "1e-6", 1e-12, 1, NULL, NULL, "added to the mean square"},
     {0},
 };
 /* clang-format on */
@@ -14,7 +14,7 @@ static const dt_opt options[] = {
 static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
-    const dt_rmsnorm *o = opts;
+    const dti_rmsnorm *o = opts;
     (void)n_x;
     DT_CHECK(dti_norm_eps("rmsnorm", o->eps, err));
     const double elements = (double)dt_shape_sample(&x[0]);
@@ -34,7 +34,7 @@ const dt_layer_desc dt_layer_rmsnorm = {
     .name = "rmsnorm",
     .summary = "division by the root mean square of a position's channels",
     .opts = options,
-    .opts_bytes = sizeof(dt_rmsnorm),
+    .opts_bytes = sizeof(dti_rmsnorm),
     .min_in = 1,
     .max_in = 1,
     .form = DTI_NORM_FORMS(1),

@@ -6,9 +6,9 @@
 #include "engine/layer.h"
 
 /* @eps: added to the mean square. x {n, h, w, c} gives y of that shape. Parameter: weight [c]. */
-typedef struct dt_rmsnorm {
+typedef struct dti_rmsnorm {
     double eps;
-} dt_rmsnorm;
+} dti_rmsnorm;
 
 extern const dt_layer_desc dt_layer_rmsnorm;
 

@@ -22,29 +22,29 @@ DT_INLINE double dti_state_sum(const float *from)
 /* Of no scores. */
 DT_INLINE void dti_state_begin(float *s)
 {
-    for (int k = 0; k < DT_TILE_STATE; k++)
+    for (int k = 0; k < DTI_TILE_STATE; k++)
         s[k] = 0.0f;
-    s[DT_TILE_MOST] = -INFINITY;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        s[DT_TILE_BEST + k] = -FLT_MAX;
-        s[DT_TILE_CLASS + k] = DT_TILE_NO_CLASS;
+    s[DTI_TILE_MOST] = -INFINITY;
+    for (int k = 0; k < DTI_TILE_BEST_N; k++) {
+        s[DTI_TILE_BEST + k] = -FLT_MAX;
+        s[DTI_TILE_CLASS + k] = DTI_TILE_NO_CLASS;
     }
 }
 
 /* A score that may be among the best; equal ones that are there already are of lower classes. */
 DT_INLINE void dti_state_insert(float *s, float score, float of)
 {
-    int k = DT_TILE_BEST_N - 1;
-    if (!(score > s[DT_TILE_BEST + k]))
+    int k = DTI_TILE_BEST_N - 1;
+    if (!(score > s[DTI_TILE_BEST + k]))
         return;
-    for (;
-         k > 0 && (score > s[DT_TILE_BEST + k - 1] || s[DT_TILE_CLASS + k - 1] == DT_TILE_NO_CLASS);
+    for (; k > 0 &&
+           (score > s[DTI_TILE_BEST + k - 1] || s[DTI_TILE_CLASS + k - 1] == DTI_TILE_NO_CLASS);
          k--) {
-        s[DT_TILE_BEST + k] = s[DT_TILE_BEST + k - 1];
-        s[DT_TILE_CLASS + k] = s[DT_TILE_CLASS + k - 1];
+        s[DTI_TILE_BEST + k] = s[DTI_TILE_BEST + k - 1];
+        s[DTI_TILE_CLASS + k] = s[DTI_TILE_CLASS + k - 1];
     }
-    s[DT_TILE_BEST + k] = score;
-    s[DT_TILE_CLASS + k] = of;
+    s[DTI_TILE_BEST + k] = score;
+    s[DTI_TILE_CLASS + k] = of;
 }
 
 /* How many classes come before the label, five at most: those of a greater score, or of an equal
@@ -52,12 +52,12 @@ DT_INLINE void dti_state_insert(float *s, float score, float of)
 DT_INLINE int dti_state_rank(const float *s, int32_t label)
 {
     int before = 0;
-    if (isnan(s[DT_TILE_SUM]))
-        return DT_TILE_BEST_N;
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
-        const float v = s[DT_TILE_BEST + k], of = s[DT_TILE_CLASS + k];
-        before += of != DT_TILE_NO_CLASS &&
-                  (v > s[DT_TILE_OWN] || (v == s[DT_TILE_OWN] && of < (float)label));
+    if (isnan(s[DTI_TILE_SUM]))
+        return DTI_TILE_BEST_N;
+    for (int k = 0; k < DTI_TILE_BEST_N; k++) {
+        const float v = s[DTI_TILE_BEST + k], of = s[DTI_TILE_CLASS + k];
+        before += of != DTI_TILE_NO_CLASS &&
+                  (v > s[DTI_TILE_OWN] || (v == s[DTI_TILE_OWN] && of < (float)label));
     }
     return before;
 }
@@ -65,12 +65,12 @@ DT_INLINE int dti_state_rank(const float *s, int32_t label)
 /* The loss of a position, a share of whose label is spread over all classes. */
 DT_INLINE double dti_state_loss(const float *s, int64_t classes, float smooth)
 {
-    const double all = (double)s[DT_TILE_MOST] + log(dti_state_sum(&s[DT_TILE_SUM]));
-    const double loss = all - (double)s[DT_TILE_OWN];
+    const double all = (double)s[DTI_TILE_MOST] + log(dti_state_sum(&s[DTI_TILE_SUM]));
+    const double loss = all - (double)s[DTI_TILE_OWN];
     if (smooth == 0)
         return loss; /* not a term with 0 times infinity */
     return (1 - (double)smooth) * loss +
-           (double)smooth * (all - dti_state_sum(&s[DT_TILE_TOTAL]) / (double)classes);
+           (double)smooth * (all - dti_state_sum(&s[DTI_TILE_TOTAL]) / (double)classes);
 }
 
 #endif

@@ -22,12 +22,12 @@ static dt_status infer(
             "softmax_tile: takes scores of samples or of the positions of a sequence, not of a map "
             "%" PRId64 " wide; give cross_entropy all scores of the pixels",
             x[0].w);
-    if (n_x > 1 && (x[1].h != x[0].h || x[1].w != 1 || x[1].c != DT_TILE_STATE))
+    if (n_x > 1 && (x[1].h != x[0].h || x[1].w != 1 || x[1].c != DTI_TILE_STATE))
         return DT_FAIL(err, DT_E_CONFIG,
             "softmax_tile: its second input is what the softmax_tile before gives, for as many "
             "positions");
     *info = (dt_layer_info){
-        .y = {1, x[0].h, 1, DT_TILE_STATE},
+        .y = {1, x[0].h, 1, DTI_TILE_STATE},
         .scores = x[0].c,
         .first_score = o->first,
         .forward_flops = 5 * elements,

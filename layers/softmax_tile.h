@@ -10,25 +10,25 @@
 /* What is known of a position's scores so far, by channel of the state. Of sums the first number is
  * the sum as a float and the second one what that leaves. */
 enum {
-    DT_TILE_MOST,       /* the greatest */
-    DT_TILE_SUM,        /* sum of the exponentials of scores less the greatest: two */
-    DT_TILE_OWN = 3,    /* the label's, once that has come; 0 before */
-    DT_TILE_TOTAL,      /* sum of the scores: two */
-    DT_TILE_BEST = 6,   /* the greatest in order, of equal ones the lower class first */
-    DT_TILE_BEST_N = 5, /* ... how many */
-    DT_TILE_CLASS = 11, /* their classes; DT_TILE_NO_CLASS where there is none yet */
-    DT_TILE_STATE = 16, /* channels in all */
-    DT_TILE_NO_CLASS = 1 << 24
+    DTI_TILE_MOST,       /* the greatest */
+    DTI_TILE_SUM,        /* sum of the exponentials of scores less the greatest: two */
+    DTI_TILE_OWN = 3,    /* the label's, once that has come; 0 before */
+    DTI_TILE_TOTAL,      /* sum of the scores: two */
+    DTI_TILE_BEST = 6,   /* the greatest in order, of equal ones the lower class first */
+    DTI_TILE_BEST_N = 5, /* ... how many */
+    DTI_TILE_CLASS = 11, /* their classes; DTI_TILE_NO_CLASS where there is none yet */
+    DTI_TILE_STATE = 16, /* channels in all */
+    DTI_TILE_NO_CLASS = 1 << 24
 };
 
 /**
  * struct dt_softmax_tile - options.
  * @first: class of the first score
  *
- * x0 {n, h, 1, c}, scores of classes [first, first + c), and x1 {n, h, 1, DT_TILE_STATE}, what is
- * known of those before, absent for the first tile, give y {n, h, 1, DT_TILE_STATE}. The state and
- * its gradient are fp32 in every precision. In the gradient, channel DT_TILE_MOST is that of the
- * logarithm of the sum of all exponentials, DT_TILE_OWN and DT_TILE_TOTAL are those of what they
+ * x0 {n, h, 1, c}, scores of classes [first, first + c), and x1 {n, h, 1, DTI_TILE_STATE}, what is
+ * known of those before, absent for the first tile, give y {n, h, 1, DTI_TILE_STATE}. The state and
+ * its gradient are fp32 in every precision. In the gradient, channel DTI_TILE_MOST is that of the
+ * logarithm of the sum of all exponentials, DTI_TILE_OWN and DTI_TILE_TOTAL are those of what they
  * say, and the others are 0. tiled_cross_entropy makes the loss of the last state.
  */
 typedef struct dt_softmax_tile {

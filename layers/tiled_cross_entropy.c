@@ -8,7 +8,7 @@ static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     (void)opts, (void)n_x;
-    if (x[0].w != 1 || x[0].c != DT_TILE_STATE)
+    if (x[0].w != 1 || x[0].c != DTI_TILE_STATE)
         return DT_FAIL(err, DT_E_CONFIG,
             "tiled_cross_entropy: takes what the last softmax_tile gives, not %" PRId64
             " channels; cross_entropy takes scores",

@@ -9,35 +9,35 @@
 
 /* How a parameter's gradient is taken. @scale: of the gradient, 1, which changes no bit, unless
  * gradients are clipped. @decay: share of the weight added to it. */
-typedef struct dt_gradient {
+typedef struct dti_gradient {
     float scale, decay;
-} dt_gradient;
+} dti_gradient;
 
-DT_INLINE dt_gradient dti_gradient_of(const dt_hyper *h, bool vector)
+DT_INLINE dti_gradient dti_gradient_of(const dt_hyper *h, bool vector)
 {
-    dt_gradient g;
+    dti_gradient g;
     g.scale = h->clipped ? h->clip : 1.0f;
     g.decay = vector && h->no_decay ? 0.0f : h->weight_decay;
     return g;
 }
 
-DT_INLINE float dti_gradient_at(dt_gradient g, float dw, float w)
+DT_INLINE float dti_gradient_at(dti_gradient g, float dw, float w)
 {
     return dw * g.scale + g.decay * w;
 }
 
 /* Numbers of a step of Adam, the same for all elements. */
-typedef struct dt_adam {
-    dt_gradient g;
+typedef struct dti_adam {
+    dti_gradient g;
     float keep1, keep2, new1, new2; /* of the moments and of the gradient in them */
     float shrink, rate, over, eps;  /* of the weight; lr / correction1; 1 / sqrt(correction2) */
-} dt_adam;
+} dti_adam;
 
 /* Corrections are computed in double precision: 1 - beta^t loses digits in single. */
-DT_INLINE dt_adam dti_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
+DT_INLINE dti_adam dti_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
 {
     const double t = (double)(step + 1), lr = (double)h->lr;
-    dt_adam k;
+    dti_adam k;
     k.g = dti_gradient_of(h, vector);
     k.shrink = decoupled ? (float)(1 - lr * (double)k.g.decay) : 1.0f;
     k.g.decay = decoupled ? 0.0f : k.g.decay;
@@ -52,7 +52,7 @@ DT_INLINE dt_adam dti_adam_of(const dt_hyper *h, int64_t step, bool vector, bool
 }
 
 /* Moves weight and moments. */
-DT_INLINE void dti_adam_at(const dt_adam *k, float dw, float *w, float *m, float *v)
+DT_INLINE void dti_adam_at(const dti_adam *k, float dw, float *w, float *m, float *v)
 {
     const float g = dti_gradient_at(k->g, dw, *w);
     *m = k->keep1 * *m + k->new1 * g;

@@ -10,7 +10,7 @@ bool dt_packs(const dt_tensor *t)
            t->bytes % sizeof(uint32_t) == 0;
 }
 
-static dt_op codec_op(const dt_program *p, const dt_gap *g, const dt_codec *codec, dt_op_kind kind)
+static dt_op codec_op(const dt_program *p, const dti_gap *g, const dt_codec *codec, dt_op_kind kind)
 {
     const dt_tensor *t = &p->tensor[g->tensor];
     dt_op op = {.kind = kind,
@@ -41,7 +41,7 @@ static dt_status packed_tensor(
     return dt_program_tensor(p, &e, id, err);
 }
 
-dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
+dt_status dti_encode(dt_program *p, const dti_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];

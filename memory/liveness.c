@@ -9,7 +9,7 @@ static bool defines(const dt_program *p, const dt_access *a, bool first)
            (a->mode == DT_WRITE && (k == DT_OP_FETCH || k == DT_OP_IN || k == DT_OP_DECODE));
 }
 
-bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
+bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
@@ -22,7 +22,7 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g)
          * before which the tensor is not whole. */
         if (to->pos == from->pos + 1 || to->mode == DT_WRITE)
             continue;
-        *g = (dt_gap){
+        *g = (dti_gap){
             tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss, 0};
         ++*i;
         return true;

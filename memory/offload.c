@@ -6,7 +6,7 @@
 #include "engine/base/alloc.h"
 #include "memory/pass.h"
 
-static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dt_gap *g, int mode)
+static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dti_gap *g, int mode)
 {
     dt_op op = {.kind = kind,
         .node = DT_NONE,
@@ -23,7 +23,7 @@ static dt_op copy_op(const dt_program *p, dt_op_kind kind, const dt_gap *g, int 
 
 /* What the slot holds. */
 static dt_status pack(
-    const dt_program *p, dt_op *out, const dt_tensor *t, const dt_offload_opt *o, dt_err *err)
+    const dt_program *p, dt_op *out, const dt_tensor *t, const dti_offload_opt *o, dt_err *err)
 {
     out->tier = o->tier;
     out->stored = t->bytes;
@@ -41,7 +41,7 @@ static dt_status pack(
 }
 
 static dt_status check(
-    const dt_program *p, const dt_gap *g, int32_t release, int32_t before, dt_err *err)
+    const dt_program *p, const dti_gap *g, int32_t release, int32_t before, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];
     if (t->home != DT_NONE)
@@ -63,9 +63,9 @@ static dt_status put(dti_offloads *all, const dt_op *op, int32_t at, bool behind
 
 /* The copy back comes first, and of a pair says how far behind it in the list the copy out is. */
 dt_status dti_offloads_add(
-    dti_offloads *all, dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err)
+    dti_offloads *all, dt_program *p, const dti_gap *g, const dti_offload_opt *o, dt_err *err)
 {
-    const dt_offload_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
+    const dti_offload_opt none = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (o == NULL)
         o = &none;
     const dt_tensor *t = &p->tensor[g->tensor];
@@ -177,7 +177,7 @@ dt_status dti_offloads_end(dti_offloads *all, dt_program *p, dt_status st, dt_er
     return st;
 }
 
-dt_status dti_offload(dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err)
+dt_status dti_offload(dt_program *p, const dti_gap *g, const dti_offload_opt *o, dt_err *err)
 {
     dti_offloads one = {0};
     return dti_offloads_end(&one, p, dti_offloads_add(&one, p, g, o, err), err);
@@ -186,7 +186,7 @@ dt_status dti_offload(dt_program *p, const dt_gap *g, const dt_offload_opt *o, d
 dt_status dti_fetch_again(dt_program *p, dt_err *err)
 {
     const size_t n = p->n_tensor;
-    dt_gap g;
+    dti_gap g;
     for (size_t t = 0; t < n; t++) {
         if (p->tensor[t].role != DT_ROLE_INPUT)
             continue;

@@ -9,7 +9,7 @@
 #include "memory/policy.h"
 
 /* The gap between forward and backward of a tensor, if it has one. */
-static bool waits(const dt_program *p, int32_t tensor, dt_gap *g)
+static bool waits(const dt_program *p, int32_t tensor, dti_gap *g)
 {
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if (g->crosses_loss)
@@ -19,7 +19,7 @@ static bool waits(const dt_program *p, int32_t tensor, dt_gap *g)
 
 bool dt_saved_next(const dt_program *p, dt_saved *s)
 {
-    dt_gap g;
+    dti_gap g;
     for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
         if (p->tensor[t].of != DT_NONE || !waits(p, t, &g))
             continue;
@@ -37,7 +37,7 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
     return false;
 }
 
-static dt_status find_gap(dt_program *p, const dt_saved *s, dt_gap *g, dt_err *err)
+static dt_status find_gap(dt_program *p, const dt_saved *s, dti_gap *g, dt_err *err)
 {
     if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !waits(p, s->tensor, g))
         return DT_FAIL(err, DT_E_CONFIG, "tensor %d does not wait for backward", (int)s->tensor);
@@ -47,14 +47,14 @@ static dt_status find_gap(dt_program *p, const dt_saved *s, dt_gap *g, dt_err *e
 
 dt_status dt_saved_offload(dt_program *p, const dt_saved *s, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
     return dti_offload(p, &g, NULL, err);
 }
 
 dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
     if (!dti_repeatable(p, s->tensor))
         return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", p->tensor[s->tensor].name);
@@ -64,7 +64,7 @@ dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)
 dt_status dt_saved_encode(
     dt_program *p, const dt_saved *s, const char *codec, double density, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     int32_t packed;
     const dt_pass_env e = {.dense = p->dense};
     const dt_codec *c = dti_codec_find(codec);

@@ -7,7 +7,7 @@
 #include "memory/codec.h"
 
 /**
- * struct dt_gap - two consecutive accesses of a transient tensor with other ops between them,
+ * struct dti_gap - two consecutive accesses of a transient tensor with other ops between them,
  * during which its bytes lie idle.
  * @tensor: which
  * @from @to: ops before and after; @from_pos @to_pos their places in the order
@@ -15,16 +15,16 @@
  * @reason: why its fate is set, a number of the program's reasons, which all ops bear that set it;
  * 0 when it is found: whoever sets a fate says why
  */
-typedef struct dt_gap {
+typedef struct dti_gap {
     int32_t tensor, from, to, from_pos, to_pos;
     bool crosses_loss;
     int32_t reason;
-} dt_gap;
+} dti_gap;
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
  * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
  * them. The program's index must be fresh. */
-bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dt_gap *g);
+bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
 
 /* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
  * that brought them back. DT_NONE for persistent tensors. */
@@ -52,7 +52,7 @@ int dti_value_free(const dt_layer_desc *d);
 bool dti_often_zero(const dt_program *p, int32_t node);
 
 /**
- * struct dt_offload_opt - how to offload.
+ * struct dti_offload_opt - how to offload.
  * @release_after: op after which the device bytes are given back; DT_NONE: as soon as the copy is
  * done
  * @fetch_before:  op before which they come back; DT_NONE: right before the reader
@@ -63,19 +63,19 @@ bool dti_often_zero(const dt_program *p, int32_t node);
  * zero
  * @most: room for no more than so many packed bytes, whatever the density; 0: any
  */
-typedef struct dt_offload_opt {
+typedef struct dti_offload_opt {
     int32_t release_after, fetch_before, join_before;
     dt_tier tier;
     const dt_codec *codec;
     double density;
     size_t most;
-} dt_offload_opt;
+} dti_offload_opt;
 
 /* OFFLOAD: copy the tensor to a tier after the gap begins and back before it ends. An input is not
  * copied out: it is fetched again. DT_E_CONFIG when the gap cannot be offloaded; a pinned one is
  * left as it is. */
 dt_status dti_offload(
-    dt_program *p, const dt_gap *g, const dt_offload_opt *o, dt_err *err) DT_NODISCARD;
+    dt_program *p, const dti_gap *g, const dti_offload_opt *o, dt_err *err) DT_NODISCARD;
 
 /* Several at once. A program is counted anew behind each dti_offload, which thousands of them on
  * thousands of ops would do for most of their time; these are listed first, while the program and
@@ -92,8 +92,8 @@ typedef struct dti_offloads {
 } dti_offloads;
 
 /* As dti_offload, which may not be called meanwhile. */
-dt_status dti_offloads_add(dti_offloads *all, dt_program *p, const dt_gap *g,
-    const dt_offload_opt *o, dt_err *err) DT_NODISCARD;
+dt_status dti_offloads_add(dti_offloads *all, dt_program *p, const dti_gap *g,
+    const dti_offload_opt *o, dt_err *err) DT_NODISCARD;
 /* Puts all of them in, unless @st is a failure, which is returned; the list is released. */
 dt_status dti_offloads_end(
     dti_offloads *all, dt_program *p, dt_status st, dt_err *err) DT_NODISCARD;
@@ -114,7 +114,7 @@ bool dt_packs(const dt_tensor *t);
  * while it runs, and the step is done again without. Nothing is done when the packed bytes would be
  * no fewer, the codec does not suit the values, or the gap is pinned. DT_E_CONFIG for what dt_packs
  * refuses. */
-dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, double density,
+dt_status dti_encode(dt_program *p, const dti_gap *g, const dt_codec *codec, double density,
     int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /* RECOMPUTE: recomputes right before the gap's end, back to what is resident there. @dropped (by
@@ -123,7 +123,7 @@ dt_status dti_encode(dt_program *p, const dt_gap *g, const dt_codec *codec, doub
  * it is NULL. Readers from the gap's end on use the recompute's output. What is pinned to be kept
  * is kept for recomputes too; a pinned gap is left as it is. */
 dt_status dti_recompute(
-    dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
+    dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 
 /* The same for several values at once, at one place. @version: in the order of forward, each with
  * an access before the op @before, and of each value the tensor that is read from there on. */

@@ -326,7 +326,7 @@ static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SH
 }
 
 static dt_status lower_and_time(
-    const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dt_pass_cost *out, dt_err *err)
+    const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dti_pass_cost *out, dt_err *err)
 {
     dt_plan *plan = NULL;
     dt_timeline t = {0};
@@ -334,13 +334,14 @@ static dt_status lower_and_time(
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
     if (st == DT_OK)
-        *out = (dt_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound};
+        *out =
+            (dti_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound};
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;
 }
 
-dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err)
+dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
     const dt_lower_opts o = dti_pass_lower_opts(e);
@@ -348,7 +349,7 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
         return lower_and_time(e, p, &o, out, err);
     DT_CHECK(dt_program_index(p, err)); /* as lowering does */
     cost_key(p, &o, key);
-    const dt_pass_cost *known = dti_memo_find(o.memo, key, sizeof *known);
+    const dti_pass_cost *known = dti_memo_find(o.memo, key, sizeof *known);
     if (known == NULL) {
         DT_CHECK(lower_and_time(e, p, &o, out, err));
         dti_memo_put(o.memo, key, out, sizeof *out);
@@ -359,7 +360,7 @@ dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dt_pass_cost *ou
 }
 
 dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
-    void *self, dt_pass_cost *out, dt_err *err)
+    void *self, dti_pass_cost *out, dt_err *err)
 {
     dt_program *q = NULL;
     dt_status st = dt_program_copy(&q, p, err);
@@ -376,13 +377,13 @@ dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
 dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *peak, dt_err *err)
 {
-    dt_pass_cost cost = {0};
+    dti_pass_cost cost = {0};
     const dt_status st = dti_pass_cost_if(e, p, rewrite, self, &cost, err);
     *peak = cost.device;
     return st;
 }
 
-bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c)
+bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)
 {
     return (e->budgets.host == 0 || c->host <= e->budgets.host) &&
            (e->budgets.disk == 0 || c->disk <= e->budgets.disk);
@@ -443,7 +444,7 @@ double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *
     return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
 }
 
-dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dti_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err)
 {
     const dt_tensor *t = &p->tensor[g->tensor];

@@ -58,22 +58,22 @@ dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
 
 /* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run;
  * and what no placement takes less than of the device. */
-typedef struct dt_pass_cost {
+typedef struct dti_pass_cost {
     uint64_t device, host, disk;
     double seconds;
     uint64_t bound;
-} dt_pass_cost;
+} dti_pass_cost;
 dt_status dti_pass_cost_of(
-    const dt_pass_env *e, dt_program *p, dt_pass_cost *out, dt_err *err) DT_NODISCARD;
+    const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
 /* What @p would come to, and take of the device, if @rewrite, which is given @self, changed it: a
  * copy is changed. */
 typedef dt_status dti_rewrite_of(void *self, dt_program *copy, dt_err *err);
 dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
-    void *self, dt_pass_cost *out, dt_err *err) DT_NODISCARD;
+    void *self, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
 dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *peak, dt_err *err) DT_NODISCARD;
 /* Whether the budgets of host and disk hold. */
-bool dti_pass_fits(const dt_pass_env *e, const dt_pass_cost *c);
+bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c);
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
 dt_status dti_pass_op_seconds(
     const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
@@ -91,7 +91,7 @@ double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *
 /* dti_encode with the room that the tensor's density, or @otherwise, asks for. In a dense plan what
  * would have been packed moves to the host instead: such a step is rare and may take its time, but
  * not more of the device. *packed is DT_NONE then. */
-dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dt_gap *g,
+dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dti_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err) DT_NODISCARD;
 
 /* What a ladder may come to: other policies, and how the algorithms of ops are chosen. */

@@ -358,7 +358,7 @@ dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *ver
     return st == DT_OK ? dt_program_index(p, err) : st;
 }
 
-dt_status dti_recompute(dt_program *p, const dt_gap *g, const bool *dropped, dt_err *err)
+dt_status dti_recompute(dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err)
 {
     return dti_recompute_before(p, g->to, &g->tensor, 1, dropped, g->reason, err);
 }

@@ -26,7 +26,7 @@
 typedef struct least {
     const dt_pass_env *env;
     double *once, *again, compute, rate;
-    dt_remat_program r;
+    dti_remat_program r;
     uint64_t *own;
     bool *behind;
     double fetch, *first, *repeat, *fetched;
@@ -76,7 +76,7 @@ static dt_status take_less(least *l, dt_program *q, size_t n_op, dt_err *err)
 static dt_status all_again(least *l, const dt_program *p, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_chen c = {0};
+    dti_chen c = {0};
     int32_t reason;
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)

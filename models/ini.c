@@ -83,7 +83,7 @@ typedef struct wiring {
 static const dt_opt wiring_rows[] = {
     {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
     {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
-    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DT_MODEL_TILES, NULL, NULL, "that a linear layer is cut into"},
+    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DTI_MODEL_TILES, NULL, NULL, "that a linear layer is cut into"},
     {0},
 };
 /* clang-format on */
@@ -240,7 +240,7 @@ bool dt_ini_has_layers(const dt_config *c)
 static dt_status collect(ini_net *t)
 {
     const size_t sections = dt_config_section_count(t->c);
-    const size_t most = sections <= DT_INI_LAYERS ? sections : DT_INI_LAYERS + 1;
+    const size_t most = sections <= DTI_INI_LAYERS ? sections : DTI_INI_LAYERS + 1;
     t->layer = dt_alloc(most, sizeof *t->layer);
     if (t->layer == NULL)
         return DT_FAIL(t->err, DT_E_NOMEM, "out of memory for %zu layers", most);
@@ -252,9 +252,9 @@ static dt_status collect(ini_net *t)
         l->s = s;
         l->shares = DT_SHARES_NONE;
         put_place(l->at, sizeof l->at, s.file, s.line, &s);
-        if (++t->n > DT_INI_LAYERS)
+        if (++t->n > DTI_INI_LAYERS)
             return DT_FAIL(t->err, DT_E_CONFIG,
-                "%s is one layer too many; a network has at most %d", l->at, DT_INI_LAYERS);
+                "%s is one layer too many; a network has at most %d", l->at, DTI_INI_LAYERS);
     }
     if (t->n == 0)
         return DT_FAIL(t->err, DT_E_CONFIG,
@@ -346,7 +346,7 @@ static void mark_unread(const ini_net *t)
 {
     for (size_t i = 0; i < dt_config_section_count(t->c); i++) {
         const dt_section s = dt_config_section(t->c, i);
-        if (is_layer(&s) && (t->n == 0 || t->n > DT_INI_LAYERS || find_kind(s.kind) == NULL))
+        if (is_layer(&s) && (t->n == 0 || t->n > DTI_INI_LAYERS || find_kind(s.kind) == NULL))
             dt_config_mark_known(t->c, s.text);
     }
 }

@@ -20,7 +20,7 @@
 #include "engine/config/config.h"
 #include "models/model.h"
 
-enum { DT_INI_LAYERS = 4096 };
+enum { DTI_INI_LAYERS = 4096 };
 
 /* Whether any section writes a layer: its kind is one, or it carries a name, which only layers do.
  */

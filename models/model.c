@@ -113,9 +113,9 @@ static dt_status pick_counts(
     snprintf(what, sizeof what, "%d given, and it has %d stages", o->n_counts, m->n_counts);
     if (o->n_counts > 0 && o->n_counts != m->n_counts)
         return wrong_counts(m, what, err);
-    snprintf(what, sizeof what, "each is a whole number from 1 to %d", (int)DT_MODEL_COUNT);
+    snprintf(what, sizeof what, "each is a whole number from 1 to %d", (int)DTI_MODEL_COUNT);
     for (int i = 0; i < r->n_counts; i++)
-        if (r->counts[i] < 1 || r->counts[i] > DT_MODEL_COUNT)
+        if (r->counts[i] < 1 || r->counts[i] > DTI_MODEL_COUNT)
             return wrong_counts(m, what, err);
     return DT_OK;
 }
@@ -139,8 +139,8 @@ static dt_status pick_tokens(
 static dt_status pick_tiles(
     const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
 {
-    DT_CHECK(pick(m, "tiles", o->tiles, 1, DT_MODEL_TILES, &r->tiles, err));
-    return pick(m, "head_tiles", o->head_tiles, 1, DT_MODEL_HEAD_TILES, &r->head_tiles, err);
+    DT_CHECK(pick(m, "tiles", o->tiles, 1, DTI_MODEL_TILES, &r->tiles, err));
+    return pick(m, "head_tiles", o->head_tiles, 1, DTI_MODEL_HEAD_TILES, &r->head_tiles, err);
 }
 
 /* Tiles that no layer was cut into. */

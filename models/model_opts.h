@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /* Most blocks of a stage; most tiles of a linear layer, of a vocabulary. */
-enum { DT_MODEL_COUNT = 4096, DT_MODEL_TILES = 16, DT_MODEL_HEAD_TILES = 1024 };
+enum { DTI_MODEL_COUNT = 4096, DTI_MODEL_TILES = 16, DTI_MODEL_HEAD_TILES = 1024 };
 
 /**
  * struct dt_model_opts - how a model is to differ from its standard form.
@@ -16,7 +16,7 @@ enum { DT_MODEL_COUNT = 4096, DT_MODEL_TILES = 16, DT_MODEL_HEAD_TILES = 1024 };
  * @dropout: rate in [0, 1); negative: the model's standard; 0: none
  * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
  * standard. The vocabulary is the number of classes as well
- * @attention: dt_attention_kind
+ * @attention: dti_attention_kind
  * @tiles: parts that each linear layer's outputs are cut into; @head_tiles: of a model of tokens,
  * parts of its vocabulary: of embedding, output layer and loss; 0 and 1: whole
  * @counts @n_counts: how many blocks, or convolutions, each stage of a family has, in the caller's

@@ -124,13 +124,13 @@ int32_t dti_add_weighted(
     DT_ASSERT(dti_is_weighted(desc));
     const int64_t tiles = n->opts.tiles;
     weighted_opts o;
-    int32_t tile[DT_MODEL_TILES];
+    int32_t tile[DTI_MODEL_TILES];
     memcpy(&o, opts, desc->opts_bytes);
     const int64_t outputs = o.out;
     n->cut = true;
     if (tiles < 2)
         return dti_layer(n, desc, opts, &x, 1, "%s", name);
-    o.out = tile_outputs(n, "tiles", tiles, DT_MODEL_TILES, outputs, name);
+    o.out = tile_outputs(n, "tiles", tiles, DTI_MODEL_TILES, outputs, name);
     for (int i = 0; i < (int)tiles; i++) {
         tile[i] = dti_layer(n, desc, &o, &x, 1, "%s.%d", name, i);
         join(n, tile[i], tile[0], (dt_part){i * o.out, outputs});

@@ -9,7 +9,7 @@
 
 bool dt_rate_init(dt_rate *r)
 {
-    *r = (dt_rate){.kept = dt_alloc(2 * DT_RATE_STEPS, sizeof *r->kept)};
+    *r = (dt_rate){.kept = dt_alloc(2 * DTI_RATE_STEPS, sizeof *r->kept)};
     return r->kept != NULL;
 }
 
@@ -22,7 +22,7 @@ void dt_rate_deinit(dt_rate *r)
 void dt_rate_add(dt_rate *r, int64_t samples, double seconds)
 {
     const int64_t place = r->n > 0 ? r->n - 1 : 0;
-    r->kept[place % DT_RATE_STEPS] = (double)samples / seconds;
+    r->kept[place % DTI_RATE_STEPS] = (double)samples / seconds;
     r->n++;
 }
 
@@ -37,8 +37,8 @@ double dt_rate_median(const dt_rate *r)
     if (r->n == 0)
         return (double)NAN;
     const int64_t rates = r->n > 1 ? r->n - 1 : 1;
-    const int64_t n = rates < DT_RATE_STEPS ? rates : DT_RATE_STEPS;
-    double *sorted = r->kept + DT_RATE_STEPS;
+    const int64_t n = rates < DTI_RATE_STEPS ? rates : DTI_RATE_STEPS;
+    double *sorted = r->kept + DTI_RATE_STEPS;
     memcpy(sorted, r->kept, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
     return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;

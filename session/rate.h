@@ -4,9 +4,9 @@
 
 #include "engine/base/compiler.h"
 
-enum { DT_RATE_STEPS = 4096 };
+enum { DTI_RATE_STEPS = 4096 };
 
-/* @n: steps so far; @kept: a ring of DT_RATE_STEPS rates, and as much room to sort them */
+/* @n: steps so far; @kept: a ring of DTI_RATE_STEPS rates, and as much room to sort them */
 typedef struct dt_rate {
     int64_t n;
     double *kept;
@@ -19,7 +19,7 @@ void dt_rate_deinit(dt_rate *r);
 /* A step. The first is slow: it counts only until there is a second. */
 void dt_rate_add(dt_rate *r, int64_t samples, double seconds);
 
-/* Of the latest DT_RATE_STEPS steps at most; NaN before any step. */
+/* Of the latest DTI_RATE_STEPS steps at most; NaN before any step. */
 double dt_rate_median(const dt_rate *r);
 
 #endif

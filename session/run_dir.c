@@ -307,7 +307,7 @@ static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err
     return st;
 }
 
-dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err)
+dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err)
 {
     char text[DT_FACT_BYTES];
     object j = {.o = cJSON_CreateObject()};
@@ -360,7 +360,7 @@ static const char *status_word(dt_status s)
     return s == DT_OK ? "done" : s == DT_E_STOPPED ? "stopped" : "failed";
 }
 
-static void add_what(object *j, const dt_run_summary *s)
+static void add_what(object *j, const dti_run_summary *s)
 {
     add_text(j, "status", status_word(s->status));
     add_int(j, "exit_code", s->status);
@@ -381,7 +381,7 @@ static void add_what(object *j, const dt_run_summary *s)
     add_int(j, "micro_batch", s->micro_batch);
 }
 
-static void add_course(object *j, const dt_run_summary *s)
+static void add_course(object *j, const dti_run_summary *s)
 {
     add_int(j, "steps", s->steps);
     add_int(j, "steps_planned", s->steps_planned);
@@ -408,7 +408,7 @@ static void add_course(object *j, const dt_run_summary *s)
         add_real(j, "eval_mean_iou", s->eval->mean_iou);
 }
 
-static void add_memory(object *j, const dt_run_summary *s)
+static void add_memory(object *j, const dti_run_summary *s)
 {
     if (s->device_budget > 0)
         add_bytes(j, "device_budget", s->device_budget);
@@ -434,7 +434,7 @@ static void add_memory(object *j, const dt_run_summary *s)
     add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
 }
 
-dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err)
+dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *err)
 {
     char date[DT_FACT_BYTES];
     DT_CHECK(dti_run_dir_settle(d, err));

@@ -84,15 +84,15 @@ dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_
 dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* env.json: what results depend on besides the configuration, and what the network is called. */
-typedef struct dt_run_facts {
+typedef struct dti_run_facts {
     const char *network;
     const char *version; /* of this program */
     const char *library; /* "oneDNN 2.6.3"; NULL: not said */
     const char *device, *isa, *library_isa;
     int threads;
     uint64_t seed;
-} dt_run_facts;
-dt_status dti_run_dir_facts(dt_run_dir *d, const dt_run_facts *f, dt_err *err) DT_NODISCARD;
+} dti_run_facts;
+dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err) DT_NODISCARD;
 
 /* What the run in @folder called its network, by its env.json: letters, digits, '.', '_', '-', as
  * files may be called so. False, and @to as it was, where that says nothing of the kind. */
@@ -109,7 +109,7 @@ void dti_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its l
 uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
 
 /**
- * struct dt_run_summary - summary.json, at the end of a run of any outcome.
+ * struct dti_run_summary - summary.json, at the end of a run of any outcome.
  * @status:  DT_OK, DT_E_STOPPED or the failure; @error: its trail, or NULL
  * @steps @epochs: done; whole epochs
  * @samples: trained on, over all steps
@@ -119,7 +119,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
  * @first_loss @final_loss: of the first and the last step done; null without any
  * @eval:    the last evaluation; NULL: none
  */
-typedef struct dt_run_summary {
+typedef struct dti_run_summary {
     dt_status status;
     const char *error;
     const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa, *library_isa;
@@ -133,7 +133,7 @@ typedef struct dt_run_summary {
     int64_t reruns;               /* steps run again because packed values did not fit */
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;
-} dt_run_summary;
-dt_status dti_run_dir_summary(dt_run_dir *d, const dt_run_summary *s, dt_err *err) DT_NODISCARD;
+} dti_run_summary;
+dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -16,19 +16,19 @@
 
 enum { MAX_FLAGS = 32, MAX_NAMES = 512, NAME_BYTES = 256, PATH_BYTES = 4096, FLAG_INDENT = 24 };
 
-static const dt_command *const commands[] = {
+static const dti_command *const commands[] = {
 #define DT_COMMAND(name) &dt_command_##name,
 #include "tools/tools.def"
 #undef DT_COMMAND
 };
 
-const dt_command *const *dti_command_all(size_t *n)
+const dti_command *const *dti_command_all(size_t *n)
 {
     *n = DT_COUNT(commands);
     return commands;
 }
 
-const dt_command *dti_command_find(const char *name)
+const dti_command *dti_command_find(const char *name)
 {
     for (size_t i = 0; i < DT_COUNT(commands); i++)
         if (strcmp(commands[i]->name, name) == 0)
@@ -49,18 +49,18 @@ const char *const *dti_command_names(void)
 /* --- flags --- */
 
 typedef struct parser {
-    dt_cli *out;
-    const dt_command *cmd;
-    const dt_command_args *a;
-    const dt_flag *flags;
-    dt_flag row[MAX_FLAGS + 3]; /* the command's, then those that all have */
+    dti_cli *out;
+    const dti_command *cmd;
+    const dti_command_args *a;
+    const dti_flag *flags;
+    dti_flag row[MAX_FLAGS + 3]; /* the command's, then those that all have */
     size_t n_row, max_words;
     bool sets;
     int at;
     dt_err *err;
 } parser;
 
-static int values_of(const dt_flag *f)
+static int values_of(const dti_flag *f)
 {
     int n = f->values != NULL ? 1 : 0;
     for (const char *s = f->values; s != NULL && *s != '\0'; s++)
@@ -72,15 +72,15 @@ static const char set_flag[] = "--set", help_flag[] = "--help";
 
 static void all_rows(parser *p, bool sets)
 {
-    for (const dt_flag *f = p->flags; f != NULL && f->name != NULL; f++) {
-        DT_ASSERT(p->n_row < MAX_FLAGS && values_of(f) <= DT_FLAG_VALUES);
+    for (const dti_flag *f = p->flags; f != NULL && f->name != NULL; f++) {
+        DT_ASSERT(p->n_row < MAX_FLAGS && values_of(f) <= DTI_FLAG_VALUES);
         p->row[p->n_row++] = *f;
     }
     if (sets)
-        p->row[p->n_row++] = (dt_flag){.name = set_flag,
+        p->row[p->n_row++] = (dti_flag){.name = set_flag,
             .values = "SECTION.KEY=VALUE",
             .help = "replace what the file says; may be repeated"};
-    p->row[p->n_row++] = (dt_flag){.name = help_flag, .help = "show this"};
+    p->row[p->n_row++] = (dti_flag){.name = help_flag, .help = "show this"};
 }
 
 static void print_help(const parser *p)
@@ -118,7 +118,7 @@ static dt_status unknown_flag(const parser *p, const char *name)
         name, sub, p->cmd->name);
 }
 
-static dt_status take_values(parser *p, const dt_flag *f, const char *inner)
+static dt_status take_values(parser *p, const dti_flag *f, const char *inner)
 {
     const int n = values_of(f);
     if (inner != NULL && n != 1)
@@ -176,7 +176,8 @@ static dt_status parse(parser *p)
     return DT_OK;
 }
 
-dt_status dti_cli_too_many(const dt_command *cmd, const dt_cli *cli, const char *text, dt_err *err)
+dt_status dti_cli_too_many(
+    const dti_command *cmd, const dti_cli *cli, const char *text, dt_err *err)
 {
     char key[NAME_BYTES], meant[NAME_BYTES];
     const char *equals = strchr(text, '='), *last = cli->n_set > 0 ? cli->set[cli->n_set - 1] : "=";
@@ -194,11 +195,11 @@ dt_status dti_cli_too_many(const dt_command *cmd, const dt_cli *cli, const char 
     return DT_FAIL(err, DT_E_CONFIG, "'%s' is one argument too many; usage: %s", text, cmd->usage);
 }
 
-dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
-    const dt_flag *flags, bool sets, size_t max_words, dt_err *err)
+dt_status dti_cli_init(dti_cli *out, const dti_command *cmd, const dti_command_args *a,
+    const dti_flag *flags, bool sets, size_t max_words, dt_err *err)
 {
-    DT_ASSERT(max_words <= DT_ARG_WORDS);
-    *out = (dt_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set),
+    DT_ASSERT(max_words <= DTI_ARG_WORDS);
+    *out = (dti_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set),
         .again = dt_alloc((size_t)a->n, sizeof *out->again),
         .sets = sets};
     if (out->set == NULL || out->again == NULL)
@@ -214,11 +215,11 @@ dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args
     return parse(&p);
 }
 
-void dti_cli_deinit(dt_cli *a)
+void dti_cli_deinit(dti_cli *a)
 {
     dt_free(a->set);
     dt_free(a->again);
-    *a = (dt_cli){0};
+    *a = (dti_cli){0};
 }
 
 /* --- files --- */
@@ -343,7 +344,7 @@ bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes)
     return snprintf(to, bytes, "%s/config.ini", folder) < (int)bytes && is_file(to);
 }
 
-dt_status dti_cli_take_run(dt_cli *cli, dti_run_paths *keep, dt_err *err)
+dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
 {
     static const char set[] = "model.weights=";
     const char *folder = cli->word[0];

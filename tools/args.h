@@ -7,27 +7,27 @@
 #include "session/session.h"
 #include "tools/tools.h"
 
-enum { DT_ARG_WORDS = 64, DT_FLAG_VALUES = 2 };
+enum { DTI_ARG_WORDS = 64, DTI_FLAG_VALUES = 2 };
 
 /**
- * struct dt_flag - a flag.
+ * struct dti_flag - a flag.
  * @name:   "--json"
  * @values: what follows it, for people: "FILE" or "A B"; NULL: nothing
  * @help:   one line
  * @given:  set to true when it is there; may be NULL
  * @value:  where the words after it go, one pointer for each word of @values; NULL of one word: the
- *          flag may be repeated, and all of its words go to the dt_cli's @again; one a command
+ *          flag may be repeated, and all of its words go to the dti_cli's @again; one a command
  *
  * A table ends with a row whose name is NULL.
  */
-typedef struct dt_flag {
+typedef struct dti_flag {
     const char *name, *values, *help;
     bool *given;
     const char **value;
-} dt_flag;
+} dti_flag;
 
 /**
- * struct dt_cli - what was given.
+ * struct dti_cli - what was given.
  * @help: --help was there and has been answered: the command is done
  * @sets: whether --set is allowed
  * @set:  its assignments, in order
@@ -35,23 +35,23 @@ typedef struct dt_flag {
  *
  * All strings are borrowed from the command line.
  */
-typedef struct dt_cli {
+typedef struct dti_cli {
     bool help, sets;
     size_t n_word, n_set, n_again;
-    const char *word[DT_ARG_WORDS];
+    const char *word[DTI_ARG_WORDS];
     const char **set, **again;
-} dt_cli;
+} dti_cli;
 
 /* Read the arguments of @cmd. @sets: whether --set is allowed; @max_words: how many words there may
- * be, at most DT_ARG_WORDS; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
+ * be, at most DTI_ARG_WORDS; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
  * the nearest flag. Release with dti_cli_deinit even after a failure. */
-dt_status dti_cli_init(dt_cli *out, const dt_command *cmd, const dt_command_args *a,
-    const dt_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
-void dti_cli_deinit(dt_cli *a);
+dt_status dti_cli_init(dti_cli *out, const dti_command *cmd, const dti_command_args *a,
+    const dti_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;
+void dti_cli_deinit(dti_cli *a);
 
 /* DT_E_CONFIG: the word @text has no place; where it is an assignment, how it is written. */
 dt_status dti_cli_too_many(
-    const dt_command *cmd, const dt_cli *cli, const char *text, dt_err *err) DT_NODISCARD;
+    const dti_command *cmd, const dti_cli *cli, const char *text, dt_err *err) DT_NODISCARD;
 
 /* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);
@@ -73,7 +73,7 @@ dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 /* "FOLDER/config.ini", when there is such a file: the configuration of the run in that folder. */
 bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes);
 
-/* What the folder of a run stands for; texts that a dt_cli has borrowed. */
+/* What the folder of a run stands for; texts that a dti_cli has borrowed. */
 typedef struct dti_run_paths {
     char config[4096], weights[4096];
 } dti_run_paths;
@@ -81,15 +81,15 @@ typedef struct dti_run_paths {
 /* Where the first word is the folder of a run: its configuration takes the word's place, and its
  * weights come before all that --set says. @keep: as long as @cli. DT_E_CONFIG where that run has
  * left no weights; DT_OK, and nothing done, where the word is something else. */
-dt_status dti_cli_take_run(dt_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
+dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
 
 /* "configs/NAME", with .ini if need be, when there is such a file. */
 bool dti_cli_in_configs(const char *name, char *to, size_t bytes);
 
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
  * the name. */
-const dt_command *const *dti_command_all(size_t *n);
-const dt_command *dti_command_find(const char *name);
+const dti_command *const *dti_command_all(size_t *n);
+const dti_command *dti_command_find(const char *name);
 const char *const *dti_command_names(void); /* NULL-terminated, for dt_nearest */
 
 #endif

@@ -36,7 +36,7 @@ typedef struct bench {
     dt_rig rig;
     dt_machine machine;
     op_cost **cost; /* [plan][row of its op table] */
-    dt_bench_row row[MOST_ROWS];
+    dti_bench_row row[MOST_ROWS];
     int n_row;
     cell now[MOST_ROWS]; /* of the step under way */
     cell *cell;          /* [step][n_row] */
@@ -46,7 +46,7 @@ typedef struct bench {
     int64_t steps, done; /* that count; done, warm ones included */
     double stalled;
     int64_t faulted, allocated, heap;
-    dt_made_up batch;
+    dti_made_up batch;
     bool json;
 } bench;
 
@@ -84,7 +84,7 @@ static dt_status find_row(bench *b, const char *kind, const char *pass, int *row
             return DT_OK;
     if (b->n_row == MOST_ROWS)
         return DT_FAIL(err, DT_E_INTERNAL, "more than %d kinds of ops", MOST_ROWS);
-    b->row[b->n_row++] = (dt_bench_row){.kind = kind, .pass = pass};
+    b->row[b->n_row++] = (dti_bench_row){.kind = kind, .pass = pass};
     return DT_OK;
 }
 
@@ -175,7 +175,7 @@ static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
 {
     bench *b = self;
     (void)err;
-    const int64_t step = b->done++ - DT_BENCH_WARM, faulted = page_faults();
+    const int64_t step = b->done++ - DTI_BENCH_WARM, faulted = page_faults();
     const double stalled = dt_runner_get_stats(b->rig.runner).stall_seconds;
     b->now[WAITS].seconds = stalled - b->stalled;
     if (step >= 0) {
@@ -221,8 +221,8 @@ static dt_status run_steps(bench *b, dt_err *err)
         .ready = b->rig.ready,
         .n_ready = b->rig.n,
         .feed = &b->batch.feed,
-        .steps = b->steps + DT_BENCH_WARM,
-        .steps_per_epoch = DT_MADE_UP_STEPS,
+        .steps = b->steps + DTI_BENCH_WARM,
+        .steps_per_epoch = DTI_MADE_UP_STEPS,
         .observer = &o};
     const dt_trace trace = {b, ran};
     DT_CHECK(dt_runner_set_trace(b->rig.runner, &trace, err));
@@ -248,7 +248,7 @@ static void sort_steps(bench *b)
 
 static int by_time(const void *a, const void *b)
 {
-    const dt_bench_row *x = a, *y = b;
+    const dti_bench_row *x = a, *y = b;
     return x->seconds < y->seconds ? 1 : x->seconds > y->seconds ? -1 : 0;
 }
 
@@ -259,7 +259,7 @@ static int by_count(const void *a, const void *b)
 }
 
 /* Means over the middle half of the steps: so parts add up to a step, and odd ones do not count. */
-static void sum_rows(bench *b, dt_bench_result *r)
+static void sum_rows(bench *b, dti_bench_result *r)
 {
     const int64_t from = b->steps / 4, to = b->steps - from;
     const double n = (double)(to - from);
@@ -282,10 +282,10 @@ static void sum_rows(bench *b, dt_bench_result *r)
 }
 
 /* The result borrows the rows. */
-static dt_bench_result sum_steps(bench *b)
+static dti_bench_result sum_steps(bench *b)
 {
     const int64_t mid = b->steps / 2, last = b->steps - 1;
-    dt_bench_result r = {.session = b->s, .machine = b->machine, .steps = b->steps, .row = b->row};
+    dti_bench_result r = {.session = b->s, .machine = b->machine, .steps = b->steps, .row = b->row};
     sort_steps(b);
     r.least = b->seconds[b->order[0]];
     r.most = b->seconds[b->order[last]];
@@ -328,13 +328,13 @@ static void deinit(bench *b)
     dt_session_close(b->s);
 }
 
-static dt_status bench_config(bench *b, const dt_cli *cli, dt_err *err)
+static dt_status bench_config(bench *b, const dti_cli *cli, dt_err *err)
 {
     dt_status st = dti_cli_session(&b->s, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK)
         st = measure(b, err);
     if (st == DT_OK) {
-        const dt_bench_result r = sum_steps(b);
+        const dti_bench_result r = sum_steps(b);
         if (b->json)
             st = dti_bench_json(&r, err);
         else
@@ -344,23 +344,23 @@ static dt_status bench_config(bench *b, const dt_cli *cli, dt_err *err)
     return st;
 }
 
-static dt_status run(const dt_command_args *a, dt_err *err)
+static dt_status run(const dti_command_args *a, dt_err *err)
 {
     static bench b;
     const char *steps = "10";
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--steps", "N", "to measure, after some that do not count; 10 unless given", NULL, &steps},
         {"--json", NULL, "as one object", &b.json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_bench, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         if (cli.n_word == 0)
             st = DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_bench.usage);
-        else if (!dt_parse_i64(steps, &b.steps) || b.steps < 1 || b.steps > DT_BENCH_MOST)
+        else if (!dt_parse_i64(steps, &b.steps) || b.steps < 1 || b.steps > DTI_BENCH_MOST)
             st = DT_FAIL(err, DT_E_CONFIG, "--steps %s: must be a whole number, 1..%d", steps,
-                DT_BENCH_MOST);
+                DTI_BENCH_MOST);
         else
             st = dti_cli_check_file(cli.word[0], err);
         if (st == DT_OK)
@@ -370,7 +370,7 @@ static dt_status run(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_bench = {
+const dti_command dt_command_bench = {
     .name = "bench",
     .usage = "dnntrain bench CONFIG [--set s.k=v]... [--steps N] [--json]",
     .summary = "how long a step takes, where its time goes, and the machine's own limits",

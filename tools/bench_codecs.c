@@ -249,16 +249,16 @@ static dt_status run_with(const char *mib, bool json, dt_err *err)
     return st;
 }
 
-static dt_status bench_codecs(const dt_command_args *a, dt_err *err)
+static dt_status bench_codecs(const dti_command_args *a, dt_err *err)
 {
     bool json = false;
     const char *mib = NULL;
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--mib", "N", "mebibytes of values (default 64)", NULL, &mib},
         {"--json", NULL, "an array of objects, one a codec and density", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_bench_codecs, a, flags, false, 0, err);
     if (st == DT_OK && !cli.help)
         st = run_with(mib, json, err);
@@ -266,7 +266,7 @@ static dt_status bench_codecs(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_bench_codecs = {
+const dti_command dt_command_bench_codecs = {
     .name = "bench-codecs",
     .usage = "dnntrain bench-codecs [--mib N] [--json]",
     .summary = "how fast codecs pack and unpack here, beside copying the same bytes",

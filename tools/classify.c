@@ -27,14 +27,14 @@ static void print_one(const dt_run *r, const char *path, const dt_sample *s)
     fflush(stdout); /* one after the other, as they come */
 }
 
-static void put_one(dt_json *list, const dt_run *r, const char *path, const dt_sample *s)
+static void put_one(dti_json *list, const dt_run *r, const char *path, const dt_sample *s)
 {
     char class[CLASS_BYTES];
-    dt_json one = dti_json_element(list);
+    dti_json one = dti_json_element(list);
     dti_json_text(&one, "picture", path);
-    dt_json guesses = dti_json_list(&one, "classes");
+    dti_json guesses = dti_json_list(&one, "classes");
     for (int k = 0; k < s->n_guess; k++) {
-        dt_json guess = dti_json_element(&guesses);
+        dti_json guess = dti_json_element(&guesses);
         dti_json_text(&guess, "name", class_of(r, s->guess[k], class));
         dti_json_whole(&guess, "class", (uint64_t)s->guess[k]);
         dti_json_real(&guess, "share", s->share[k], 6);
@@ -53,9 +53,9 @@ static dt_status check_weights(const dt_run *r, dt_err *err)
         "--set model.weights=FILE");
 }
 
-static dt_status classify_all(dt_run *r, const dt_cli *cli, bool json, dt_err *err)
+static dt_status classify_all(dt_run *r, const dti_cli *cli, bool json, dt_err *err)
 {
-    dt_json list = dti_json_begin_list();
+    dti_json list = dti_json_begin_list();
     dt_status st = check_weights(r, err);
     for (size_t i = 1; st == DT_OK && i < cli->n_word; i++) {
         dt_sample s;
@@ -71,17 +71,17 @@ static dt_status classify_all(dt_run *r, const dt_cli *cli, bool json, dt_err *e
     return st;
 }
 
-static dt_status classify(const dt_command_args *a, dt_err *err)
+static dt_status classify(const dti_command_args *a, dt_err *err)
 {
     bool json = false;
     dt_run *r = NULL;
     dti_run_paths paths;
-    dt_cli cli;
-    const dt_flag flags[] = {
+    dti_cli cli;
+    const dti_flag flags[] = {
         {"--json", NULL, "as a list of objects", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, DT_ARG_WORDS, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, DTI_ARG_WORDS, err);
     if (st == DT_OK && !cli.help) {
         st = cli.n_word > 1 ? dti_cli_take_run(&cli, &paths, err)
                             : DT_FAIL(err, DT_E_CONFIG, "name a RUN and a PICTURE; usage: %s",
@@ -98,7 +98,7 @@ static dt_status classify(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_classify = {
+const dti_command dt_command_classify = {
     .name = "classify",
     .usage = "dnntrain classify RUN|CONFIG PICTURE... [--set model.weights=FILE]... [--json]",
     .summary = "what a trained network takes pictures for, the likeliest classes first",

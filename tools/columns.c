@@ -7,7 +7,7 @@
 #include "tools/terminal.h"
 
 /* The lowest rank that is above @last; -1: there is none. */
-static int next_rank(const dt_column *column, size_t n, int last)
+static int next_rank(const dti_table_column *column, size_t n, int last)
 {
     int rank = -1;
     for (size_t i = 0; i < n; i++)
@@ -16,7 +16,7 @@ static int next_rank(const dt_column *column, size_t n, int last)
     return rank;
 }
 
-void dti_columns_fit(dt_column *column, size_t n, int used)
+void dti_columns_fit(dti_table_column *column, size_t n, int used)
 {
     const int width = dti_term_width();
     for (int rank = next_rank(column, n, -1); rank >= 0; rank = next_rank(column, n, rank))
@@ -28,20 +28,20 @@ void dti_columns_fit(dt_column *column, size_t n, int used)
         }
 }
 
-void dti_column(const dt_column *c, const char *text)
+void dti_column(const dti_table_column *c, const char *text)
 {
     if (c->shown)
         printf(" %*s", c->width, text);
 }
 
-void dti_columns_head(const dt_column *column, size_t n)
+void dti_columns_head(const dti_table_column *column, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         dti_column(&column[i], column[i].title);
     putchar('\n');
 }
 
-void dti_columns_left_out(const dt_column *column, size_t n)
+void dti_columns_left_out(const dti_table_column *column, size_t n)
 {
     bool any = false;
     for (size_t i = 0; i < n; i++)

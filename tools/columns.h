@@ -7,25 +7,25 @@
 #include "session/human.h"
 
 /**
- * struct dt_column - one of them, right-aligned.
+ * struct dti_table_column - one of them, right-aligned.
  * @width: of its cells, a blank before them not counted
  * @rank:  those of the lowest stay when there is no room for all; below 0: not in this table
  * @shown: as dti_columns_fit has decided
  */
-typedef struct dt_column {
+typedef struct dti_table_column {
     const char *title;
     int width, rank;
     bool shown;
-} dt_column;
+} dti_table_column;
 
 /* Show what there is room for beside @used columns of the terminal. */
-void dti_columns_fit(dt_column *column, size_t n, int used);
+void dti_columns_fit(dti_table_column *column, size_t n, int used);
 /* Titles, and the end of the line. */
-void dti_columns_head(const dt_column *column, size_t n);
+void dti_columns_head(const dti_table_column *column, size_t n);
 /* One cell, if its column is shown. */
-void dti_column(const dt_column *c, const char *text);
+void dti_column(const dti_table_column *c, const char *text);
 /* A line that names the columns for which there was no room; none if there was. */
-void dti_columns_left_out(const dt_column *column, size_t n);
+void dti_columns_left_out(const dti_table_column *column, size_t n);
 
 /* Bytes as dt_human_bytes has them; "-" for none. */
 const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes);

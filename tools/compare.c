@@ -16,13 +16,13 @@ typedef struct compare_flags {
 } compare_flags;
 
 /* Times of defaults cannot be held against others. */
-static void tell_defaults(const dt_compare *c)
+static void tell_defaults(const dti_compare *c)
 {
     char text[512];
     const dt_variant *without = NULL;
     bool all = true;
     for (size_t v = 0; v < c->variants.n; v++) {
-        const dt_compare_row *kept = &c->row[c->under[v].kept];
+        const dti_compare_row *kept = &c->row[c->under[v].kept];
         if (kept->refused == NULL && !kept->time.known && without == NULL)
             without = &c->variants.variant[v];
         all = all && (kept->refused != NULL || !kept->time.known);
@@ -39,7 +39,7 @@ static void tell_defaults(const dt_compare *c)
             "memory.profile = FILE or memory.simulate = CARD says by what to predict\n");
 }
 
-static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
+static dt_status show(const dti_compare *c, const compare_flags *f, dt_err *err)
 {
     const char *files[] = {f->csv, f->svg, f->html};
     bool quiet = false;
@@ -57,7 +57,7 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
     return quiet ? DT_OK : dti_compare_table(c, err);
 }
 
-static dt_status check(const dt_cli *cli, const compare_flags *f, dt_err *err)
+static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
     const bool csv = f->csv != NULL && strcmp(f->csv, "-") == 0;
     const bool svg = f->svg != NULL && strcmp(f->svg, "-") == 0;
@@ -73,13 +73,13 @@ static dt_status check(const dt_cli *cli, const compare_flags *f, dt_err *err)
 }
 
 /* The largest budget fits what any other does. */
-static dt_status check_any(const dt_compare *c, dt_err *err)
+static dt_status check_any(const dti_compare *c, dt_err *err)
 {
-    const dt_compare_row *least = NULL;
+    const dti_compare_row *least = NULL;
     uint64_t most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        const dt_compare_row *r = &c->row[i];
-        const dt_compare_under *u = &c->under[r->variant];
+        const dti_compare_row *r = &c->row[i];
+        const dti_compare_under *u = &c->under[r->variant];
         if (r->refused != NULL || !r->can)
             continue;
         if (dti_compare_fits(r, u->budget[u->n - 1]))
@@ -122,7 +122,7 @@ static void listen(const dt_variants *all, size_t v)
 }
 
 static dt_status open_variants(
-    dt_compare *c, const dt_cli *cli, const compare_flags *f, dt_err *err)
+    dti_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
     const dt_variants_of of = {.path = cli->word[0],
         .sets = cli->set,
@@ -142,7 +142,8 @@ static dt_status open_variants(
     return DT_OK;
 }
 
-static dt_status compare_all(dt_compare *c, const dt_cli *cli, const compare_flags *f, dt_err *err)
+static dt_status compare_all(
+    dti_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
     c->run = f->run;
     DT_CHECK(dti_vary_open(&c->vary, cli->again, cli->n_again, err));
@@ -156,9 +157,9 @@ static dt_status compare_all(dt_compare *c, const dt_cli *cli, const compare_fla
     return check_any(c, err);
 }
 
-static dt_status compare_config(const dt_cli *cli, const compare_flags *f, dt_err *err)
+static dt_status compare_config(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
-    dt_compare *c = dt_alloc(1, sizeof *c);
+    dti_compare *c = dt_alloc(1, sizeof *c);
     if (c == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     const dt_status st = compare_all(c, cli, f, err);
@@ -167,10 +168,10 @@ static dt_status compare_config(const dt_cli *cli, const compare_flags *f, dt_er
     return st;
 }
 
-static dt_status compare(const dt_command_args *a, dt_err *err)
+static dt_status compare(const dti_command_args *a, dt_err *err)
 {
     compare_flags f = {.policies = "all;auto"};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--policies", "A,B;C",
             "lists between semicolons; 'all': each that neither searches nor writes to a disk "
             "unasked",
@@ -188,7 +189,7 @@ static dt_status compare(const dt_command_args *a, dt_err *err)
         {"--run", NULL, "run them in turns, and show what steps take", &f.run, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_compare, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check(&cli, &f, err);
@@ -199,7 +200,7 @@ static dt_status compare(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_compare = {
+const dti_command dt_command_compare = {
     .name = "compare",
     .usage = "dnntrain compare CONFIG [--set s.k=v]... [--vary s.k=a,b,c]... [--policies A,B;C] "
              "[--budgets N|LIST]",

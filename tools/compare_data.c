@@ -9,9 +9,9 @@
 enum { WHY_BYTES = 1024 };
 
 /* Which variant it is, and whose bits it trains. */
-static void add_variant(dt_json *o, const dt_compare *c, const dt_compare_row *r)
+static void add_variant(dti_json *o, const dti_compare *c, const dti_compare_row *r)
 {
-    char bits[DT_COMPARE_BITS];
+    char bits[DTI_COMPARE_BITS];
     for (size_t k = 0; k < c->vary.n; k++) {
         const char *value = dti_vary_value(&c->vary, dti_compare_variant(c, r), k, NULL);
         if (value != NULL)
@@ -26,7 +26,7 @@ static void add_variant(dt_json *o, const dt_compare *c, const dt_compare_row *r
     dti_json_flag(o, "own_algorithms", r->other_algorithms);
 }
 
-static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
+static void add_found(dti_json *o, const dti_compare *c, const dti_compare_row *r, size_t b)
 {
     dti_json_whole(o, "device_peak", r->need.device);
     dti_json_whole(o, "host_peak", r->need.host);
@@ -51,7 +51,7 @@ static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, 
 }
 
 /* What is found of a row that was refused: why. */
-static void add_refused(dt_json *o, const dt_compare_row *r)
+static void add_refused(dti_json *o, const dti_compare_row *r)
 {
     static const char *const none[] = {"device_peak", "host_peak", "disk_peak", "step_seconds",
         "images_per_second", "exact", "bound_seconds"};
@@ -65,31 +65,31 @@ static void add_refused(dt_json *o, const dt_compare_row *r)
 /* A pair under the b-th budget of its variant, for programs: each with all budgets, and what was
  * refused by itself once, without one. */
 typedef struct entry {
-    const dt_compare_row *r;
+    const dti_compare_row *r;
     size_t b;
     uint64_t budget; /* 0: none */
     bool told;       /* before */
 } entry;
 
-static size_t entries_of(const dt_compare *c, size_t pair)
+static size_t entries_of(const dti_compare *c, size_t pair)
 {
     const size_t n = c->under[c->variants.pair[pair].variant].n;
     return n > 0 ? n : 1;
 }
 
-static entry entry_of(const dt_compare *c, size_t pair, size_t b)
+static entry entry_of(const dti_compare *c, size_t pair, size_t b)
 {
-    const dt_compare_under *u = &c->under[c->variants.pair[pair].variant];
-    const dt_compare_row *r = &c->row[c->of[pair][b]];
+    const dti_compare_under *u = &c->under[c->variants.pair[pair].variant];
+    const dti_compare_row *r = &c->row[c->of[pair][b]];
     return (entry){.r = r,
         .b = b,
         .budget = r->refused == NULL ? u->budget[b] : r->budget,
         .told = r->refused != NULL && b > 0 && c->of[pair][b] == c->of[pair][b - 1]};
 }
 
-static void element(dt_json *to, const dt_compare *c, const entry *e)
+static void element(dti_json *to, const dti_compare *c, const entry *e)
 {
-    dt_json o = dti_json_element(to);
+    dti_json o = dti_json_element(to);
     dti_json_text(&o, "policy", e->r->policy);
     if (e->budget > 0)
         dti_json_whole(&o, "budget", e->budget);
@@ -105,9 +105,9 @@ static void element(dt_json *to, const dt_compare *c, const entry *e)
     dti_json_leave(to, &o);
 }
 
-dt_status dti_compare_json(const dt_compare *c, dt_err *err)
+dt_status dti_compare_json(const dti_compare *c, dt_err *err)
 {
-    dt_json list = dti_json_begin_list();
+    dti_json list = dti_json_begin_list();
     for (size_t p = 0; p < c->variants.n_pair; p++)
         for (size_t b = 0; b < entries_of(c, p) && list.ok; b++) {
             const entry e = entry_of(c, p, b);
@@ -132,7 +132,7 @@ static void csv_text(FILE *f, const char *text)
         fputc('"', f);
 }
 
-static void csv_head(const dt_compare *c, FILE *f)
+static void csv_head(const dti_compare *c, FILE *f)
 {
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
@@ -145,9 +145,9 @@ static void csv_head(const dt_compare *c, FILE *f)
     fputs(c->vary.n > 0 ? ",bits,own_algorithms,refused\n" : "\n", f);
 }
 
-static void csv_found(const dt_compare *c, const entry *e, FILE *f)
+static void csv_found(const dti_compare *c, const entry *e, FILE *f)
 {
-    const dt_compare_row *r = e->r;
+    const dti_compare_row *r = e->r;
     fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%s", e->budget,
         dti_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.host, r->need.disk,
         r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
@@ -169,9 +169,9 @@ static void csv_refused(const entry *e, FILE *f)
     fputs(",no,,,,,,,,,,,no,,,,,", f);
 }
 
-static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)
+static void csv_variant(const dti_compare *c, const dti_compare_row *r, FILE *f)
 {
-    char bits[DT_COMPARE_BITS], why[WHY_BYTES];
+    char bits[DTI_COMPARE_BITS], why[WHY_BYTES];
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
         csv_text(f, dti_vary_value(&c->vary, dti_compare_variant(c, r), k, ""));
@@ -184,7 +184,7 @@ static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)
         csv_text(f, dti_compare_why(r, why, sizeof why));
 }
 
-static void csv_line(const dt_compare *c, const entry *e, FILE *f)
+static void csv_line(const dti_compare *c, const entry *e, FILE *f)
 {
     csv_text(f, e->r->policy);
     if (e->r->refused == NULL)
@@ -198,7 +198,7 @@ static void csv_line(const dt_compare *c, const entry *e, FILE *f)
 
 dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
 {
-    const dt_compare *c = compare;
+    const dti_compare *c = compare;
     (void)err;
     csv_head(c, f);
     for (size_t p = 0; p < c->variants.n_pair; p++)

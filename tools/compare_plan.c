@@ -11,45 +11,45 @@
 #include "tools/compare.h"
 #include "tools/vary.h"
 
-const dt_compare_row *dti_compare_kept(const dt_compare *c, const dt_compare_row *r)
+const dti_compare_row *dti_compare_kept(const dti_compare *c, const dti_compare_row *r)
 {
     return &c->row[c->under[r->variant].kept];
 }
 
-bool dti_compare_fits(const dt_compare_row *r, uint64_t budget)
+bool dti_compare_fits(const dti_compare_row *r, uint64_t budget)
 {
     return r->refused == NULL && r->can && r->need.device <= budget;
 }
 
-double dti_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
+double dti_compare_least(const dti_compare *c, const dti_compare_row *r, size_t b)
 {
-    const dt_compare_under *u = &c->under[r->variant];
-    return u->least[r->need.device <= u->budget[b] ? b : DT_COMPARE_BUDGETS];
+    const dti_compare_under *u = &c->under[r->variant];
+    return u->least[r->need.device <= u->budget[b] ? b : DTI_COMPARE_BUDGETS];
 }
 
-const dt_variant *dti_compare_variant(const dt_compare *c, const dt_compare_row *r)
+const dt_variant *dti_compare_variant(const dti_compare *c, const dti_compare_row *r)
 {
     return &c->variants.variant[r->variant];
 }
 
-const char *dti_compare_costs(const dt_compare_row *r)
+const char *dti_compare_costs(const dti_compare_row *r)
 {
     if (!r->time.known)
         return "defaults";
     return r->session->costs.simulated ? "simulated" : "measured";
 }
 
-const char *dti_compare_letter(size_t group, char to[DT_COMPARE_BITS])
+const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS])
 {
-    size_t at = DT_COMPARE_BITS - 1;
+    size_t at = DTI_COMPARE_BITS - 1;
     to[at] = '\0';
     for (size_t n = group + 1; n > 0 && at > 0; n = (n - 1) / 26)
         to[--at] = (char)('a' + (n - 1) % 26);
-    memmove(to, to + at, DT_COMPARE_BITS - at);
+    memmove(to, to + at, DTI_COMPARE_BITS - at);
     return to;
 }
 
-const char *dti_compare_why(const dt_compare_row *r, char *to, size_t bytes)
+const char *dti_compare_why(const dti_compare_row *r, char *to, size_t bytes)
 {
     size_t at = 0;
     to[0] = '\0';
@@ -61,10 +61,10 @@ const char *dti_compare_why(const dt_compare_row *r, char *to, size_t bytes)
     return to;
 }
 
-dt_compare_shared dti_compare_share(const dt_compare *c)
+dti_compare_shared dti_compare_share(const dti_compare *c)
 {
     const dt_session *s = c->session;
-    dt_compare_shared all = {true, true, true, true};
+    dti_compare_shared all = {true, true, true, true};
     for (size_t v = 0; v < c->variants.n; v++) {
         const dt_session *x = c->variants.variant[v].session;
         if (x == NULL)
@@ -91,7 +91,7 @@ static dt_status wrong_budgets(const char *text, dt_err *err)
 {
     return DT_FAIL(err, DT_E_CONFIG,
         "--budgets %s: say how many, 1..%d, or which, as in 1GiB,1.5GiB,2GiB", text,
-        DT_COMPARE_BUDGETS);
+        DTI_COMPARE_BUDGETS);
 }
 
 static int ascending(const void *va, const void *vb)
@@ -100,12 +100,12 @@ static int ascending(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
-static dt_status list_budgets(dt_compare_under *u, const char *text, dt_err *err)
+static dt_status list_budgets(dti_compare_under *u, const char *text, dt_err *err)
 {
     for (const char *at = text; *at != '\0';) {
         char one[64];
         const size_t n = strcspn(at, ",");
-        if (n >= sizeof one || u->n == DT_COMPARE_BUDGETS)
+        if (n >= sizeof one || u->n == DTI_COMPARE_BUDGETS)
             return wrong_budgets(text, err);
         snprintf(one, sizeof one, "%.*s", (int)n, at);
         const dt_status st = dt_parse_bytes(one, &u->budget[u->n], err);
@@ -120,7 +120,7 @@ static dt_status list_budgets(dt_compare_under *u, const char *text, dt_err *err
 
 /* A single small number says how many; *evenly is 0 when they are named. */
 static dt_status read_budgets(
-    dt_compare_under *u, const dt_session *s, const char *text, int64_t *evenly, dt_err *err)
+    dti_compare_under *u, const dt_session *s, const char *text, int64_t *evenly, dt_err *err)
 {
     const uint64_t own = s->opts.memory.device_budget;
     *evenly = 0;
@@ -130,12 +130,12 @@ static dt_status read_budgets(
         *evenly = 6;
     else if (!dt_parse_i64(text, evenly))
         return list_budgets(u, text, err);
-    else if (*evenly < 1 || *evenly > DT_COMPARE_BUDGETS)
+    else if (*evenly < 1 || *evenly > DTI_COMPARE_BUDGETS)
         return wrong_budgets(text, err);
     return DT_OK;
 }
 
-static dt_status read_all_budgets(dt_compare *c, const char *text, int64_t *evenly, dt_err *err)
+static dt_status read_all_budgets(dti_compare *c, const char *text, int64_t *evenly, dt_err *err)
 {
     int64_t of_one = 0;
     for (size_t v = 0; v < c->variants.n; v++) {
@@ -149,11 +149,11 @@ static dt_status read_all_budgets(dt_compare *c, const char *text, int64_t *even
 
 /* From the least of any exact policy to what keep_all takes, over all variants, so that they can be
  * held against each other. */
-static void even_budgets(dt_compare *c, int64_t n)
+static void even_budgets(dti_compare *c, int64_t n)
 {
     uint64_t least = UINT64_MAX, most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        const dt_compare_row *r = &c->row[i];
+        const dti_compare_row *r = &c->row[i];
         if (r->refused != NULL || c->under[r->variant].n > 0)
             continue;
         const uint64_t kept = dti_compare_kept(c, r)->need.device;
@@ -163,7 +163,7 @@ static void even_budgets(dt_compare *c, int64_t n)
     }
     least = least < most ? least : most;
     for (size_t v = 0; v < c->variants.n; v++) {
-        dt_compare_under *u = &c->under[v];
+        dti_compare_under *u = &c->under[v];
         if (c->variants.variant[v].session == NULL || u->n > 0)
             continue;
         for (; u->n < (size_t)n; u->n++) {
@@ -174,9 +174,9 @@ static void even_budgets(dt_compare *c, int64_t n)
 }
 
 /* Options of a policy, by which variants of one keep_all may differ, do not matter to it. */
-static dt_status find_least(const dt_compare *c, size_t variant, dt_err *err)
+static dt_status find_least(const dti_compare *c, size_t variant, dt_err *err)
 {
-    dt_compare_under *u = &c->under[variant];
+    dti_compare_under *u = &c->under[variant];
     const size_t of_kept = c->row[u->kept].variant;
     if (of_kept != variant) {
         memcpy(u->least, c->under[of_kept].least, sizeof u->least);
@@ -189,12 +189,12 @@ static dt_status find_least(const dt_compare *c, size_t variant, dt_err *err)
     for (size_t b = 0; st == DT_OK && b < u->n; b++)
         st = dt_plan_set_bound(p, u->budget[b], &u->least[b], err);
     if (st == DT_OK)
-        st = dt_plan_set_bound(p, 0, &u->least[DT_COMPARE_BUDGETS], err);
+        st = dt_plan_set_bound(p, 0, &u->least[DTI_COMPARE_BUDGETS], err);
     dt_plan_set_destroy(p);
     return st;
 }
 
-static dt_status find_all_least(const dt_compare *c, dt_err *err)
+static dt_status find_all_least(const dti_compare *c, dt_err *err)
 {
     for (size_t v = 0; v < c->variants.n; v++) {
         dt_session *s = c->variants.variant[v].session;
@@ -228,7 +228,7 @@ static uint64_t sum_of(const dt_algorithm_table *t)
     return sum;
 }
 
-static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
+static dt_status describe(dti_compare_row *r, const dt_plan_set *p, dt_err *err)
 {
     r->exact = dt_plan_set_exact(p);
     r->can = dt_plan_set_check_statistics(p, NULL) == DT_OK && in_other_tiers(p);
@@ -243,14 +243,14 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
     return dt_plan_set_predict(p, &r->time, err);
 }
 
-static void forget(dt_compare_row *r)
+static void forget(dti_compare_row *r)
 {
     dt_plan_set_destroy(r->plans);
     dt_policies_close(&r->policies);
     r->plans = NULL;
 }
 
-static dt_status plan_row(dt_compare_row *r, bool keep, dt_err *err)
+static dt_status plan_row(dti_compare_row *r, bool keep, dt_err *err)
 {
     dt_plan_request q = dt_session_request(r->session);
     q.policies = &r->policies;
@@ -267,14 +267,14 @@ static dt_status plan_row(dt_compare_row *r, bool keep, dt_err *err)
     return st == DT_OK ? st : DT_FAIL(err, st, "while planning %s", r->policy);
 }
 
-static dt_status refuse(dt_compare_row *r, const char *why, dt_err *err)
+static dt_status refuse(dti_compare_row *r, const char *why, dt_err *err)
 {
     r->refused = dt_strdup(why);
     return r->refused != NULL ? DT_OK : no_memory(err);
 }
 
 /* Of several variants one that cannot be planned is a row that says so. */
-static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, dt_err *err)
+static dt_status plan_or_refuse(const dti_compare *c, dti_compare_row *r, dt_err *err)
 {
     if (c->variants.n == 1)
         return plan_row(r, c->run, err);
@@ -290,7 +290,7 @@ static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, dt_err *
     return st;
 }
 
-static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
+static dt_status fill_row(const dti_compare *c, dti_compare_row *r, dt_err *err)
 {
     const dt_variant *v = &c->variants.variant[r->variant];
     const double began = dt_seconds();
@@ -310,19 +310,19 @@ static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
     return st;
 }
 
-static bool same_plans(const dt_compare_row *a, const dt_compare_row *b)
+static bool same_plans(const dti_compare_row *a, const dti_compare_row *b)
 {
     return a->need.device == b->need.device && a->need.host == b->need.host &&
            a->need.disk == b->need.disk && !(a->time.seconds < b->time.seconds) &&
            !(a->time.seconds > b->time.seconds);
 }
 
-static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)
+static dt_status add_row(dti_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)
 {
     if (!dt_grow((void **)&c->row, &c->cap, c->n, sizeof *c->row))
         return no_memory(err);
-    dt_compare_row *r = &c->row[c->n];
-    *r = (dt_compare_row){.policy = c->lists.list[pair->list],
+    dti_compare_row *r = &c->row[c->n];
+    *r = (dti_compare_row){.policy = c->lists.list[pair->list],
         .list = pair->list,
         .variant = pair->variant,
         .session = c->variants.variant[pair->variant].session,
@@ -338,7 +338,8 @@ static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t bu
 /* ---- in which order ---- */
 
 /* Whether a list goes by budgets. keep_all does not, so that the others can be held against it. */
-static dt_status by_budget(const dt_compare *c, const dt_variant_list *pair, bool *yes, dt_err *err)
+static dt_status by_budget(
+    const dti_compare *c, const dt_variant_list *pair, bool *yes, dt_err *err)
 {
     const dt_session *s = c->variants.variant[pair->variant].session;
     dt_policies p;
@@ -356,7 +357,7 @@ static dt_status by_budget(const dt_compare *c, const dt_variant_list *pair, boo
 }
 
 /* The pairs of keep_all, the first list, come first, each with a variant more and one row. */
-static void find_kept(dt_compare *c)
+static void find_kept(dti_compare *c)
 {
     for (size_t v = 0; v < c->variants.n; v++) {
         const size_t kept = dt_variants_for(&c->variants, v, 0);
@@ -366,14 +367,14 @@ static void find_kept(dt_compare *c)
 }
 
 /* First those that go by no budget, as what they take may say which budgets there are. */
-static dt_status plan_unbudgeted(dt_compare *c, bool *by, dt_err *err)
+static dt_status plan_unbudgeted(dti_compare *c, bool *by, dt_err *err)
 {
     for (size_t p = 0; p < c->variants.n_pair; p++) {
         const dt_variant_list *pair = &c->variants.pair[p];
         DT_CHECK(by_budget(c, pair, &by[p], err));
         if (by[p])
             continue;
-        for (size_t b = 0; b < DT_COMPARE_BUDGETS; b++)
+        for (size_t b = 0; b < DTI_COMPARE_BUDGETS; b++)
             c->of[p][b] = c->n;
         DT_CHECK(add_row(c, pair, 0, err));
     }
@@ -381,10 +382,10 @@ static dt_status plan_unbudgeted(dt_compare *c, bool *by, dt_err *err)
 }
 
 /* Without keep_all there is nothing to compare with. */
-static dt_status check_kept(const dt_compare *c, dt_err *err)
+static dt_status check_kept(const dti_compare *c, dt_err *err)
 {
     char why[1024];
-    const dt_compare_row *first = NULL;
+    const dti_compare_row *first = NULL;
     for (size_t i = 0; i < c->n && c->row[i].list == 0; i++) {
         if (c->row[i].refused == NULL)
             return DT_OK;
@@ -394,11 +395,11 @@ static dt_status check_kept(const dt_compare *c, dt_err *err)
     return DT_FAIL(err, DT_E_CONFIG, "%s", dti_compare_why(first, why, sizeof why));
 }
 
-static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
+static dt_status plan_budgeted(dti_compare *c, const bool *by, dt_err *err)
 {
     for (size_t p = 0; p < c->variants.n_pair; p++) {
         const dt_variant_list *pair = &c->variants.pair[p];
-        const dt_compare_under *u = &c->under[pair->variant];
+        const dti_compare_under *u = &c->under[pair->variant];
         for (size_t b = 0; b < u->n && by[p]; b++) {
             c->of[p][b] = c->n;
             DT_CHECK(add_row(c, pair, u->budget[b], err));
@@ -409,22 +410,22 @@ static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
 
 /* ---- which are ahead ---- */
 
-static size_t group_of(const dt_compare *c, const dt_compare_row *r)
+static size_t group_of(const dti_compare *c, const dti_compare_row *r)
 {
     return c->variants.variant[r->variant].group;
 }
 
-static bool ahead_of(const dt_compare *c, const dt_compare_row *a, const dt_compare_row *b)
+static bool ahead_of(const dti_compare *c, const dti_compare_row *a, const dti_compare_row *b)
 {
     return a->refused == NULL && group_of(c, a) == group_of(c, b) && a->exact && a->can &&
            a->need.device <= b->need.device && a->time.seconds <= b->time.seconds &&
            (a->need.device < b->need.device || a->time.seconds < b->time.seconds);
 }
 
-static void mark_best(dt_compare *c)
+static void mark_best(dti_compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        dt_compare_row *r = &c->row[i];
+        dti_compare_row *r = &c->row[i];
         r->best = r->refused == NULL && r->exact && r->can && !r->again;
         for (size_t k = 0; k < c->n && r->best; k++)
             r->best = !ahead_of(c, &c->row[k], r);
@@ -434,7 +435,7 @@ static void mark_best(dt_compare *c)
     }
 }
 
-dt_status dti_compare_plan(dt_compare *c, const char *budgets, dt_err *err)
+dt_status dti_compare_plan(dti_compare *c, const char *budgets, dt_err *err)
 {
     int64_t evenly = 0;
     c->under = dt_alloc(c->variants.n, sizeof *c->under);
@@ -461,7 +462,7 @@ dt_status dti_compare_plan(dt_compare *c, const char *budgets, dt_err *err)
     return st;
 }
 
-void dti_compare_close(dt_compare *c)
+void dti_compare_close(dti_compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         forget(&c->row[i]);

@@ -15,8 +15,8 @@ enum { ROUNDS = 5, WARM = 2, STEPS = 5, ALL = ROUNDS * STEPS };
  * @seconds: by row, ALL of each; @now: those of the row whose turn it is; @done: steps of the turn
  */
 typedef struct turns {
-    dt_compare *c;
-    dt_made_up *batch;
+    dti_compare *c;
+    dti_made_up *batch;
     double *seconds, *now;
     int64_t done;
 } turns;
@@ -41,7 +41,7 @@ static bool alike(const dt_session *a, const dt_session *b)
 }
 
 /* Made up when it is first asked for. */
-static dt_status batch_of(turns *t, const dt_session *s, dt_made_up **to, dt_err *err)
+static dt_status batch_of(turns *t, const dt_session *s, dti_made_up **to, dt_err *err)
 {
     const dt_variants *v = &t->c->variants;
     size_t i = 0;
@@ -53,7 +53,7 @@ static dt_status batch_of(turns *t, const dt_session *s, dt_made_up **to, dt_err
 
 static dt_status train(turns *t, const dt_session *s, const dt_rig *g, dt_err *err)
 {
-    dt_made_up *batch = NULL;
+    dti_made_up *batch = NULL;
     DT_CHECK(batch_of(t, s, &batch, err));
     const dt_train_opts opts = dti_made_up_opts(s);
     const dt_observer o = {.self = t, .step = after_step};
@@ -64,7 +64,7 @@ static dt_status train(turns *t, const dt_session *s, const dt_rig *g, dt_err *e
         .n_ready = g->n,
         .feed = &batch->feed,
         .steps = WARM + STEPS,
-        .steps_per_epoch = DT_MADE_UP_STEPS,
+        .steps_per_epoch = DTI_MADE_UP_STEPS,
         .observer = &o};
     t->done = 0;
     return dt_train(&j, err);
@@ -89,9 +89,9 @@ static dt_status turn(turns *t, size_t row, int round, dt_err *err)
 }
 
 /* Alike plans are run once, and those that this machine has room for. */
-static bool runs(const dt_compare *c, size_t row)
+static bool runs(const dti_compare *c, size_t row)
 {
-    const dt_compare_row *r = &c->row[row];
+    const dti_compare_row *r = &c->row[row];
     dt_here here;
     if (!r->can || r->again || r->plans == NULL)
         return false;
@@ -108,7 +108,7 @@ static int ascending(const void *va, const void *vb)
 static void sum_up(turns *t)
 {
     for (size_t i = 0; i < t->c->n; i++) {
-        dt_compare_row *r = &t->c->row[i];
+        dti_compare_row *r = &t->c->row[i];
         double *s = t->seconds + i * ALL;
         if (!runs(t->c, i))
             continue;
@@ -133,7 +133,7 @@ static dt_status take_turns(turns *t, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_compare_run(dt_compare *c, dt_err *err)
+dt_status dti_compare_run(dti_compare *c, dt_err *err)
 {
     turns t = {.c = c,
         .batch = dt_alloc(c->variants.n, sizeof *t.batch),

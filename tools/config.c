@@ -5,7 +5,7 @@
 #include "tools/args.h"
 
 /* Opening a session reads, binds and checks every key, and builds the network. */
-static dt_status look(const dt_cli *cli, const char *path, bool quiet, dt_err *err)
+static dt_status look(const dti_cli *cli, const char *path, bool quiet, dt_err *err)
 {
     dt_session *s = NULL;
     DT_CHECK(dti_cli_check_file(path, err));
@@ -19,14 +19,14 @@ static dt_status look(const dt_cli *cli, const char *path, bool quiet, dt_err *e
     return st;
 }
 
-static dt_status config(const dt_command_args *a, dt_err *err)
+static dt_status config(const dti_command_args *a, dt_err *err)
 {
     const char *check = NULL;
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--check", "FILE", "say whether it is right, and where it is not", NULL, &check},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_config, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help && (check != NULL) == (cli.n_word > 0))
         st = DT_FAIL(err, DT_E_CONFIG, "name one CONFIG, with --check or without; usage: %s",
@@ -37,7 +37,7 @@ static dt_status config(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_config = {
+const dti_command dt_command_config = {
     .name = "config",
     .usage = "dnntrain config CONFIG|--check FILE [--set s.k=v]...",
     .summary = "all keys as a run would take them, or whether they are right",

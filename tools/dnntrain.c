@@ -79,8 +79,8 @@ static void print_version(void)
 
 static dt_status run(int argc, char **argv, dt_err *err)
 {
-    dt_command_args a = {argc - 1, argv + 1};
-    const dt_command_args none = {0, NULL};
+    dti_command_args a = {argc - 1, argv + 1};
+    const dti_command_args none = {0, NULL};
     DT_CHECK(limit_isa(err));
     if (a.n == 0) {
         DT_CHECK(dt_command_help.run(&none, err));
@@ -92,7 +92,7 @@ static dt_status run(int argc, char **argv, dt_err *err)
         print_version();
         return DT_OK;
     }
-    const dt_command *c = a.arg[0][0] != '\0' ? dti_command_find(a.arg[0]) : NULL;
+    const dti_command *c = a.arg[0][0] != '\0' ? dti_command_find(a.arg[0]) : NULL;
     if (c == NULL && strcmp(a.arg[0], "train") == 0) /* what is tried first */
         c = &dt_command_train;
     if (c != NULL) {

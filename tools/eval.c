@@ -18,7 +18,7 @@ enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
 typedef struct evaluation {
     dt_run *run;
     dt_eval_report result;
-    dt_terminal terminal;
+    dti_terminal terminal;
     int64_t done; /* samples */
     double began, drawn;
     bool random, json;
@@ -105,7 +105,7 @@ static void print(const evaluation *e)
 static dt_status print_json(const evaluation *e, dt_err *err)
 {
     const dt_eval_report *r = &e->result;
-    dt_json j = dti_json_begin();
+    dti_json j = dti_json_begin();
     dti_json_text(&j, "model", e->run->s->graph->name);
     dti_json_text(&j, "data", e->run->feeds.eval_note);
     if (!e->random)
@@ -201,7 +201,7 @@ static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
     return write_text(e, &o, err);
 }
 
-static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)
+static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags *f, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_eval.usage);
@@ -213,11 +213,11 @@ static dt_status check(const dt_cli *cli, const evaluation *e, const eval_flags 
     return dti_cli_check_file(cli->word[0], err);
 }
 
-static dt_status eval(const dt_command_args *a, dt_err *err)
+static dt_status eval(const dti_command_args *a, dt_err *err)
 {
     eval_flags f = {0};
     evaluation e = {0};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--random", NULL, "evaluate the weights that training begins with", &e.random, NULL},
         {"--json", NULL, "as one object", &e.json, NULL},
         {"--generate", "N", "write N characters instead; for data.source = text", NULL,
@@ -228,7 +228,7 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
         {"--seed", "S", "of what is drawn; train.seed unless given", NULL, &f.seed},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dti_run_paths paths;
     dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
@@ -250,7 +250,7 @@ static dt_status eval(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_eval = {
+const dti_command dt_command_eval = {
     .name = "eval",
     .usage =
         "dnntrain eval RUN|CONFIG [--set model.weights=FILE]... [--random] [--json] [--generate N]",

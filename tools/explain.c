@@ -24,7 +24,7 @@ typedef struct explained {
     const dt_session *s;
     const dt_planned *x;
     dt_timeline time;
-    dt_value_view view;
+    dti_value_view view;
 } explained;
 
 /* Columns for a name beside a drawing. */
@@ -63,7 +63,7 @@ static const dt_node *layer_named(const dt_graph *g, const char *name)
 }
 
 /* What is done about its wait: the last row that does something tells. */
-static void print_fate(const dt_value_view *w)
+static void print_fate(const dti_value_view *w)
 {
     const char *fate = NULL, *reason = "";
     for (size_t i = 0; i < w->p->n_row; i++) {
@@ -81,7 +81,7 @@ static void print_fate(const dt_value_view *w)
         printf("    kept\n");
 }
 
-static void print_tensor(dt_value_view *w, int32_t tensor)
+static void print_tensor(dti_value_view *w, int32_t tensor)
 {
     const dt_plan_tensor *t = &w->p->tensor[tensor];
     char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
@@ -100,7 +100,7 @@ static void print_tensor(dt_value_view *w, int32_t tensor)
 
 static dt_status explain_layer(explained *e, const dt_node *layer)
 {
-    dt_value_view *w = &e->view;
+    dti_value_view *w = &e->view;
     const dt_shape *y = &layer->info.y;
     printf("%s   layer %s, output %" PRId64 "x%" PRId64 "x%" PRId64 ", program '%s'\n", layer->name,
         layer->desc->name, y->h, y->w, y->c, w->p->program);
@@ -138,7 +138,7 @@ static void print_options(const dt_policy *p)
 /* The tensors of which a rule of this name tells, each once. */
 static void print_decisions(explained *e, const char *policy)
 {
-    dt_value_view *w = &e->view;
+    dti_value_view *w = &e->view;
     const size_t n = strlen(policy);
     int32_t last = -1;
     for (size_t i = 0; i < w->p->n_row; i++) {
@@ -162,7 +162,7 @@ static void print_decisions(explained *e, const char *policy)
 
 static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
 {
-    dt_report r;
+    dti_report r;
     char now[DT_HUMAN_BYTES], kept[DT_HUMAN_BYTES], moved[DT_HUMAN_BYTES];
     dt_status st = dti_report_init(&r, e->s, err);
     if (st == DT_OK) {
@@ -294,7 +294,7 @@ static bool lists(const char *list, const char *name)
 
 /* A policy that the configuration does not name is planned with in place of its own. */
 static dt_status explain_config(
-    const char *path, const char *word, const char *program, dt_cli *cli, dt_err *err)
+    const char *path, const char *word, const char *program, dti_cli *cli, dt_err *err)
 {
     dt_session *s = NULL;
     char policy[128];
@@ -325,15 +325,15 @@ static dt_status explain_config(
     return st;
 }
 
-static dt_status explain(const dt_command_args *a, dt_err *err)
+static dt_status explain(const dti_command_args *a, dt_err *err)
 {
     const char *program = NULL;
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--program", "NAME", "in which plan: first (default), again, update or eval", NULL,
             &program},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_explain, a, flags, true, 2, err);
     if (st == DT_OK && !cli.help && cli.n_word < 2)
         st = DT_FAIL(err, DT_E_CONFIG, "name a CONFIG and what to explain; usage: %s",
@@ -344,7 +344,7 @@ static dt_status explain(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_explain = {
+const dti_command dt_command_explain = {
     .name = "explain",
     .usage = "dnntrain explain CONFIG TENSOR|LAYER|POLICY [--set s.k=v]...",
     .summary = "where it is made, read and idle, what is done with it, and by which rule",

@@ -16,7 +16,7 @@
 static void overview(void)
 {
     size_t n;
-    const dt_command *const *c = dti_command_all(&n);
+    const dti_command *const *c = dti_command_all(&n);
     printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
     for (size_t i = 0; i < n; i++) {
         printf("  ");
@@ -193,12 +193,12 @@ static dt_status nothing(const char *word, dt_err *err)
  * something that is listed, or a value of keys. */
 static dt_status about(const char *word, dt_err *err)
 {
-    const dt_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
+    const dti_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
     bool found = c != NULL;
     if (c != NULL) {
         char flag[] = "--help";
         char *arg[] = {flag};
-        const dt_command_args a = {1, arg};
+        const dti_command_args a = {1, arg};
         DT_CHECK(c->run(&a, err));
     }
     if (c != NULL && dti_help_named(word))
@@ -209,7 +209,7 @@ static dt_status about(const char *word, dt_err *err)
 }
 
 /* Several arguments are one name of several words: "lower bound". */
-static dt_status about_words(const dt_cli *cli, dt_err *err)
+static dt_status about_words(const dti_cli *cli, dt_err *err)
 {
     char name[256];
     size_t at = 0;
@@ -224,10 +224,10 @@ static dt_status about_words(const dt_cli *cli, dt_err *err)
     return DT_OK;
 }
 
-static dt_status help(const dt_command_args *a, dt_err *err)
+static dt_status help(const dti_command_args *a, dt_err *err)
 {
     enum { MOST_WORDS = 3 };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_help, a, NULL, false, MOST_WORDS, err);
     if (st == DT_OK && !cli.help) {
         if (cli.n_word == 0)
@@ -239,7 +239,7 @@ static dt_status help(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_help = {
+const dti_command dt_command_help = {
     .name = "help",
     .usage = "dnntrain help [config|glossary|COMMAND|SECTION|KEY|POLICY|LAYER|WORD]",
     .summary = "this page; all keys of a configuration; all words; a command's flags; or one of "

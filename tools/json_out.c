@@ -5,23 +5,23 @@
 #include <math.h>
 #include <stdio.h>
 
-dt_json dti_json_begin(void)
+dti_json dti_json_begin(void)
 {
     cJSON *o = cJSON_CreateObject();
-    return (dt_json){o, o != NULL};
+    return (dti_json){o, o != NULL};
 }
 
-dt_json dti_json_begin_list(void)
+dti_json dti_json_begin_list(void)
 {
     cJSON *o = cJSON_CreateArray();
-    return (dt_json){o, o != NULL};
+    return (dti_json){o, o != NULL};
 }
 
-dt_status dti_json_end(dt_json *j, dt_err *err)
+dt_status dti_json_end(dti_json *j, dt_err *err)
 {
     char *printed = j->o != NULL && j->ok ? cJSON_Print(j->o) : NULL;
     cJSON_Delete(j->o);
-    *j = (dt_json){NULL, false};
+    *j = (dti_json){NULL, false};
     if (printed == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the report");
     puts(printed);
@@ -29,55 +29,55 @@ dt_status dti_json_end(dt_json *j, dt_err *err)
     return DT_OK;
 }
 
-void dti_json_drop(dt_json *j)
+void dti_json_drop(dti_json *j)
 {
     cJSON_Delete(j->o);
-    *j = (dt_json){NULL, false};
+    *j = (dti_json){NULL, false};
 }
 
-void dti_json_text(dt_json *j, const char *key, const char *value)
+void dti_json_text(dti_json *j, const char *key, const char *value)
 {
     j->ok = cJSON_AddStringToObject(j->o, key, value) != NULL && j->ok;
 }
 
 /* cJSON keeps numbers as double: whole numbers are written as they are. */
-void dti_json_whole(dt_json *j, const char *key, uint64_t value)
+void dti_json_whole(dti_json *j, const char *key, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
     j->ok = cJSON_AddRawToObject(j->o, key, digits) != NULL && j->ok;
 }
 
-void dti_json_real(dt_json *j, const char *key, double value, int decimals)
+void dti_json_real(dti_json *j, const char *key, double value, int decimals)
 {
     char digits[352]; /* the largest double has 309 before the point */
     snprintf(digits, sizeof digits, "%.*f", decimals, value);
     j->ok = cJSON_AddRawToObject(j->o, key, isfinite(value) ? digits : "null") != NULL && j->ok;
 }
 
-void dti_json_flag(dt_json *j, const char *key, bool value)
+void dti_json_flag(dti_json *j, const char *key, bool value)
 {
     j->ok = cJSON_AddBoolToObject(j->o, key, value) != NULL && j->ok;
 }
 
-void dti_json_null(dt_json *j, const char *key)
+void dti_json_null(dti_json *j, const char *key)
 {
     j->ok = cJSON_AddNullToObject(j->o, key) != NULL && j->ok;
 }
 
-dt_json dti_json_inner(dt_json *j, const char *key)
+dti_json dti_json_inner(dti_json *j, const char *key)
 {
     cJSON *o = cJSON_AddObjectToObject(j->o, key);
-    return (dt_json){o, o != NULL};
+    return (dti_json){o, o != NULL};
 }
 
-dt_json dti_json_list(dt_json *j, const char *key)
+dti_json dti_json_list(dti_json *j, const char *key)
 {
     cJSON *o = cJSON_AddArrayToObject(j->o, key);
-    return (dt_json){o, o != NULL};
+    return (dti_json){o, o != NULL};
 }
 
-static bool append(const dt_json *list, cJSON *o)
+static bool append(const dti_json *list, cJSON *o)
 {
     if (o != NULL && cJSON_AddItemToArray(list->o, o))
         return true;
@@ -85,40 +85,40 @@ static bool append(const dt_json *list, cJSON *o)
     return false;
 }
 
-dt_json dti_json_element(dt_json *list)
+dti_json dti_json_element(dti_json *list)
 {
     cJSON *o = cJSON_CreateObject();
     const bool ok = append(list, o);
-    return (dt_json){ok ? o : NULL, ok};
+    return (dti_json){ok ? o : NULL, ok};
 }
 
-dt_json dti_json_inner_list(dt_json *list)
+dti_json dti_json_inner_list(dti_json *list)
 {
     cJSON *o = cJSON_CreateArray();
     const bool ok = append(list, o);
-    return (dt_json){ok ? o : NULL, ok};
+    return (dti_json){ok ? o : NULL, ok};
 }
 
-void dti_json_leave(dt_json *j, const dt_json *in)
+void dti_json_leave(dti_json *j, const dti_json *in)
 {
     j->ok = j->ok && in->ok;
 }
 
-void dti_json_push(dt_json *list, uint64_t value)
+void dti_json_push(dti_json *list, uint64_t value)
 {
     char digits[24];
     snprintf(digits, sizeof digits, "%" PRIu64, value);
     list->ok = append(list, cJSON_CreateRaw(digits)) && list->ok;
 }
 
-void dti_json_push_real(dt_json *list, double value)
+void dti_json_push_real(dti_json *list, double value)
 {
     char digits[32];
     snprintf(digits, sizeof digits, "%.6g", value);
     list->ok = append(list, cJSON_CreateRaw(isfinite(value) ? digits : "null")) && list->ok;
 }
 
-void dti_json_push_text(dt_json *list, const char *value)
+void dti_json_push_text(dti_json *list, const char *value)
 {
     list->ok = append(list, cJSON_CreateString(value)) && list->ok;
 }

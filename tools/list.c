@@ -255,16 +255,16 @@ static dt_status find(const char *word, const struct kind **out, dt_err *err)
     return DT_FAIL(err, DT_E_CONFIG, "there is no list of '%s'; name one of %s", word, all);
 }
 
-static dt_status list(const dt_command_args *a, dt_err *err)
+static dt_status list(const dti_command_args *a, dt_err *err)
 {
     bool json = false;
     const struct kind *k = NULL;
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--json", NULL, "an array of objects: name, summary and, for policies and codecs, exact",
             &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_list, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help) {
         st = find(cli.word[0], &k, err);
@@ -277,7 +277,7 @@ static dt_status list(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_list = {
+const dti_command dt_command_list = {
     .name = "list",
     .usage = "dnntrain list WHAT [--json]",
     .summary = "policies, models, layers, codecs, tiers, pools, accounts, devices, cards or "

@@ -6,7 +6,7 @@
 
 static dt_status next_batch(void *self, dt_batch *out, dt_err *err)
 {
-    const dt_made_up *m = self;
+    const dti_made_up *m = self;
     (void)err;
     *out = (dt_batch){.x = m->x, .labels = m->labels, .n = m->feed.batch};
     return DT_OK;
@@ -18,13 +18,13 @@ static dt_status seek(void *self, int64_t epoch, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_made_up_init(dt_made_up *m, const dt_session *s, dt_err *err)
+dt_status dti_made_up_init(dti_made_up *m, const dt_session *s, dt_err *err)
 {
     const dt_graph *g = s->graph;
     const int64_t n = s->opts.train.batch, labels = n * dt_graph_labels(g);
     const int64_t values = n * dt_shape_sample(&g->input);
     const int64_t words = dt_graph_tokens(g) > 0 ? dt_graph_vocabulary(g) : 0;
-    *m = (dt_made_up){.x = dt_alloc((size_t)values, sizeof *m->x),
+    *m = (dti_made_up){.x = dt_alloc((size_t)values, sizeof *m->x),
         .labels = dt_alloc((size_t)labels, sizeof *m->labels)};
     if (m->x == NULL || m->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a batch");
@@ -36,15 +36,15 @@ dt_status dti_made_up_init(dt_made_up *m, const dt_session *s, dt_err *err)
         m->labels[i] =
             (int32_t)(dt_random(1, DT_RANDOM_DATA, 1, 0, (uint64_t)i).v[0] % (uint64_t)g->classes);
     m->feed = (dt_feed){
-        .self = m, .next = next_batch, .seek = seek, .samples = n * DT_MADE_UP_STEPS, .batch = n};
+        .self = m, .next = next_batch, .seek = seek, .samples = n * DTI_MADE_UP_STEPS, .batch = n};
     return DT_OK;
 }
 
-void dti_made_up_deinit(dt_made_up *m)
+void dti_made_up_deinit(dti_made_up *m)
 {
     dt_free(m->x);
     dt_free(m->labels);
-    *m = (dt_made_up){0};
+    *m = (dti_made_up){0};
 }
 
 dt_train_opts dti_made_up_opts(const dt_session *s)

@@ -4,17 +4,17 @@
 
 #include "session/session.h"
 
-enum { DT_MADE_UP_STEPS = 20000 }; /* what the feed has batches for */
+enum { DTI_MADE_UP_STEPS = 20000 }; /* what the feed has batches for */
 
-typedef struct dt_made_up {
+typedef struct dti_made_up {
     dt_feed feed;
     float *x;
     int32_t *labels;
-} dt_made_up;
+} dti_made_up;
 
 /* Stays where it is; release it with dti_made_up_deinit even after a failure. DT_E_NOMEM. */
-dt_status dti_made_up_init(dt_made_up *m, const dt_session *s, dt_err *err) DT_NODISCARD;
-void dti_made_up_deinit(dt_made_up *m);
+dt_status dti_made_up_init(dti_made_up *m, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dti_made_up_deinit(dti_made_up *m);
 
 /* How steps on it are trained: nothing is to be learned from noise, and nothing to diverge. */
 dt_train_opts dti_made_up_opts(const dt_session *s);

@@ -18,7 +18,7 @@ static dt_status write_text(const char *path, const char *text, size_t bytes, dt
     return st;
 }
 
-dt_status dti_write_file(const char *path, dt_printer *print, const void *of, dt_err *err)
+dt_status dti_write_file(const char *path, dti_printer *print, const void *of, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;

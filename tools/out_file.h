@@ -7,12 +7,12 @@
 #include "engine/base/error.h"
 
 /* Prints @of as text. */
-typedef dt_status dt_printer(const void *of, FILE *f, dt_err *err);
+typedef dt_status dti_printer(const void *of, FILE *f, dt_err *err);
 
 /* Have it printed into a file, beside which it is written first; "-" is stdout. DT_E_NOMEM, DT_E_IO
  * and what the printer fails with. */
 dt_status dti_write_file(
-    const char *path, dt_printer *print, const void *of, dt_err *err) DT_NODISCARD;
+    const char *path, dti_printer *print, const void *of, dt_err *err) DT_NODISCARD;
 
 /* DT_E_CONFIG when @path, which @flag was given, is neither - nor named so: ".svg", "SVG". NULL is
  * fine. */

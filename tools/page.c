@@ -8,9 +8,9 @@
 
 enum { VALUE_BYTES = 4096 };
 
-void dti_page_begin(dt_page *p, FILE *f, const char *title, const char *about)
+void dti_page_begin(dti_page *p, FILE *f, const char *title, const char *about)
 {
-    *p = (dt_page){f, dti_json_begin()};
+    *p = (dti_page){f, dti_json_begin()};
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n"
@@ -40,7 +40,7 @@ static void put_data(FILE *f, const char *json)
     fputs("</script>\n", f);
 }
 
-dt_status dti_page_end(dt_page *p, dt_err *err)
+dt_status dti_page_end(dti_page *p, dt_err *err)
 {
     char *json = p->data.o != NULL && p->data.ok ? cJSON_PrintUnformatted(p->data.o) : NULL;
     dti_json_drop(&p->data);
@@ -53,22 +53,22 @@ dt_status dti_page_end(dt_page *p, dt_err *err)
     return DT_OK;
 }
 
-void dti_page_section(const dt_page *p, const char *id, const char *heading)
+void dti_page_section(const dti_page *p, const char *id, const char *heading)
 {
     fprintf(p->f, "<section id=\"%s\">\n<h2>%s</h2>\n", id, heading);
 }
 
-void dti_page_section_end(const dt_page *p)
+void dti_page_section_end(const dti_page *p)
 {
     fputs("</section>\n", p->f);
 }
 
-void dti_page_tiles(const dt_page *p)
+void dti_page_tiles(const dti_page *p)
 {
     fputs("<dl class=\"tiles\">\n", p->f);
 }
 
-void dti_page_tile(const dt_page *p, const char *label, const char *value, const char *note)
+void dti_page_tile(const dti_page *p, const char *label, const char *value, const char *note)
 {
     fputs("<div><dt>", p->f);
     dti_xml_text(p->f, label);
@@ -83,17 +83,17 @@ void dti_page_tile(const dt_page *p, const char *label, const char *value, const
     fputs("</div>\n", p->f);
 }
 
-void dti_page_tiles_end(const dt_page *p)
+void dti_page_tiles_end(const dti_page *p)
 {
     fputs("</dl>\n", p->f);
 }
 
-void dti_page_list(const dt_page *p)
+void dti_page_list(const dti_page *p)
 {
     fputs("<dl class=\"list\">\n", p->f);
 }
 
-void dti_page_item(const dt_page *p, const char *key, const char *fmt, ...)
+void dti_page_item(const dti_page *p, const char *key, const char *fmt, ...)
 {
     char value[VALUE_BYTES];
     va_list ap;
@@ -109,7 +109,7 @@ void dti_page_item(const dt_page *p, const char *key, const char *fmt, ...)
     fputs("</dd>\n", p->f);
 }
 
-void dti_page_list_end(const dt_page *p)
+void dti_page_list_end(const dti_page *p)
 {
     fputs("</dl>\n", p->f);
 }

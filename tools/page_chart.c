@@ -17,7 +17,7 @@ static void widen(range *r, double v)
     r->most = fmax(r->most, v);
 }
 
-static bool is_point(const dt_chart_line *l, size_t i)
+static bool is_point(const dti_chart_line *l, size_t i)
 {
     return isfinite(l->x[i]) && isfinite(l->y[i]);
 }
@@ -32,7 +32,7 @@ static double step_of(const range *r, int parts)
 
 /* Of the lines, or of the dots, of which none takes more than twice the room of the lines: one
  * evaluation that is far off would leave a curve flat. */
-static void widen_by(const dt_chart *c, bool dots, range *x, range *y)
+static void widen_by(const dti_chart *c, bool dots, range *x, range *y)
 {
     const double room = y->most - y->least, limit = room > 0 ? y->most + 2 * room : HUGE_VAL;
     for (size_t k = 0; k < c->n; k++)
@@ -44,7 +44,7 @@ static void widen_by(const dt_chart *c, bool dots, range *x, range *y)
 }
 
 /* False: there is no point. */
-static bool find(const dt_chart *c, range *x, range *y)
+static bool find(const dti_chart *c, range *x, range *y)
 {
     *x = *y = (range){HUGE_VAL, -HUGE_VAL};
     widen_by(c, false, x, y);
@@ -67,12 +67,12 @@ static double across(const range *x, double v)
     return LEFT + PLOT * (v - x->least) / (x->most - x->least);
 }
 
-static double up(const dt_chart *c, const range *y, double v)
+static double up(const dti_chart *c, const range *y, double v)
 {
     return TOP + c->tall * (1 - (v - y->least) / (y->most - y->least));
 }
 
-static void axes(const dt_chart *c, const range *x, const range *y, FILE *f)
+static void axes(const dti_chart *c, const range *x, const range *y, FILE *f)
 {
     const double dy = step_of(y, c->tall < LOW ? PARTS_OF_LOW : PARTS);
     const double dx = fmax(1, step_of(x, PARTS));
@@ -88,7 +88,7 @@ static void axes(const dt_chart *c, const range *x, const range *y, FILE *f)
 
 /* One above all of it stands at the edge, with its number. */
 static void dot(
-    const dt_chart *c, const dt_chart_line *l, size_t i, const range *x, const range *y, FILE *f)
+    const dti_chart *c, const dti_chart_line *l, size_t i, const range *x, const range *y, FILE *f)
 {
     const double at = across(x, l->x[i]);
     fprintf(f, "<circle class=\"dot %s\" r=\"3.5\" cx=\"%.1f\" cy=\"%.1f\"/>", l->class, at,
@@ -99,7 +99,8 @@ static void dot(
             l->y[i]);
 }
 
-static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, const range *y, FILE *f)
+static void draw(
+    const dti_chart *c, const dti_chart_line *l, const range *x, const range *y, FILE *f)
 {
     bool begun = false;
     if (!l->dots)
@@ -120,7 +121,7 @@ static void draw(const dt_chart *c, const dt_chart_line *l, const range *x, cons
 
 /* What is drawn how. Letters are of the size that they have in a narrow window. */
 #define LETTER 9.5
-static void legend(const dt_chart *c, FILE *f)
+static void legend(const dti_chart *c, FILE *f)
 {
     double x = LEFT;
     fprintf(f, "<text class=\"caption\" x=\"%.0f\" y=\"14\">%s</text>\n", x, c->title);
@@ -135,7 +136,7 @@ static void legend(const dt_chart *c, FILE *f)
     }
 }
 
-void dti_page_chart(const dt_page *p, const dt_chart *c)
+void dti_page_chart(const dti_page *p, const dti_chart *c)
 {
     range x, y;
     if (!find(c, &x, &y))

@@ -7,13 +7,13 @@
 #include "tools/page_plan.h"
 #include "tools/vary.h"
 
-static void put_bytes(const dt_page *p, uint64_t bytes)
+static void put_bytes(const dti_page *p, uint64_t bytes)
 {
     char text[DT_HUMAN_BYTES];
     dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
 }
 
-static void put_seconds(const dt_page *p, double seconds)
+static void put_seconds(const dti_page *p, double seconds)
 {
     char text[32];
     snprintf(text, sizeof text, "%.6f", seconds);
@@ -21,7 +21,7 @@ static void put_seconds(const dt_page *p, double seconds)
 }
 
 /* The columns of the policy and of the variant. */
-static void names(const dt_page *p, const dt_compare *c, const dt_compare_row *r)
+static void names(const dti_page *p, const dti_compare *c, const dti_compare_row *r)
 {
     dti_page_cell(p, r->policy);
     for (size_t k = 0; k < c->vary.n; k++)
@@ -29,9 +29,9 @@ static void names(const dt_page *p, const dt_compare *c, const dt_compare_row *r
 }
 
 /* With the letter of those whose bits they are, where there are several. */
-static const char *results(const dt_compare *c, const dt_compare_row *r, char *to, size_t bytes)
+static const char *results(const dti_compare *c, const dti_compare_row *r, char *to, size_t bytes)
 {
-    char letter[DT_COMPARE_BITS];
+    char letter[DTI_COMPARE_BITS];
     const bool several = c->variants.n_group > 1;
     if (!r->exact)
         snprintf(to, bytes, "change");
@@ -42,7 +42,7 @@ static const char *results(const dt_compare *c, const dt_compare_row *r, char *t
     return to;
 }
 
-static void one(const dt_page *p, const dt_compare *c, const dt_compare_row *r, bool ran)
+static void one(const dti_page *p, const dti_compare *c, const dti_compare_row *r, bool ran)
 {
     char text[64];
     dti_page_row(p, r->best ? "best" : NULL);
@@ -70,21 +70,21 @@ static void one(const dt_page *p, const dt_compare *c, const dt_compare_row *r, 
 enum { OWN = 11, MEASURED = 8, COLUMNS = OWN + DT_VARIED_KEYS };
 
 /* A column of the policy, and one of each key that is varied. Returns how many. */
-static size_t name_columns(const dt_compare *c, dt_page_column *to)
+static size_t name_columns(const dti_compare *c, dti_page_column *to)
 {
-    to[0] = (dt_page_column){"policy", false};
+    to[0] = (dti_page_column){"policy", false};
     for (size_t k = 0; k < c->vary.n; k++)
-        to[k + 1] = (dt_page_column){c->vary.key[k].name, false};
+        to[k + 1] = (dti_page_column){c->vary.key[k].name, false};
     return c->vary.n + 1;
 }
 
-static void table(const dt_page *p, const dt_compare *c)
+static void table(const dti_page *p, const dti_compare *c)
 {
-    static const dt_page_column columns[OWN] = {{"policy", false}, {"", false},
+    static const dti_page_column columns[OWN] = {{"policy", false}, {"", false},
         {"planned by", true}, {"peak", true}, {"of keep_all", false}, {"host, disk", true},
         {"step, s", true}, {"of it waits", true}, {"measured", true}, {"again", true},
         {"results", false}};
-    dt_page_column shown[COLUMNS];
+    dti_page_column shown[COLUMNS];
     bool ran = false;
     size_t n = name_columns(c, shown);
     for (size_t i = 0; i < c->n; i++)
@@ -109,9 +109,9 @@ static void table(const dt_page *p, const dt_compare *c)
     dti_page_section_end(p);
 }
 
-static void refused(const dt_page *p, const dt_compare *c)
+static void refused(const dti_page *p, const dti_compare *c)
 {
-    dt_page_column shown[COLUMNS];
+    dti_page_column shown[COLUMNS];
     char why[1024];
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++)
@@ -119,7 +119,7 @@ static void refused(const dt_page *p, const dt_compare *c)
     if (n == 0)
         return;
     n = name_columns(c, shown);
-    shown[n++] = (dt_page_column){"why", false};
+    shown[n++] = (dti_page_column){"why", false};
     dti_page_section(p, "refused", "What was refused");
     dti_page_table(p, shown, n);
     for (size_t i = 0; i < c->n; i++) {
@@ -134,7 +134,7 @@ static void refused(const dt_page *p, const dt_compare *c)
     dti_page_section_end(p);
 }
 
-static dt_status fill(dt_page *p, const dt_compare *c, dt_err *err)
+static dt_status fill(dti_page *p, const dti_compare *c, dt_err *err)
 {
     dti_page_section(p, "front", "Memory against time");
     fputs("<div class=\"wide\">\n", p->f);
@@ -149,11 +149,11 @@ static dt_status fill(dt_page *p, const dt_compare *c, dt_err *err)
 
 dt_status dti_compare_html(const void *compare, FILE *f, dt_err *err)
 {
-    const dt_compare *c = compare;
+    const dti_compare *c = compare;
     const dt_session *s = c->session;
-    const dt_compare_shared all = dti_compare_share(c);
+    const dti_compare_shared all = dti_compare_share(c);
     char title[192], about[512] = "";
-    dt_page p;
+    dti_page p;
     snprintf(title, sizeof title, "%s%s compared", all.network ? s->graph->name : "networks",
         c->vary.n > 0 ? ": variants" : ": policies");
     if (all.batch)

@@ -16,7 +16,7 @@
 
 /* ---- what the policy saves and costs ---- */
 
-static void saved(const dt_page *p, uint64_t kept, uint64_t taken)
+static void saved(const dti_page *p, uint64_t kept, uint64_t taken)
 {
     char now[DT_HUMAN_BYTES], then[DT_HUMAN_BYTES];
     if (kept == 0)
@@ -25,7 +25,7 @@ static void saved(const dt_page *p, uint64_t kept, uint64_t taken)
         dt_human_bytes(then, kept), 100 * ((double)taken / (double)kept - 1));
 }
 
-static void moved(const dt_page *p, const dt_score *c)
+static void moved(const dti_page *p, const dt_score *c)
 {
     char out[DT_HUMAN_BYTES], in[DT_HUMAN_BYTES];
     dti_page_item(p, "moved in a step", "%s out, %s in", dt_human_bytes(out, c->out),
@@ -38,7 +38,7 @@ static void moved(const dt_page *p, const dt_score *c)
         dti_page_item(p, "packed", "%s", dt_human_bytes(out, c->packed));
 }
 
-static void predicted(const dt_page *p, const dt_session *s, const dt_prediction *t)
+static void predicted(const dti_page *p, const dt_session *s, const dt_prediction *t)
 {
     if (!t->known) {
         dti_page_item(p, "a step takes", "not predicted: nothing was measured of this machine");
@@ -57,7 +57,7 @@ static const char *short_seconds(char to[32], double seconds)
 }
 
 /* Of a run. */
-static void measured(const dt_page *p, const dt_page_plan *v)
+static void measured(const dti_page *p, const dti_page_plan *v)
 {
     const dt_runner_stats *m = v->moved;
     char copies[32], waits[32];
@@ -68,7 +68,7 @@ static void measured(const dt_page *p, const dt_page_plan *v)
         100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
 }
 
-static void tiers(const dt_page *p, const dt_session *s)
+static void tiers(const dti_page *p, const dt_session *s)
 {
     char bytes[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
     for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
@@ -79,7 +79,7 @@ static void tiers(const dt_page *p, const dt_session *s)
         dti_page_item(p, "budget", "%s", dt_human_bytes(most, s->opts.memory.device_budget));
 }
 
-dt_status dti_page_policy(const dt_page *p, const dt_page_plan *v, dt_err *err)
+dt_status dti_page_policy(const dti_page *p, const dti_page_plan *v, dt_err *err)
 {
     const dt_session *s = v->session;
     const dt_score cost = dt_plan_set_score(s->plans);
@@ -107,10 +107,10 @@ dt_status dti_page_policy(const dt_page *p, const dt_page_plan *v, dt_err *err)
 
 /* ---- tables for the script: a column a list ---- */
 
-static void add_tensors(dt_json *to, const dt_plan *p)
+static void add_tensors(dti_json *to, const dt_plan *p)
 {
-    dt_json name = dti_json_list(to, "name"), role = dti_json_list(to, "role");
-    dt_json bytes = dti_json_list(to, "bytes"), stays = dti_json_list(to, "stays");
+    dti_json name = dti_json_list(to, "name"), role = dti_json_list(to, "role");
+    dti_json bytes = dti_json_list(to, "bytes"), stays = dti_json_list(to, "stays");
     for (size_t i = 0; i < p->n_tensor; i++) {
         dti_json_push_text(&name, p->tensor[i].name);
         dti_json_push(&role, p->tensor[i].role);
@@ -124,19 +124,19 @@ static void add_tensors(dt_json *to, const dt_plan *p)
 }
 
 /* Tensors that an op reads (@reads), or writes and changes. */
-static void add_touched(dt_json *list, const dt_plan *p, const dt_plan_op *op, bool reads)
+static void add_touched(dti_json *list, const dt_plan *p, const dt_plan_op *op, bool reads)
 {
-    dt_json one = dti_json_inner_list(list);
+    dti_json one = dti_json_inner_list(list);
     for (int32_t a = op->first; a < op->first + op->n; a++)
         if ((p->arg[a].mode == DT_READ) == reads)
             dti_json_push(&one, (uint64_t)p->arg[a].tensor);
     dti_json_leave(list, &one);
 }
 
-static void add_ops(dt_json *to, const dt_plan *p)
+static void add_ops(dti_json *to, const dt_plan *p)
 {
-    dt_json name = dti_json_list(to, "name"), kind = dti_json_list(to, "kind");
-    dt_json reads = dti_json_list(to, "reads"), writes = dti_json_list(to, "writes");
+    dti_json name = dti_json_list(to, "name"), kind = dti_json_list(to, "kind");
+    dti_json reads = dti_json_list(to, "reads"), writes = dti_json_list(to, "writes");
     for (size_t i = 0; i < p->n_op; i++) {
         dti_json_push_text(&name, p->op[i].name);
         dti_json_push(&kind, p->op[i].kind);
@@ -150,9 +150,9 @@ static void add_ops(dt_json *to, const dt_plan *p)
 }
 
 /* Every decision: of which tensor, what, and why. */
-static void add_fates(dt_json *to, const dt_plan *p)
+static void add_fates(dti_json *to, const dt_plan *p)
 {
-    dt_json reasons = dti_json_list(to, "reason"), list = dti_json_list(to, "fate");
+    dti_json reasons = dti_json_list(to, "reason"), list = dti_json_list(to, "fate");
     for (size_t i = 0; i < p->n_reason; i++)
         dti_json_push_text(&reasons, p->reason[i]);
     for (size_t i = 0; i < p->n_row; i++) {
@@ -163,7 +163,7 @@ static void add_fates(dt_json *to, const dt_plan *p)
                                                   : dti_plan_made(p, r->op);
         if (tensor == DT_NONE)
             continue;
-        dt_json one = dti_json_inner_list(&list);
+        dti_json one = dti_json_inner_list(&list);
         dti_json_push(&one, (uint64_t)tensor);
         dti_json_push_text(&one, fate);
         dti_json_push(&one, (uint64_t)r->reason);
@@ -173,11 +173,11 @@ static void add_fates(dt_json *to, const dt_plan *p)
     dti_json_leave(to, &list);
 }
 
-static void add_plan(dt_json *to, const dt_plan *p, double seconds)
+static void add_plan(dti_json *to, const dt_plan *p, double seconds)
 {
     char human[DT_HUMAN_BYTES];
-    dt_json plan = dti_json_inner(to, "plan");
-    dt_json roles = dti_json_list(&plan, "roles"), kinds = dti_json_list(&plan, "kinds");
+    dti_json plan = dti_json_inner(to, "plan");
+    dti_json roles = dti_json_list(&plan, "roles"), kinds = dti_json_list(&plan, "kinds");
     dti_json_whole(&plan, "peak", p->peak);
     dti_json_real(&plan, "seconds", seconds, 9);
     for (int i = 0; i < DT_ROLE_COUNT; i++)
@@ -186,7 +186,7 @@ static void add_plan(dt_json *to, const dt_plan *p, double seconds)
         dti_json_push_text(&kinds, dt_op_kind_name((dt_op_kind)i));
     dti_json_leave(&plan, &roles);
     dti_json_leave(&plan, &kinds);
-    dt_json tensors = dti_json_inner(&plan, "tensor"), ops = dti_json_inner(&plan, "op");
+    dti_json tensors = dti_json_inner(&plan, "tensor"), ops = dti_json_inner(&plan, "op");
     add_tensors(&tensors, p);
     add_ops(&ops, p);
     dti_json_leave(&plan, &tensors);
@@ -216,13 +216,13 @@ static const char table_of_map[] =
     "<p class=\"hint\"><span id=\"count\"></span> <button type=\"button\" id=\"more\" hidden>more"
     "</button></p>\n";
 
-dt_status dti_page_map(dt_page *p, const dt_page_plan *v, dt_err *err)
+dt_status dti_page_map(dti_page *p, const dti_page_plan *v, dt_err *err)
 {
     dt_prediction known;
     dt_timeline time = {0};
     DT_CHECK(dt_plan_set_predict(v->session->plans, &known, err));
     dt_status st = known.known ? dt_session_simulate(v->session, v->plan, &time, err) : DT_OK;
-    const dt_plan_picture picture = {
+    const dti_plan_picture picture = {
         v->plan, known.known ? &time : NULL, v->measured, v->session->opts.memory.device_budget};
     double seconds = known.known ? time.seconds : 0;
     if (v->measured != NULL && v->measured->seconds > seconds)
@@ -243,7 +243,7 @@ dt_status dti_page_map(dt_page *p, const dt_page_plan *v, dt_err *err)
 
 /* ---- the machine ---- */
 
-dt_status dti_page_machine(const dt_page *p, const dt_session *s, dt_err *err)
+dt_status dti_page_machine(const dti_page *p, const dt_session *s, dt_err *err)
 {
     char fact[DT_FACT_BYTES], *text = NULL;
     size_t bytes = 0;
@@ -280,7 +280,7 @@ dt_status dti_page_machine(const dt_page *p, const dt_session *s, dt_err *err)
 
 /* ---- a plan by itself ---- */
 
-static void begin(dt_page *p, const dt_page_plan *v, FILE *f)
+static void begin(dti_page *p, const dti_page_plan *v, FILE *f)
 {
     char title[512], about[512], peak[DT_HUMAN_BYTES];
     const dt_session *s = v->session;
@@ -294,8 +294,8 @@ static void begin(dt_page *p, const dt_page_plan *v, FILE *f)
 
 dt_status dti_page_of_plan(const void *page_plan, FILE *f, dt_err *err)
 {
-    const dt_page_plan *v = page_plan;
-    dt_page p;
+    const dti_page_plan *v = page_plan;
+    dti_page p;
     begin(&p, v, f);
     dt_status st = dti_page_policy(&p, v, err);
     if (st == DT_OK)

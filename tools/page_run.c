@@ -164,20 +164,20 @@ static double *smooth(const table *t, int64_t began)
     return v;
 }
 
-static void push_column(dt_json *to, const char *name, const table *t, int column)
+static void push_column(dti_json *to, const char *name, const table *t, int column)
 {
-    dt_json list = dti_json_list(to, name);
+    dti_json list = dti_json_list(to, name);
     for (size_t i = 0; i < t->n; i++)
         dti_json_push_real(&list, t->v[column][i]);
     dti_json_leave(to, &list);
 }
 
-static void course_data(dt_page *p, const table *t, const double *even)
+static void course_data(dti_page *p, const table *t, const double *even)
 {
-    dt_json o = dti_json_inner(&p->data, "course");
+    dti_json o = dti_json_inner(&p->data, "course");
     push_column(&o, "step", t, STEP);
     push_column(&o, "loss", t, LOSS);
-    dt_json list = dti_json_list(&o, "smoothed");
+    dti_json list = dti_json_list(&o, "smoothed");
     for (size_t i = 0; i < t->n; i++)
         dti_json_push_real(&list, even[i]);
     dti_json_leave(&o, &list);
@@ -186,16 +186,16 @@ static void course_data(dt_page *p, const table *t, const double *even)
     dti_json_leave(&p->data, &o);
 }
 
-static void charts(const dt_page *p, const table *t, const table *eval, const double *even)
+static void charts(const dti_page *p, const table *t, const table *eval, const double *even)
 {
-    const dt_chart_line loss[] = {{"a step", "one faint", t->n, t->v[STEP], t->v[LOSS], false},
+    const dti_chart_line loss[] = {{"a step", "one faint", t->n, t->v[STEP], t->v[LOSS], false},
         {"smoothed", "one", t->n, t->v[STEP], even, false},
         {"evaluation", "two", eval->n, eval->v[STEP], eval->v[LOSS], true}};
-    const dt_chart_line top1[] = {{"", "two", eval->n, eval->v[STEP], eval->v[TOP1], false}};
-    const dt_chart_line rate[] = {{"", "one", t->n, t->v[STEP], t->v[RATE], false}};
-    const dt_chart_line lr[] = {{"", "one", t->n, t->v[STEP], t->v[LR], false}};
+    const dti_chart_line top1[] = {{"", "two", eval->n, eval->v[STEP], eval->v[TOP1], false}};
+    const dti_chart_line rate[] = {{"", "one", t->n, t->v[STEP], t->v[RATE], false}};
+    const dti_chart_line lr[] = {{"", "one", t->n, t->v[STEP], t->v[LR], false}};
     const double first = t->v[STEP][0], last = t->v[STEP][t->n - 1];
-    const dt_chart all[] = {
+    const dti_chart all[] = {
         {"loss", "loss", eval->n > 0 ? 3 : 2, loss, first, last, 240, false},
         {"top1", "top-1 of evaluations", 1, top1, first, last, 110, false},
         {"rate", "samples a second", 1, rate, first, last, 90, true},
@@ -206,7 +206,7 @@ static void charts(const dt_page *p, const table *t, const table *eval, const do
             dti_page_chart(p, &all[i]);
 }
 
-static void tell_lost(const dt_page *p, const course *c)
+static void tell_lost(const dti_page *p, const course *c)
 {
     if (c->bad > 0)
         fprintf(
@@ -218,7 +218,7 @@ static void tell_lost(const dt_page *p, const course *c)
     fputs("</p>\n", p->f);
 }
 
-static dt_status draw_course(dt_page *p, const course *c, int64_t began, dt_err *err)
+static dt_status draw_course(dti_page *p, const course *c, int64_t began, dt_err *err)
 {
     table few = {0};
     thin(&few, &c->train);
@@ -240,7 +240,7 @@ static dt_status draw_course(dt_page *p, const course *c, int64_t began, dt_err 
 
 /* ---- the numbers at the top ---- */
 
-static void learned(const dt_page *p, const dt_run *r)
+static void learned(const dti_page *p, const dt_run *r)
 {
     const dt_course *c = &r->course;
     char value[64], note[96];
@@ -261,7 +261,7 @@ static void learned(const dt_page *p, const dt_run *r)
         p, r->eval_pixels ? "pixels told right" : "top-1 of what was held out", value, note);
 }
 
-static void took(const dt_page *p, const dt_run *r)
+static void took(const dti_page *p, const dt_run *r)
 {
     char value[64], note[96], human[DT_HUMAN_BYTES];
     const double rate = dt_rate_median(&r->rate);
@@ -273,7 +273,7 @@ static void took(const dt_page *p, const dt_run *r)
     }
 }
 
-static void memory(const dt_page *p, const dt_run *r)
+static void memory(const dti_page *p, const dt_run *r)
 {
     char human[DT_HUMAN_BYTES], note[128];
     const uint64_t planned = dt_plan_set_peak(r->s->plans);
@@ -293,7 +293,7 @@ static void memory(const dt_page *p, const dt_run *r)
     }
 }
 
-static void begin(dt_page *p, const dt_run *r, dt_status st, FILE *f)
+static void begin(dti_page *p, const dt_run *r, dt_status st, FILE *f)
 {
     char title[512], about[512];
     const dt_session *s = r->s;
@@ -325,9 +325,9 @@ typedef struct report {
     const dt_timeline *measured; /* NULL: it was not traced */
 } report;
 
-static dt_status fill(dt_page *p, const report *x, dt_err *err)
+static dt_status fill(dti_page *p, const report *x, dt_err *err)
 {
-    const dt_page_plan plan = {.session = x->r->s,
+    const dti_page_plan plan = {.session = x->r->s,
         .plan = dt_run_largest_plan(x->r),
         .saving = &x->r->saving,
         .measured = x->measured,
@@ -343,7 +343,7 @@ static dt_status fill(dt_page *p, const report *x, dt_err *err)
 static dt_status print(const void *arg, FILE *f, dt_err *err)
 {
     const report *x = arg;
-    dt_page p;
+    dti_page p;
     begin(&p, x->r, x->st, f);
     const dt_status st = fill(&p, x, err);
     const dt_status ended = dti_page_end(&p, st == DT_OK ? err : NULL);

@@ -6,7 +6,7 @@
 #include "tools/page.h"
 
 /* The pictures that were looked at, with what they are and what the network takes them for. */
-void dti_page_samples(const dt_page *p, const dt_run *r, const dt_sample *v, size_t n);
+void dti_page_samples(const dti_page *p, const dt_run *r, const dt_sample *v, size_t n);
 
 /* Write it into the run directory of a run that has ended as @st says, unless train.report is off;
  * *written: whether it is there. @trace: the file that DT_TRACE names, or NULL. DT_E_IO,

@@ -51,7 +51,7 @@ static void base64(FILE *f, const uint8_t *v, size_t n)
     }
 }
 
-static void put_class(const dt_page *p, const dt_run *r, int32_t label)
+static void put_class(const dti_page *p, const dt_run *r, int32_t label)
 {
     const char *name = dt_run_class(r, label);
     if (name != NULL)
@@ -60,7 +60,7 @@ static void put_class(const dt_page *p, const dt_run *r, int32_t label)
         fprintf(p->f, "class %d", (int)label);
 }
 
-static void one(const dt_page *p, const dt_run *r, const dt_sample *s)
+static void one(const dti_page *p, const dt_run *r, const dt_sample *s)
 {
     uint8_t file[BMP_BYTES];
     const bool right = s->n_guess > 0 && s->guess[0] == s->label;
@@ -79,7 +79,7 @@ static void one(const dt_page *p, const dt_run *r, const dt_sample *s)
     fputs("</figcaption></figure>\n", p->f);
 }
 
-void dti_page_samples(const dt_page *p, const dt_run *r, const dt_sample *v, size_t n)
+void dti_page_samples(const dti_page *p, const dt_run *r, const dt_sample *v, size_t n)
 {
     if (n == 0)
         return;

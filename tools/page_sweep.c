@@ -5,13 +5,13 @@
 #include "tools/page_plan.h"
 #include "tools/sweep.h"
 
-static void put_bytes(const dt_page *p, uint64_t bytes)
+static void put_bytes(const dti_page *p, uint64_t bytes)
 {
     char text[DT_HUMAN_BYTES];
     dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
 }
 
-static void one(const dt_page *p, const dt_sweep_row *r, int64_t most)
+static void one(const dti_page *p, const dti_sweep_row *r, int64_t most)
 {
     char text[64];
     dti_page_row(p, NULL);
@@ -33,9 +33,9 @@ static void one(const dt_page *p, const dt_sweep_row *r, int64_t most)
     dti_page_row_end(p);
 }
 
-static void table(const dt_page *p, const dt_sweep *w)
+static void table(const dti_page *p, const dti_sweep *w)
 {
-    static const dt_page_column columns[] = {{"policy", false}, {"largest batch", true},
+    static const dti_page_column columns[] = {{"policy", false}, {"largest batch", true},
         {"", false}, {"peak", true}, {"host", true}, {"disk", true}, {"moved out", true},
         {"moved in", true}, {"again", true}, {"samples/s", true}, {"results", false}};
     int64_t most = 0;
@@ -56,10 +56,10 @@ static void table(const dt_page *p, const dt_sweep *w)
 
 dt_status dti_sweep_html(const void *sweep, FILE *f, dt_err *err)
 {
-    const dt_sweep *w = sweep;
+    const dti_sweep *w = sweep;
     const dt_session *s = w->session;
     char title[192], about[256], budget[DT_HUMAN_BYTES];
-    dt_page p;
+    dti_page p;
     snprintf(title, sizeof title, "%s: the largest batch of each policy", s->graph->name);
     snprintf(about, sizeof about, "in %s of the device",
         dt_human_bytes(budget, s->opts.memory.device_budget));

@@ -3,7 +3,7 @@
 
 #include "tools/page.h"
 
-void dti_page_table(const dt_page *p, const dt_page_column *column, size_t n)
+void dti_page_table(const dti_page *p, const dti_page_column *column, size_t n)
 {
     fputs("<div class=\"rows\"><table class=\"plain\"><thead><tr>", p->f);
     for (size_t i = 0; i < n; i++) {
@@ -15,7 +15,7 @@ void dti_page_table(const dt_page *p, const dt_page_column *column, size_t n)
     fputs("</tr></thead>\n<tbody>\n", p->f);
 }
 
-void dti_page_row(const dt_page *p, const char *class)
+void dti_page_row(const dti_page *p, const char *class)
 {
     if (class != NULL)
         fprintf(p->f, "<tr class=\"%s\">", class);
@@ -23,19 +23,19 @@ void dti_page_row(const dt_page *p, const char *class)
         fputs("<tr>", p->f);
 }
 
-void dti_page_row_end(const dt_page *p)
+void dti_page_row_end(const dti_page *p)
 {
     fputs("</tr>\n", p->f);
 }
 
-void dti_page_cell(const dt_page *p, const char *text)
+void dti_page_cell(const dti_page *p, const char *text)
 {
     fputs("<td>", p->f);
     dti_xml_text(p->f, text);
     fputs("</td>", p->f);
 }
 
-void dti_page_number(const dt_page *p, double v, const char *text)
+void dti_page_number(const dti_page *p, double v, const char *text)
 {
     if (isfinite(v))
         fprintf(p->f, "<td class=\"number\" data-v=\"%.9g\">", v);
@@ -45,14 +45,14 @@ void dti_page_number(const dt_page *p, double v, const char *text)
     fputs("</td>", p->f);
 }
 
-void dti_page_share(const dt_page *p, double share)
+void dti_page_share(const dti_page *p, double share)
 {
     const double v = isfinite(share) ? fmin(1, fmax(0, share)) : 0;
     fprintf(p->f, "<td class=\"share\" data-v=\"%.4f\"><i style=\"width:%.1f%%\"></i></td>", v,
         100 * v);
 }
 
-void dti_page_table_end(const dt_page *p)
+void dti_page_table_end(const dti_page *p)
 {
     fputs("</tbody></table></div>\n", p->f);
 }

@@ -284,8 +284,8 @@ static dt_status show_in_time(
     dt_timeline time;
     DT_CHECK(dt_plan_set_predict(s->plans, &known, err));
     dt_status st = dt_session_simulate(s, x->plan, &time, err);
-    const dt_plan_time all = {x->plan, &time};
-    const dt_plan_picture map = {
+    const dti_plan_time all = {x->plan, &time};
+    const dti_plan_picture map = {
         x->plan, known.known ? &time : NULL, NULL, s->opts.memory.device_budget};
     if (!known.known && (f->timeline != NULL || f->against != NULL || f->why != NULL))
         dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
@@ -310,13 +310,13 @@ static dt_status write_page(
 {
     dt_saving saving;
     DT_CHECK(dt_plan_set_saving(s->plans, &saving, err));
-    const dt_page_plan page = {.session = s, .plan = x->plan, .saving = &saving};
+    const dti_page_plan page = {.session = s, .plan = x->plan, .saving = &saving};
     return dti_write_file(f->html, dti_page_of_plan, &page, err);
 }
 
 static dt_status show(const dt_session *s, const plan_flags *f, double seconds, dt_err *err)
 {
-    dt_report r = {0};
+    dti_report r = {0};
     const dt_planned *chosen = NULL;
     DT_CHECK(dti_find_program(s, f->program != NULL ? f->program : "first", &chosen, err));
     if (f->map != NULL || f->timeline != NULL || f->against != NULL || f->why != NULL)
@@ -372,7 +372,7 @@ static dt_status count_session(const dt_session *s, const plan_flags *f, dt_err 
     return dti_plan_account(s, f->json, err);
 }
 
-static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err)
+static dt_status plan_config(const dti_cli *cli, const plan_flags *f, dt_err *err)
 {
     dt_session *s = NULL;
     DT_CHECK(dti_cli_check_file(cli->word[0], err));
@@ -385,7 +385,7 @@ static dt_status plan_config(const dt_cli *cli, const plan_flags *f, dt_err *err
     return st;
 }
 
-static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
+static dt_status check(const dti_cli *a, const plan_flags *f, dt_err *err)
 {
     DT_CHECK(dti_check_ending(f->map, "--map", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
@@ -408,10 +408,10 @@ static dt_status check(const dt_cli *a, const plan_flags *f, dt_err *err)
     return DT_OK;
 }
 
-static dt_status plan(const dt_command_args *a, dt_err *err)
+static dt_status plan(const dti_command_args *a, dt_err *err)
 {
     plan_flags f = {0};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--json", NULL, "the plan's numbers as one object", &f.json, NULL},
         {"--rows", NULL, "the plan's rows: P place, C compute, R release, O out, I in, W wait",
             &f.rows, NULL},
@@ -438,7 +438,7 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
         {"--diff", "A B", "what differs between two files written by --text", &f.diff, f.differ},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_plan, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check(&cli, &f, err);
@@ -449,7 +449,7 @@ static dt_status plan(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_plan = {
+const dti_command dt_command_plan = {
     .name = "plan",
     .usage = "dnntrain plan CONFIG|--diff A B [--set s.k=v]... [--json|--rows|--kernels] "
              "[--text|--map FILE]",

@@ -10,13 +10,13 @@
 static dt_status show_json(
     const dt_session *s, const dt_account_desc *a, const double *value, int64_t batch, dt_err *err)
 {
-    dt_json j = dti_json_begin();
+    dti_json j = dti_json_begin();
     dti_json_text(&j, "network", s->graph->name);
     dti_json_whole(&j, "batch", (uint64_t)batch);
     dti_json_text(&j, "account", a->name);
-    dt_json list = dti_json_list(&j, "figures");
+    dti_json list = dti_json_list(&j, "figures");
     for (size_t i = 0; i < a->n; i++) {
-        dt_json f = dti_json_element(&list);
+        dti_json f = dti_json_element(&list);
         dti_json_text(&f, "name", a->figure[i].name);
         dti_json_real(&f, "value", value[i], 6);
         dti_json_text(&f, "unit", a->figure[i].unit);

@@ -11,11 +11,11 @@
 typedef struct beside {
     const dt_session *s;
     const dt_planned *first;
-    dt_policy_lists lists;
+    dti_policy_lists lists;
     size_t n;
-    dt_policies policies[DT_POLICY_LISTS];
-    dt_plan_set *plans[DT_POLICY_LISTS];
-    dt_plan_picture picture[DT_POLICY_LISTS + 1];
+    dt_policies policies[DTI_POLICY_LISTS];
+    dt_plan_set *plans[DTI_POLICY_LISTS];
+    dti_plan_picture picture[DTI_POLICY_LISTS + 1];
 } beside;
 
 static dt_status add(beside *b, const char *list, dt_err *err)
@@ -31,7 +31,7 @@ static dt_status add(beside *b, const char *list, dt_err *err)
     DT_TRY(err, dt_plan_set_add(b->plans[k], b->first->kind, b->first->n, &made, err),
         "policy '%s'", list);
     b->picture[k + 1] =
-        (dt_plan_picture){.plan = made->plan, .budget = b->s->opts.memory.device_budget};
+        (dti_plan_picture){.plan = made->plan, .budget = b->s->opts.memory.device_budget};
     return DT_OK;
 }
 
@@ -54,7 +54,7 @@ dt_status dti_plan_beside(
     const dt_session *s, const dt_planned *x, const char *lists, const char *path, dt_err *err)
 {
     beside b = {.s = s, .first = x, .n = 1};
-    b.picture[0] = (dt_plan_picture){.plan = x->plan, .budget = s->opts.memory.device_budget};
+    b.picture[0] = (dti_plan_picture){.plan = x->plan, .budget = s->opts.memory.device_budget};
     dt_status st = dti_policy_lists_open(&b.lists, lists, false, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "--beside %s", lists);

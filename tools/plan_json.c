@@ -7,7 +7,7 @@
 #include "tools/plan_intervals.h"
 #include "tools/plan_report.h"
 
-static void budget(dt_json *to, uint64_t bytes)
+static void budget(dti_json *to, uint64_t bytes)
 {
     if (bytes > 0)
         dti_json_whole(to, "budget", bytes);
@@ -15,29 +15,29 @@ static void budget(dt_json *to, uint64_t bytes)
         dti_json_null(to, "budget");
 }
 
-static void tiers(dt_json *to, const dt_report *r)
+static void tiers(dti_json *to, const dti_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
-    dt_json device = dti_json_inner(to, "device");
+    dti_json device = dti_json_inner(to, "device");
     budget(&device, m->device_budget);
     dti_json_whole(&device, "peak", r->need.device);
     dti_json_whole(&device, "lower_bound", r->bound);
     dti_json_leave(to, &device);
-    dt_json host = dti_json_inner(to, "host");
+    dti_json host = dti_json_inner(to, "host");
     budget(&host, m->host_budget);
     dti_json_whole(&host, "peak", r->need.host);
     dti_json_leave(to, &host);
-    dt_json disk = dti_json_inner(to, "disk");
+    dti_json disk = dti_json_inner(to, "disk");
     budget(&disk, m->disk_budget);
     dti_json_whole(&disk, "peak", r->need.disk);
     dti_json_leave(to, &disk);
 }
 
 /* What stands here, whatever the budgets are. */
-static void machine(dt_json *to, const dt_report *r)
+static void machine(dti_json *to, const dti_report *r)
 {
     const dt_here *h = &r->here;
-    dt_json m = dti_json_inner(to, "machine");
+    dti_json m = dti_json_inner(to, "machine");
     if (h->memory != UINT64_MAX)
         dti_json_whole(&m, "memory", h->memory);
     else
@@ -51,9 +51,9 @@ static void machine(dt_json *to, const dt_report *r)
     dti_json_leave(to, &m);
 }
 
-static void breakdown(dt_json *to, const dt_report *r)
+static void breakdown(dti_json *to, const dti_report *r)
 {
-    dt_json b = dti_json_inner(to, "breakdown");
+    dti_json b = dti_json_inner(to, "breakdown");
     for (int i = 0; i < DT_ROLE_COUNT; i++)
         dti_json_whole(&b, dt_role_name((dt_role)i), r->usage.bytes[i]);
     dti_json_whole(&b, "library", 0); /* everything a library works in is a tensor of the plan */
@@ -62,7 +62,7 @@ static void breakdown(dt_json *to, const dt_report *r)
 }
 
 /* Nulls where nothing was measured and no card is named. */
-static void leave_predicted(dt_json *to, const dt_report *r)
+static void leave_predicted(dti_json *to, const dti_report *r)
 {
     const dt_prediction *t = &r->time;
     const dt_costs *c = &r->session->costs;
@@ -78,7 +78,7 @@ static void leave_predicted(dt_json *to, const dt_report *r)
         {"samples_per_second", t->rate},
         {"average_bytes", t->average},
     };
-    dt_json p = dti_json_inner(to, "predicted");
+    dti_json p = dti_json_inner(to, "predicted");
     for (size_t i = 0; i < DT_COUNT(numbers); i++)
         if (t->known)
             dti_json_real(&p, numbers[i].key, numbers[i].value, 9);
@@ -92,9 +92,9 @@ static void leave_predicted(dt_json *to, const dt_report *r)
     dti_json_leave(to, &p);
 }
 
-static void work(dt_json *to, const dt_report *r)
+static void work(dti_json *to, const dti_report *r)
 {
-    dt_json t = dti_json_inner(to, "transfers");
+    dti_json t = dti_json_inner(to, "transfers");
     dti_json_whole(&t, "out", r->cost.out);
     dti_json_whole(&t, "in", r->cost.in);
     dti_json_whole(&t, "expected_out", r->traffic.out);
@@ -102,7 +102,7 @@ static void work(dt_json *to, const dt_report *r)
     dti_json_whole(&t, "packed_room", r->traffic.room);
     dti_json_whole(&t, "packed_unknown", r->traffic.unknown);
     dti_json_leave(to, &t);
-    dt_json c = dti_json_inner(to, "recompute");
+    dti_json c = dti_json_inner(to, "recompute");
     dti_json_whole(&c, "ops", (uint64_t)r->cost.recomputes);
     dti_json_real(&c, "flops", r->cost.recompute_flops, 0);
     dti_json_leave(to, &c);
@@ -149,9 +149,9 @@ int32_t dti_plan_made(const dt_plan *p, int32_t i)
 }
 
 /* Every decision with its reason, as its place in a table. */
-static void decisions(dt_json *to, const dt_plan *p)
+static void decisions(dti_json *to, const dt_plan *p)
 {
-    dt_json table = dti_json_list(to, "reasons"), list = dti_json_list(to, "decisions");
+    dti_json table = dti_json_list(to, "reasons"), list = dti_json_list(to, "decisions");
     for (size_t i = 0; i < p->n_reason; i++)
         dti_json_push_text(&table, p->reason[i]);
     for (size_t i = 0; i < p->n_row && list.ok; i++) {
@@ -160,7 +160,7 @@ static void decisions(dt_json *to, const dt_plan *p)
         if (fate == NULL)
             continue;
         const int32_t tensor = r->op == DT_NONE ? r->tensor : dti_plan_made(p, r->op);
-        dt_json o = dti_json_element(&list);
+        dti_json o = dti_json_element(&list);
         dti_json_text(&o, "fate", fate);
         if (r->op != DT_NONE)
             dti_json_text(&o, "op", p->op[r->op].name);
@@ -175,12 +175,12 @@ static void decisions(dt_json *to, const dt_plan *p)
     dti_json_leave(to, &list);
 }
 
-static void programs(dt_json *to, const dt_session *s)
+static void programs(dti_json *to, const dt_session *s)
 {
-    dt_json list = dti_json_list(to, "programs");
+    dti_json list = dti_json_list(to, "programs");
     for (size_t i = 0; i < s->plans->n && list.ok; i++) {
         const dt_plan *p = s->plans->planned[i]->plan;
-        dt_json o = dti_json_element(&list);
+        dti_json o = dti_json_element(&list);
         dti_json_text(&o, "program", p->program);
         dti_json_whole(&o, "samples", (uint64_t)s->plans->planned[i]->n);
         dti_json_flag(&o, "dense", s->plans->planned[i]->dense);
@@ -196,37 +196,37 @@ static void programs(dt_json *to, const dt_session *s)
 
 /* Of the plan with the highest peak: what is alive there, largest first, and how much of all is
  * alive, persistent tensors included, at each op and copy. */
-static void at_the_top(dt_json *to, const dt_report *r)
+static void at_the_top(dti_json *to, const dti_report *r)
 {
     enum { LARGEST = 8 };
     const dt_plan *p = r->top->plan;
     const dt_usage *u = &r->usage;
-    dt_json list = dti_json_list(to, "largest");
+    dti_json list = dti_json_list(to, "largest");
     for (size_t i = 0; i < u->n_live && i < LARGEST; i++) {
         const dt_plan_tensor *t = &p->tensor[u->live[i]];
-        dt_json o = dti_json_element(&list);
+        dti_json o = dti_json_element(&list);
         dti_json_text(&o, "tensor", t->name);
         dti_json_text(&o, "role", dt_role_name((dt_role)t->role));
         dti_json_whole(&o, "bytes", t->bytes);
         dti_json_leave(&list, &o);
     }
     dti_json_leave(to, &list);
-    dt_json live = dti_json_list(to, "live");
+    dti_json live = dti_json_list(to, "live");
     for (size_t i = 0; i < u->n_instant; i++)
         dti_json_push(&live, u->instant[i].bytes);
     dti_json_leave(to, &live);
 }
 
 /* The same with what runs there, and when where costs are known. */
-static dt_status curve(dt_json *to, const dt_report *r, dt_err *err)
+static dt_status curve(dti_json *to, const dti_report *r, dt_err *err)
 {
     const dt_plan *p = r->top->plan;
     dt_timeline time;
-    dt_json list = dti_json_list(to, "curve");
+    dti_json list = dti_json_list(to, "curve");
     const dt_status st = dt_session_simulate(r->session, p, &time, err);
     for (size_t i = 0; st == DT_OK && i < r->usage.n_instant && list.ok; i++) {
         const dt_row *row = &p->row[r->usage.instant[i].row];
-        dt_json o = dti_json_element(&list);
+        dti_json o = dti_json_element(&list);
         dti_json_text(
             &o, "name", row->op != DT_NONE ? p->op[row->op].name : p->tensor[row->tensor].name);
         dti_json_whole(&o, "bytes", r->usage.instant[i].bytes);
@@ -240,14 +240,14 @@ static dt_status curve(dt_json *to, const dt_report *r, dt_err *err)
 }
 
 /* What is placed in it, and for how long. */
-static dt_status intervals(dt_json *to, const dt_report *r, dt_err *err)
+static dt_status intervals(dti_json *to, const dti_report *r, dt_err *err)
 {
     dt_interval *v = NULL;
     size_t n = 0;
     DT_CHECK(dti_plan_find_intervals(r->top->plan, &v, &n, err));
-    dt_json list = dti_json_list(to, "intervals");
+    dti_json list = dti_json_list(to, "intervals");
     for (size_t i = 0; i < n && list.ok; i++) {
-        dt_json o = dti_json_element(&list);
+        dti_json o = dti_json_element(&list);
         dti_json_whole(&o, "lower", (uint64_t)v[i].lower);
         dti_json_whole(&o, "upper", (uint64_t)v[i].upper);
         dti_json_whole(&o, "size", v[i].bytes);
@@ -259,11 +259,11 @@ static dt_status intervals(dt_json *to, const dt_report *r, dt_err *err)
 }
 
 /* Rungs of a ladder that do not fit. */
-static void refused(dt_json *to, const dt_plan_set *p)
+static void refused(dti_json *to, const dt_plan_set *p)
 {
-    dt_json all = dti_json_list(to, "refused");
+    dti_json all = dti_json_list(to, "refused");
     for (size_t i = 0; i < p->n_refused; i++) {
-        dt_json one = dti_json_element(&all);
+        dti_json one = dti_json_element(&all);
         dti_json_text(&one, "policy", p->refused[i].policy);
         dti_json_text(&one, "algorithms", dt_algorithms_name((int)p->refused[i].algorithms));
         dti_json_text(&one, "why", p->refused[i].why);
@@ -272,7 +272,7 @@ static void refused(dt_json *to, const dt_plan_set *p)
     dti_json_leave(to, &all);
 }
 
-static void fill(dt_json *to, const dt_report *r)
+static void fill(dti_json *to, const dti_report *r)
 {
     const dt_session *s = r->session;
     dti_json_text(to, "model", s->graph->name);
@@ -303,9 +303,9 @@ static void fill(dt_json *to, const dt_report *r)
     dti_json_real(to, "plan_seconds", r->seconds, 6);
 }
 
-dt_status dti_report_json(const dt_report *r, dt_err *err)
+dt_status dti_report_json(const dti_report *r, dt_err *err)
 {
-    dt_json o = dti_json_begin();
+    dti_json o = dti_json_begin();
     fill(&o, r);
     dt_status st = curve(&o, r, err);
     if (st == DT_OK)

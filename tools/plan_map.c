@@ -272,7 +272,7 @@ typedef struct used {
     bool role[DT_ROLE_COUNT], kind[DT_OP_KINDS];
 } used;
 
-static used used_in(const dt_plan_picture *v, size_t n)
+static used used_in(const dti_plan_picture *v, size_t n)
 {
     used u = {0};
     for (size_t k = 0; k < n; k++) {
@@ -285,7 +285,7 @@ static used used_in(const dt_plan_picture *v, size_t n)
 }
 
 /* Of all plans; @f NULL: nothing is drawn. Where its last line ends. */
-static double legend(const dt_plan_picture *v, size_t n, FILE *f, double y)
+static double legend(const dti_plan_picture *v, size_t n, FILE *f, double y)
 {
     const used u = used_in(v, n);
     char name[DT_HUMAN_BYTES];
@@ -311,7 +311,7 @@ static void key(FILE *f, const char *class, const char *name)
         class, name);
 }
 
-void dti_plan_map_key(const dt_plan_picture *v, FILE *f)
+void dti_plan_map_key(const dti_plan_picture *v, FILE *f)
 {
     const used u = used_in(v, 1);
     char name[DT_HUMAN_BYTES];
@@ -355,7 +355,7 @@ static void map_free(dti_map *m)
 }
 
 static dt_status map_fill(
-    dti_map *m, const dt_plan_picture *v, uint64_t scale, bool page, FILE *f, dt_err *err)
+    dti_map *m, const dti_plan_picture *v, uint64_t scale, bool page, FILE *f, dt_err *err)
 {
     const dt_plan *p = v->plan;
     dt_usage u;
@@ -444,7 +444,7 @@ static double tall_of(const dti_map *m)
            DTI_MAP_GAP + dti_map_lanes_tall(m);
 }
 
-static void draw_all(dti_map *m, const dt_plan_picture *v, size_t n, FILE *f)
+static void draw_all(dti_map *m, const dti_plan_picture *v, size_t n, FILE *f)
 {
     double tall = HEAD, y = HEAD;
     for (size_t i = 0; i < n; i++)
@@ -464,7 +464,7 @@ static void draw_all(dti_map *m, const dt_plan_picture *v, size_t n, FILE *f)
     fputs("</svg>\n", f);
 }
 
-dt_status dti_plan_map(const dt_plan_picture *v, size_t n, FILE *f, dt_err *err)
+dt_status dti_plan_map(const dti_plan_picture *v, size_t n, FILE *f, dt_err *err)
 {
     uint64_t scale = 1;
     dti_map *m = dt_alloc(n, sizeof *m);
@@ -482,7 +482,7 @@ dt_status dti_plan_map(const dt_plan_picture *v, size_t n, FILE *f, dt_err *err)
     return st;
 }
 
-dt_status dti_plan_map_part(const dt_plan_picture *v, FILE *f, dt_err *err)
+dt_status dti_plan_map_part(const dti_plan_picture *v, FILE *f, dt_err *err)
 {
     dti_map m;
     const dt_status st = map_fill(&m, v, shown(v->plan->peak, v->budget), true, f, err);

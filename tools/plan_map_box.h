@@ -11,11 +11,11 @@
 /* A plan to be drawn, which must be verified; borrowed. @time: its rows as predicted; @measured: as
  * they were traced; both may be NULL, and rows that have no duration are left out. @budget: bytes
  * that the device may use; 0: any. */
-typedef struct dt_plan_picture {
+typedef struct dti_plan_picture {
     const dt_plan *plan;
     const dt_timeline *time, *measured;
     uint64_t budget;
-} dt_plan_picture;
+} dti_plan_picture;
 
 /* In pixels. */
 enum { DTI_MAP_WIDTH = 1000, DTI_MAP_LEFT = 84, DTI_MAP_RIGHT = 16, DTI_MAP_TALL = 400 };

@@ -153,14 +153,14 @@ static double one_timeline(const lanes *l, const char *what, double y)
     return y;
 }
 
-static lanes lanes_of(const dt_plan_picture *v, const dt_timeline *t, FILE *f, bool page)
+static lanes lanes_of(const dti_plan_picture *v, const dt_timeline *t, FILE *f, bool page)
 {
     double most = v->time != NULL ? v->time->seconds : 0;
     most = v->measured != NULL ? fmax(most, v->measured->seconds) : most;
     return (lanes){v->plan, t, f, page, most > 0 ? WIDE / most : 0};
 }
 
-double dti_map_time_tall(const dt_plan_picture *v)
+double dti_map_time_tall(const dti_plan_picture *v)
 {
     const lanes predicted = lanes_of(v, v->time, NULL, false);
     const lanes measured = lanes_of(v, v->measured, NULL, false);
@@ -168,7 +168,7 @@ double dti_map_time_tall(const dt_plan_picture *v)
     return tall > 0 ? tall + FOOT : 0;
 }
 
-void dti_map_time(const dt_plan_picture *v, bool page, FILE *f, double y)
+void dti_map_time(const dti_plan_picture *v, bool page, FILE *f, double y)
 {
     const lanes predicted = lanes_of(v, v->time, f, page);
     const lanes measured = lanes_of(v, v->measured, f, page);

@@ -5,7 +5,7 @@
 #include "tools/plan_map_box.h"
 
 /* The lanes in seconds, waits in red. */
-double dti_map_time_tall(const dt_plan_picture *v);
-void dti_map_time(const dt_plan_picture *v, bool page, FILE *f, double y);
+double dti_map_time_tall(const dti_plan_picture *v);
+void dti_map_time(const dti_plan_picture *v, bool page, FILE *f, double y);
 
 #endif

@@ -5,10 +5,10 @@
 
 #include "engine/config/nearest.h"
 
-dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
+dt_status dti_report_init(dti_report *out, const dt_session *s, dt_err *err)
 {
-    dt_report *r = out;
-    *r = (dt_report){.session = s,
+    dti_report *r = out;
+    *r = (dti_report){.session = s,
         .need = dt_plan_set_need(s->plans),
         .cost = dt_plan_set_score(s->plans),
         .traffic = dt_plan_set_traffic(s->plans)};
@@ -34,12 +34,12 @@ dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err)
     return dt_plan_usage(r->top->plan, &r->usage, err);
 }
 
-void dti_report_deinit(dt_report *r)
+void dti_report_deinit(dti_report *r)
 {
     dt_usage_deinit(&r->usage);
 }
 
-const char *dti_report_peak_layer(const dt_report *r)
+const char *dti_report_peak_layer(const dti_report *r)
 {
     const dt_plan *p = r->top->plan;
     if (r->usage.peak == r->usage.n_instant)
@@ -48,7 +48,7 @@ const char *dti_report_peak_layer(const dt_report *r)
     return row->kind == DT_ROW_COMPUTE ? p->op[row->op].name : p->tensor[row->tensor].name;
 }
 
-const char *dti_report_precision(const dt_report *r)
+const char *dti_report_precision(const dti_report *r)
 {
     return dt_session_precision(r->session);
 }

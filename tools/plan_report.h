@@ -9,7 +9,7 @@
 #include "session/plan_set.h"
 
 /**
- * struct dt_report - the sums.
+ * struct dti_report - the sums.
  * @session: open, with its plans made; borrowed
  * @top:     the plan with the highest peak
  * @usage:   of it
@@ -27,7 +27,7 @@
  * @again:   there are plans for steps whose packed values do not fit
  * @seconds: that planning took
  */
-typedef struct dt_report {
+typedef struct dti_report {
     const dt_session *session;
     const dt_planned *top;
     dt_usage usage;
@@ -40,10 +40,10 @@ typedef struct dt_report {
     dt_prediction time;
     double seconds, least;
     bool fits, again;
-} dt_report;
+} dti_report;
 
-dt_status dti_report_init(dt_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
-void dti_report_deinit(dt_report *r);
+dt_status dti_report_init(dti_report *out, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dti_report_deinit(dti_report *r);
 
 /* The plan of a program by its name, of the first of its sizes; DT_E_CONFIG with the nearest and
  * all of the run. */
@@ -51,8 +51,8 @@ dt_status dti_find_program(
     const dt_session *s, const char *name, const dt_planned **out, dt_err *err) DT_NODISCARD;
 
 /* What runs at the peak: the op, or the tensor that is copied; "" in a plan that does nothing. */
-const char *dti_report_peak_layer(const dt_report *r);
-const char *dti_report_precision(const dt_report *r);
+const char *dti_report_peak_layer(const dti_report *r);
+const char *dti_report_precision(const dti_report *r);
 
 /* What a row with a reason decides, "offload" or "in place"; NULL: it gives none. */
 const char *dti_plan_fate(const dt_plan *p, const dt_row *r);
@@ -60,8 +60,8 @@ const char *dti_plan_fate(const dt_plan *p, const dt_row *r);
 int32_t dti_plan_made(const dt_plan *p, int32_t op);
 
 /* For people, dti_term_width() columns wide. */
-void dti_report_table(const dt_report *r);
+void dti_report_table(const dti_report *r);
 /* One object, on one line each member. */
-dt_status dti_report_json(const dt_report *r, dt_err *err) DT_NODISCARD;
+dt_status dti_report_json(const dti_report *r, dt_err *err) DT_NODISCARD;
 
 #endif

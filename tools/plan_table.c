@@ -30,7 +30,7 @@ static int eighths(double bytes, double peak)
 
 /* How high each column is, in eighths of a row: the most that is alive in it, so that no peak is
  * lost between two. */
-static void heights(const dt_report *r, int columns, int *to)
+static void heights(const dti_report *r, int columns, int *to)
 {
     for (int x = 0; x < columns; x++) {
         size_t from, end;
@@ -56,7 +56,7 @@ static void cells(const int *height, int columns, int row, int base)
 }
 
 /* The instant of the first backward op; n_instant without one. */
-static size_t turn(const dt_report *r)
+static size_t turn(const dti_report *r)
 {
     const dt_plan *p = r->top->plan;
     size_t i = 0;
@@ -84,7 +84,7 @@ static void print_marks(const char *line, int columns)
 }
 
 /* Below the curve: where backward begins, and where the peak is. */
-static void print_below(const dt_report *r, int columns)
+static void print_below(const dti_report *r, int columns)
 {
     char line[MOST_COLUMNS];
     const dt_usage *u = &r->usage;
@@ -103,19 +103,19 @@ static void print_below(const dt_report *r, int columns)
     print_marks(line, columns);
 }
 
-static int persistent_eighths(const dt_report *r)
+static int persistent_eighths(const dti_report *r)
 {
     return eighths((double)r->top->plan->persistent, (double)r->need.device);
 }
 
 /* Whether a row of the curve is of persistent bytes alone. */
-static bool curve_shows_base(const dt_report *r)
+static bool curve_shows_base(const dti_report *r)
 {
     return persistent_eighths(r) >= 8;
 }
 
 /* Live bytes over the ops of the plan with the highest peak. */
-static void print_curve(const dt_report *r, int columns)
+static void print_curve(const dti_report *r, int columns)
 {
     const size_t n = r->usage.n_instant;
     int height[MOST_COLUMNS];
@@ -147,14 +147,14 @@ static void print_size(const char *label, uint64_t bytes)
     printf("%-12s %16s", label, dt_human_bytes(size, bytes));
 }
 
-static void print_share(const dt_report *r, uint64_t bytes)
+static void print_share(const dti_report *r, uint64_t bytes)
 {
     printf(" %5.1f%%", r->need.device > 0 ? 100.0 * (double)bytes / (double)r->need.device : 0.0);
 }
 
 /* ---- the first line: what it takes, whether that is there, and what it costs ---- */
 
-static const char *verdict(const dt_report *r)
+static const char *verdict(const dti_report *r)
 {
     const dt_session *s = r->session;
     if (!r->fits)
@@ -168,7 +168,7 @@ static const char *verdict(const dt_report *r)
     return s->opts.memory.device_budget > 0 ? "fits the budget" : "fits here";
 }
 
-static void answer(const dt_report *r)
+static void answer(const dti_report *r)
 {
     enum { TEXT_BYTES = 512 };
     char text[TEXT_BYTES], size[DT_HUMAN_BYTES];
@@ -206,7 +206,7 @@ static void answer(const dt_report *r)
     dti_term_wrap(stdout, 0, 0, text);
 }
 
-static void header(const dt_report *r)
+static void header(const dti_report *r)
 {
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
@@ -260,7 +260,7 @@ static void no_card(const dt_session *s)
 }
 
 /* What would keep a run from starting here, budgets aside. */
-static void here(const dt_report *r)
+static void here(const dti_report *r)
 {
     const dt_here *h = &r->here;
     const dt_session *s = r->session;
@@ -280,7 +280,7 @@ static void here(const dt_report *r)
 }
 
 /* "simulated" of a machine that is not here, "predicted" of the one that was measured. */
-static void predicted(const dt_report *r)
+static void predicted(const dti_report *r)
 {
     const dt_prediction *t = &r->time;
     if (!t->known)
@@ -299,7 +299,7 @@ static void predicted(const dt_report *r)
 
 /* How much packed values take is known when they are packed; before that there is their room, and
  * what is expected of shares that were measured. */
-static void moved(const dt_report *r)
+static void moved(const dti_report *r)
 {
     const dt_traffic *t = &r->traffic;
     print_size("moved out", r->cost.out);
@@ -315,7 +315,7 @@ static void moved(const dt_report *r)
     }
 }
 
-static void totals(const dt_report *r)
+static void totals(const dti_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
     const dt_score *c = &r->cost;
@@ -349,7 +349,7 @@ static void totals(const dt_report *r)
         printf("results      change: values are packed with fewer bits\n");
 }
 
-static void share(const dt_report *r, const char *name, uint64_t bytes)
+static void share(const dti_report *r, const char *name, uint64_t bytes)
 {
     char size[DT_HUMAN_BYTES];
     printf("  %-20s %16s", name, dt_human_bytes(size, bytes));
@@ -360,7 +360,7 @@ static void share(const dt_report *r, const char *name, uint64_t bytes)
 }
 
 /* Roles, largest first; those without bytes are left out. */
-static void breakdown(const dt_report *r)
+static void breakdown(const dti_report *r)
 {
     bool done[DT_ROLE_COUNT] = {false};
     char role[DT_HUMAN_BYTES];
@@ -380,7 +380,7 @@ static void breakdown(const dt_report *r)
         share(r, "unused", r->usage.unused);
 }
 
-static void largest(const dt_report *r)
+static void largest(const dti_report *r)
 {
     const dt_plan *p = r->top->plan;
     const size_t n = r->usage.n_live < LARGEST ? r->usage.n_live : LARGEST;
@@ -401,7 +401,7 @@ static void largest(const dt_report *r)
     }
 }
 
-static void programs(const dt_report *r)
+static void programs(const dti_report *r)
 {
     const dt_session *s = r->session;
     printf("\n%-8s %8s %7s %12s %12s %8s %12s\n", "program", "samples", "ops", "peak", "bound",
@@ -424,7 +424,7 @@ static void programs(const dt_report *r)
         printf("*: runs a step again whose packed values do not fit the room made by density\n");
 }
 
-void dti_report_table(const dt_report *r)
+void dti_report_table(const dti_report *r)
 {
     char took[DT_HUMAN_BYTES];
     answer(r);

@@ -67,7 +67,7 @@ static uint64_t bytes_of(const dt_plan *p, const dt_row *r)
 
 dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err)
 {
-    const dt_plan_time *t = plan_time;
+    const dti_plan_time *t = plan_time;
     const dt_plan *p = t->plan;
     (void)err;
     fprintf(f, "row,stream,name,kind,bytes,begin,end,source\n");
@@ -97,7 +97,7 @@ typedef struct sample {
 /* @whole: seconds of each time that the plan ran; @begin @end @last: of the time under way, and its
  * latest row */
 typedef struct trace {
-    const dt_plan_time *t;
+    const dti_plan_time *t;
     const char *path;
     int64_t samples;
     size_t line;
@@ -339,7 +339,7 @@ static void trace_free(trace *x)
     dt_free(x->whole);
 }
 
-dt_status dti_plan_against(const dt_plan_time *t, int64_t samples, const char *path, dt_err *err)
+dt_status dti_plan_against(const dti_plan_time *t, int64_t samples, const char *path, dt_err *err)
 {
     trace x = {.t = t, .path = path, .samples = samples, .line = 1, .last = -1};
     dt_status st = read_trace(&x, err);
@@ -385,7 +385,7 @@ static void take_run(const trace *x, size_t run, dt_timeline *to)
 dt_status dti_plan_measured(
     const dt_plan *p, int64_t samples, const char *path, dt_timeline *out, dt_err *err)
 {
-    const dt_plan_time t = {.plan = p};
+    const dti_plan_time t = {.plan = p};
     trace x = {.t = &t, .path = path, .samples = samples, .line = 1, .last = -1};
     *out = (dt_timeline){.n = p->n_row,
         .begin = dt_alloc(p->n_row + 1, sizeof *out->begin),

@@ -7,20 +7,20 @@
 #include "memory/time/simulate.h"
 
 /* A verified plan on the clock of some costs; both borrowed. */
-typedef struct dt_plan_time {
+typedef struct dti_plan_time {
     const dt_plan *plan;
     const dt_timeline *time;
-} dt_plan_time;
+} dti_plan_time;
 
 /* A line a row that runs or waits, with commas between: what DT_TRACE writes, and where the seconds
- * come from. @plan_time: a dt_plan_time. */
+ * come from. @plan_time: a dti_plan_time. */
 dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err) DT_NODISCARD;
 
 /* Print on stdout what was measured beside what is predicted: the medians of the file @path, which
  * DT_TRACE wrote, over all times the plan was run. DT_E_DATA, with FILE:LINE, when it is no such
  * file, is cut, has times that are not finite or end before they begin, or is of another plan. */
 dt_status dti_plan_against(
-    const dt_plan_time *t, int64_t samples, const char *path, dt_err *err) DT_NODISCARD;
+    const dti_plan_time *t, int64_t samples, const char *path, dt_err *err) DT_NODISCARD;
 
 /* A plan as it ran: of all times in such a file the one that took the median; seconds from its
  * first row on. Rows that were not traced, waits among them, have none. Release it with

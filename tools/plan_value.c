@@ -28,7 +28,7 @@ int32_t dti_value_find(const dt_plan *p, const char *name)
 }
 
 /* Only those made again have another first. */
-static void find_values(dt_value_view *w)
+static void find_values(dti_value_view *w)
 {
     for (size_t i = 0; i < w->p->n_tensor; i++) {
         const char *name = w->p->tensor[i].name;
@@ -41,7 +41,7 @@ static void find_values(dt_value_view *w)
     }
 }
 
-int dti_value_touches(const dt_value_view *w, size_t row, int32_t value)
+int dti_value_touches(const dti_value_view *w, size_t row, int32_t value)
 {
     int mode = -1;
     if (w->p->row[row].kind != DT_ROW_COMPUTE)
@@ -53,12 +53,12 @@ int dti_value_touches(const dt_value_view *w, size_t row, int32_t value)
     return mode;
 }
 
-const dt_plan_op *dti_value_op(const dt_value_view *w, size_t row)
+const dt_plan_op *dti_value_op(const dti_value_view *w, size_t row)
 {
     return &w->p->op[w->p->row[row].op];
 }
 
-size_t dti_value_maker(const dt_value_view *w, int32_t value)
+size_t dti_value_maker(const dti_value_view *w, int32_t value)
 {
     size_t i = 0;
     while (i < w->p->n_row && dti_value_touches(w, i, value) != DT_WRITE)
@@ -67,7 +67,7 @@ size_t dti_value_maker(const dt_value_view *w, int32_t value)
 }
 
 /* What makes it again is no use of it. */
-bool dti_value_uses(const dt_value_view *w, size_t row)
+bool dti_value_uses(const dti_value_view *w, size_t row)
 {
     const int mode = dti_value_touches(w, row, w->value[w->tensor]);
     const int kind = mode >= 0 ? dti_value_op(w, row)->kind : DT_OP_KINDS;
@@ -75,7 +75,7 @@ bool dti_value_uses(const dt_value_view *w, size_t row)
            kind != DT_OP_ENCODE;
 }
 
-static void find_wait(dt_value_view *w)
+static void find_wait(dti_value_view *w)
 {
     size_t last = w->p->n_row;
     double longest = -1;
@@ -109,13 +109,13 @@ static void find_wait(dt_value_view *w)
     }
 }
 
-void dti_value_look(dt_value_view *w, int32_t tensor)
+void dti_value_look(dti_value_view *w, int32_t tensor)
 {
     w->tensor = tensor;
     find_wait(w);
 }
 
-const char *dti_value_fate(const dt_value_view *w, const dt_row *r)
+const char *dti_value_fate(const dti_value_view *w, const dt_row *r)
 {
     const int32_t value = w->value[w->tensor];
     if (r->kind == DT_ROW_PLACE && r->over >= 0 && w->value[r->tensor] == value)
@@ -134,9 +134,9 @@ const char *dti_value_fate(const dt_value_view *w, const dt_row *r)
 }
 
 dt_status dti_value_init(
-    dt_value_view *out, const dt_session *s, const dt_plan *p, const dt_timeline *t, dt_err *err)
+    dti_value_view *out, const dt_session *s, const dt_plan *p, const dt_timeline *t, dt_err *err)
 {
-    *out = (dt_value_view){.s = s,
+    *out = (dti_value_view){.s = s,
         .p = p,
         .t = t,
         .value = dt_alloc(p->n_tensor + 1, sizeof *out->value),
@@ -148,7 +148,7 @@ dt_status dti_value_init(
     return DT_OK;
 }
 
-void dti_value_deinit(dt_value_view *w)
+void dti_value_deinit(dti_value_view *w)
 {
     dt_free(w->value);
     dt_free(w->there);

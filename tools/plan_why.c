@@ -30,7 +30,7 @@ static dt_status unknown(const dt_plan *p, const char *name, dt_err *err)
     return st;
 }
 
-static void print_uses(const dt_value_view *w)
+static void print_uses(const dti_value_view *w)
 {
     const size_t made = dti_value_maker(w, w->value[w->tensor]);
     if (made < w->p->n_row)
@@ -52,7 +52,7 @@ static void print_uses(const dt_value_view *w)
 /* ---- what fates would cost ---- */
 
 /* Out and back, by the link to where tensors that move wait. */
-static void offload(const dt_value_view *w, double idle)
+static void offload(const dti_value_view *w, double idle)
 {
     const dt_tier tier = dt_session_request(w->s).tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST;
     const double bytes = (double)w->p->tensor[w->tensor].bytes;
@@ -70,7 +70,7 @@ static void offload(const dt_value_view *w, double idle)
 }
 
 /* Adds what has to be run that a value is there again. False: not all of it can be. */
-static bool again(dt_value_view *w, int32_t value, int64_t *ops, double *seconds)
+static bool again(dti_value_view *w, int32_t value, int64_t *ops, double *seconds)
 {
     if (w->seen[value] || (w->there[value] && value != w->value[w->tensor]))
         return true;
@@ -90,7 +90,7 @@ static bool again(dt_value_view *w, int32_t value, int64_t *ops, double *seconds
     return can;
 }
 
-static void recompute(dt_value_view *w)
+static void recompute(dti_value_view *w)
 {
     int64_t ops = 0;
     double seconds = 0;
@@ -103,7 +103,7 @@ static void recompute(dt_value_view *w)
         printf("  recompute  it cannot be: backward makes it, or what it is made from\n");
 }
 
-static void encode(const dt_value_view *w)
+static void encode(const dti_value_view *w)
 {
     const dt_plan_tensor *t = &w->p->tensor[w->tensor];
     const double known = dt_densities_of(&w->s->densities, t->name), share = known < 0 ? 1 : known;
@@ -127,7 +127,7 @@ static void encode(const dt_value_view *w)
 /* ---- what was done ---- */
 
 /* Only what is done about the wait is instead of keeping. */
-static void print_taken(const dt_value_view *w)
+static void print_taken(const dti_value_view *w)
 {
     bool kept = true;
     for (size_t i = 0; i < w->p->n_row; i++) {
@@ -143,7 +143,7 @@ static void print_taken(const dt_value_view *w)
         printf("taken     kept: %s does nothing else with it\n", w->p->policy);
 }
 
-static void print(dt_value_view *w)
+static void print(dti_value_view *w)
 {
     const dt_plan_tensor *t = &w->p->tensor[w->tensor];
     char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
@@ -172,7 +172,7 @@ static void print(dt_value_view *w)
 dt_status dti_plan_why(
     const dt_session *s, const dt_plan *p, const dt_timeline *t, const char *tensor, dt_err *err)
 {
-    dt_value_view w;
+    dti_value_view w;
     const int32_t found = dti_value_find(p, tensor);
     if (found < 0)
         return unknown(p, tensor, err);

@@ -5,14 +5,14 @@
 
 #include "memory/policy.h"
 
-enum { DT_POLICY_LISTS = 64 };
+enum { DTI_POLICY_LISTS = 64 };
 
 /* @list: as a configuration says it, without blanks; the first is keep_all, and none stands twice
  */
-typedef struct dt_policy_lists {
+typedef struct dti_policy_lists {
     size_t n;
-    char *list[DT_POLICY_LISTS];
-} dt_policy_lists;
+    char *list[DTI_POLICY_LISTS];
+} dti_policy_lists;
 
 /* Read lists between semicolons; "all" stands for every policy that neither searches nor writes to
  * a disk unasked. @parts: each policy of a list of several stands before it by itself as well.
@@ -20,7 +20,7 @@ typedef struct dt_policy_lists {
  * semicolons, that there are too many, or what is wrong with an option that @c gives. Release with
  * dti_policy_lists_close, even after a failure. */
 dt_status dti_policy_lists_open(
-    dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err) DT_NODISCARD;
-void dti_policy_lists_close(dt_policy_lists *p);
+    dti_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err) DT_NODISCARD;
+void dti_policy_lists_close(dti_policy_lists *p);
 
 #endif

@@ -137,7 +137,7 @@ static void comparison(const placing *p, size_t n_pool, size_t n, uint64_t bound
 
 /* nodes and optimal: of a pool that searches; the others know only that the bound cannot be beaten.
  */
-static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
+static void json_of(dti_json *j, const placing *p, size_t n, uint64_t bound)
 {
     dti_json_text(j, "pool", p->pool->name);
     dti_json_whole(j, "intervals", n);
@@ -154,13 +154,13 @@ static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
 /* One pool is an object, several are its member "pools". */
 static dt_status json(const placing *p, size_t n_pool, size_t n, uint64_t bound, dt_err *err)
 {
-    dt_json j = dti_json_begin();
+    dti_json j = dti_json_begin();
     if (n_pool == 1) {
         json_of(&j, p, n, bound);
     } else {
-        dt_json list = dti_json_list(&j, "pools");
+        dti_json list = dti_json_list(&j, "pools");
         for (size_t i = 0; i < n_pool; i++) {
-            dt_json one = dti_json_element(&list);
+            dti_json one = dti_json_element(&list);
             json_of(&one, &p[i], n, bound);
             dti_json_leave(&list, &one);
         }
@@ -290,7 +290,7 @@ static dt_status run_on(const char *path, const pool_flags *f, dt_err *err)
     return st;
 }
 
-static dt_status check_flags(const dt_cli *cli, const pool_flags *f, dt_err *err)
+static dt_status check_flags(const dti_cli *cli, const pool_flags *f, dt_err *err)
 {
     if (cli->n_word + (f->random != NULL) != 1)
         return DT_FAIL(
@@ -305,10 +305,10 @@ static dt_status check_flags(const dt_cli *cli, const pool_flags *f, dt_err *err
     return DT_OK;
 }
 
-static dt_status pool(const dt_command_args *a, dt_err *err)
+static dt_status pool(const dti_command_args *a, dt_err *err)
 {
     pool_flags f = {0};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--pool", "NAME", "only this pool", NULL, &f.name},
         {"--nodes", "N", "let a pool that searches look at so many partial placements", NULL,
             &f.nodes},
@@ -324,7 +324,7 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
         {"--seed", "N", "of --random; 1 unless given", NULL, &f.seed},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_pool, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help) {
         st = check_flags(&cli, &f, err);
@@ -335,7 +335,7 @@ static dt_status pool(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_pool = {
+const dti_command dt_command_pool = {
     .name = "pool",
     .usage = "dnntrain pool FILE.csv|--random N [--pool NAME|--compare] [--csv|--json]",
     .summary = "place the intervals of a file (id,lower,upper,size) and show peak and lower bound",

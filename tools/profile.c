@@ -102,7 +102,7 @@ static void keep(profiling *p, bool *kept)
 }
 
 /* A profile that is being made anew does not count, nor do evaluations. */
-static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
+static dt_status open_session(profiling *p, const dti_cli *cli, dt_err *err)
 {
     static const char *const ours[] = {"memory.profile=", "train.eval_every=0", "train.epochs=0"};
     char steps[64];
@@ -121,7 +121,7 @@ static dt_status open_session(profiling *p, const dt_cli *cli, dt_err *err)
     return st;
 }
 
-static dt_status profile_config(profiling *p, const dt_cli *cli, const char *out, dt_err *err)
+static dt_status profile_config(profiling *p, const dti_cli *cli, const char *out, dt_err *err)
 {
     bool kept = false;
     char path[DT_CACHE_PATH];
@@ -142,7 +142,7 @@ static dt_status profile_config(profiling *p, const dt_cli *cli, const char *out
 }
 
 static dt_status check(
-    profiling *p, const dt_cli *cli, const char *steps, const char *margin, dt_err *err)
+    profiling *p, const dti_cli *cli, const char *steps, const char *margin, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_profile.usage);
@@ -157,12 +157,12 @@ static dt_status check(
     return dti_cli_check_file(cli->word[0], err);
 }
 
-static dt_status profile(const dt_command_args *a, dt_err *err)
+static dt_status profile(const dti_command_args *a, dt_err *err)
 {
     const char *steps = "20", *margin = "0.05", *out = NULL;
     bool density = false;
     profiling p = {.o = {.line = tell}};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--density", NULL, "shares of values alone, as text", &density, NULL},
         {"--steps", "N", "of training to look at, and as many to time; 20 unless given", NULL,
             &steps},
@@ -173,7 +173,7 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
             &p.keep, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
     p.o.timed = !density;
     if (st == DT_OK && !cli.help) {
@@ -185,7 +185,7 @@ static dt_status profile(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_profile = {
+const dti_command dt_command_profile = {
     .name = "profile",
     .usage = "dnntrain profile CONFIG [--set s.k=v]... [--density|--keep] [--steps N] [--margin S] "
              "[--out FILE]",

@@ -24,11 +24,11 @@ enum { PLAIN_FIRST = 3 };
 /* Where text goes, and what can be shown there. */
 typedef struct screen {
     FILE *f;
-    dt_terminal t;
+    dti_terminal t;
     bool lost; /* writing failed: nothing more is written */
 } screen;
 
-struct dt_progress {
+struct dti_progress {
     screen screen;
     FILE *results; /* stdout by another stream, whose failures are not the program's; NULL: as the
                       rest */
@@ -48,7 +48,7 @@ struct dt_progress {
     dti_loss_curve curve;
     struct {
         double seconds, wait, samples;
-    } window[DT_PROGRESS_WINDOW];
+    } window[DTI_PROGRESS_WINDOW];
     dt_rate rate;
 };
 
@@ -109,7 +109,7 @@ static const char *const colours[] = {"34", "32", "33", "35", "90", "36", "31", 
 _Static_assert(DT_COUNT(colours) == DT_ROLE_COUNT, "a colour a role");
 
 /* Roles by bytes, largest first; returns how many there are. */
-static int sort_roles(const dt_progress_facts *f, int role[DT_ROLE_COUNT])
+static int sort_roles(const dti_progress_facts *f, int role[DT_ROLE_COUNT])
 {
     int n = 0;
     for (int r = 0; r < DT_ROLE_COUNT; r++) {
@@ -124,7 +124,7 @@ static int sort_roles(const dt_progress_facts *f, int role[DT_ROLE_COUNT])
 }
 
 /* The budget, or without one the peak; each part in the colour of its name below. */
-static void roles_bar(screen *s, const dt_progress_facts *f, const int *role, int n)
+static void roles_bar(screen *s, const dti_progress_facts *f, const int *role, int n)
 {
     say(s, "%*s", LABEL, "");
     const double whole = (double)(f->budget > f->planned ? f->budget : f->planned);
@@ -144,7 +144,7 @@ static void roles_bar(screen *s, const dt_progress_facts *f, const int *role, in
 }
 
 /* "activations 1.00 GiB, weights ..." broken at the width. */
-static void roles_list(screen *s, const dt_progress_facts *f, const int *role, int n, int width)
+static void roles_list(screen *s, const dti_progress_facts *f, const int *role, int n, int width)
 {
     int column = LABEL;
     char item[96], bytes[DT_HUMAN_BYTES];
@@ -170,7 +170,7 @@ static void roles_list(screen *s, const dt_progress_facts *f, const int *role, i
     say(s, "\n");
 }
 
-static void show_memory(screen *s, const dt_progress_facts *f)
+static void show_memory(screen *s, const dti_progress_facts *f)
 {
     char a[DT_HUMAN_BYTES];
     label(s, "memory");
@@ -192,7 +192,7 @@ static void show_memory(screen *s, const dt_progress_facts *f)
     roles_list(s, f, role, n, width > NARROWEST ? width : NARROWEST);
 }
 
-static void show_network(screen *s, const dt_progress_facts *f)
+static void show_network(screen *s, const dti_progress_facts *f)
 {
     char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
     label(s, "network");
@@ -218,7 +218,7 @@ static void line_of(screen *s, const char *name, const char *text)
     flow(s, "%s", text);
 }
 
-static void show_facts(screen *s, const dt_progress_facts *f)
+static void show_facts(screen *s, const dti_progress_facts *f)
 {
     show_network(s, f);
     label(s, "policy");
@@ -242,7 +242,7 @@ static void show_facts(screen *s, const dt_progress_facts *f)
 
 /* ---- results ---- */
 
-static void show_equality(const dt_progress *p, screen *s, uint64_t measured)
+static void show_equality(const dti_progress *p, screen *s, uint64_t measured)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     label(s, "memory");
@@ -259,7 +259,7 @@ static void show_equality(const dt_progress *p, screen *s, uint64_t measured)
         say(s, ": this should not be\n");
 }
 
-static void show_speed(const dt_progress *p, screen *s, double seconds)
+static void show_speed(const dti_progress *p, screen *s, double seconds)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
     if (seconds < 60)
@@ -286,7 +286,7 @@ static void show_change(screen *s, double first, double last)
         say(s, " (%+.1f %%)", 100 * (times - 1));
 }
 
-static void show_loss(const dt_progress *p, screen *s)
+static void show_loss(const dti_progress *p, screen *s)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], curve[DTI_BINS * 4 + 1] = "";
     label(s, "loss");
@@ -301,7 +301,7 @@ static void show_loss(const dt_progress *p, screen *s)
     say(s, "\n");
 }
 
-static void show_head(const dt_progress *p, screen *s, dt_status status)
+static void show_head(const dti_progress *p, screen *s, dt_status status)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
@@ -314,7 +314,7 @@ static void show_head(const dt_progress *p, screen *s, dt_status status)
 }
 
 static void show_result(
-    const dt_progress *p, screen *s, const dt_progress_result *r, double seconds)
+    const dti_progress *p, screen *s, const dti_progress_result *r, double seconds)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     show_head(p, s, r->status);
@@ -367,10 +367,10 @@ static FILE *stream_of(int fd)
 }
 
 dt_status dti_progress_create(
-    dt_progress **out, const dt_progress_facts *f, const dt_progress_view *view, dt_err *err)
+    dti_progress **out, const dti_progress_facts *f, const dti_progress_view *view, dt_err *err)
 {
     *out = NULL;
-    dt_progress *p = dt_alloc(1, sizeof *p);
+    dti_progress *p = dt_alloc(1, sizeof *p);
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to show progress");
     const bool rates = dt_rate_init(&p->rate);
@@ -397,7 +397,7 @@ dt_status dti_progress_create(
     return DT_OK;
 }
 
-void dti_progress_destroy(dt_progress *p)
+void dti_progress_destroy(dti_progress *p)
 {
     if (p == NULL)
         return;
@@ -412,9 +412,9 @@ void dti_progress_destroy(dt_progress *p)
 
 /* ---- numbers ---- */
 
-static void count_step(dt_progress *p, const dt_step_report *r)
+static void count_step(dti_progress *p, const dt_step_report *r)
 {
-    const int64_t slot = p->n % DT_PROGRESS_WINDOW;
+    const int64_t slot = p->n % DTI_PROGRESS_WINDOW;
     p->window[slot].seconds = r->step_seconds;
     p->window[slot].wait = r->wait_seconds;
     p->window[slot].samples = (double)r->samples;
@@ -429,24 +429,24 @@ static void count_step(dt_progress *p, const dt_step_report *r)
 }
 
 /* Sums over the latest steps, again without the first. */
-static void recent(const dt_progress *p, double *seconds, double *wait, double *samples, double *n)
+static void recent(const dti_progress *p, double *seconds, double *wait, double *samples, double *n)
 {
     *seconds = *wait = *samples = *n = 0;
-    const int64_t from = p->n > DT_PROGRESS_WINDOW ? p->n - DT_PROGRESS_WINDOW : p->n > 1 ? 1 : 0;
+    const int64_t from = p->n > DTI_PROGRESS_WINDOW ? p->n - DTI_PROGRESS_WINDOW : p->n > 1 ? 1 : 0;
     for (int64_t i = from; i < p->n; i++) {
-        *seconds += p->window[i % DT_PROGRESS_WINDOW].seconds;
-        *wait += p->window[i % DT_PROGRESS_WINDOW].wait;
-        *samples += p->window[i % DT_PROGRESS_WINDOW].samples;
+        *seconds += p->window[i % DTI_PROGRESS_WINDOW].seconds;
+        *wait += p->window[i % DTI_PROGRESS_WINDOW].wait;
+        *samples += p->window[i % DTI_PROGRESS_WINDOW].samples;
         *n += 1;
     }
 }
 
-double dti_progress_rate(const dt_progress *p)
+double dti_progress_rate(const dti_progress *p)
 {
     return dt_rate_median(&p->rate);
 }
 
-static dti_line line_now(const dt_progress *p, const dt_step_report *r)
+static dti_line line_now(const dti_progress *p, const dt_step_report *r)
 {
     double seconds, wait, samples, n;
     recent(p, &seconds, &wait, &samples, &n);
@@ -472,7 +472,7 @@ static dti_line line_now(const dt_progress *p, const dt_step_report *r)
 
 /* ---- drawing ---- */
 
-void dti_progress_clear(dt_progress *p)
+void dti_progress_clear(dti_progress *p)
 {
     if (p->on_line)
         write_bytes(&p->screen, "\r\033[K", 4);
@@ -480,7 +480,7 @@ void dti_progress_clear(dt_progress *p)
     p->drawn = -(double)INFINITY;
 }
 
-static void redraw(dt_progress *p, const dti_line *l)
+static void redraw(dti_progress *p, const dti_line *l)
 {
     char line[DTI_LINE], text[DTI_LINE + 8];
     dti_line_fit(l, dti_terminal_width(&p->screen.t, p->screen.f), line);
@@ -489,7 +489,7 @@ static void redraw(dt_progress *p, const dti_line *l)
     p->on_line = true;
 }
 
-static void plain(dt_progress *p, const dti_line *l)
+static void plain(dti_progress *p, const dti_line *l)
 {
     char line[DTI_LINE];
     size_t n = dti_line_plain(l, line);
@@ -498,7 +498,7 @@ static void plain(dt_progress *p, const dti_line *l)
     write_bytes(&p->screen, line, n + 1);
 }
 
-void dti_progress_step(dt_progress *p, const dt_step_report *r)
+void dti_progress_step(dti_progress *p, const dt_step_report *r)
 {
     count_step(p, r);
     const double now = p->clock(), since = now - p->drawn;
@@ -513,7 +513,7 @@ void dti_progress_step(dt_progress *p, const dt_step_report *r)
     p->drawn = now;
 }
 
-static void note(dt_progress *p, const char *text)
+static void note(dti_progress *p, const char *text)
 {
     const double drawn = p->drawn;
     dti_progress_clear(p);
@@ -522,7 +522,7 @@ static void note(dt_progress *p, const char *text)
         p->drawn = drawn;
 }
 
-void dti_progress_note(dt_progress *p, const char *fmt, ...)
+void dti_progress_note(dti_progress *p, const char *fmt, ...)
 {
     char text[DTI_LINE];
     va_list ap;
@@ -534,7 +534,7 @@ void dti_progress_note(dt_progress *p, const char *fmt, ...)
     note(p, text);
 }
 
-void dti_progress_eval(dt_progress *p, const dt_eval_report *r)
+void dti_progress_eval(dti_progress *p, const dt_eval_report *r)
 {
     char loss[DT_HUMAN_BYTES], where[48], top5[32] = "", iou[64] = "";
     p->eval = *r;
@@ -553,7 +553,7 @@ void dti_progress_eval(dt_progress *p, const dt_eval_report *r)
         p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 
-void dti_progress_finish(dt_progress *p, const dt_progress_result *r)
+void dti_progress_finish(dti_progress *p, const dti_progress_result *r)
 {
     if (p->on_line)
         write_bytes(&p->screen, "\n", 1); /* the last line stays */

@@ -10,12 +10,12 @@
 #include "engine/train.h"
 #include "tools/terminal.h"
 
-typedef struct dt_progress dt_progress;
+typedef struct dti_progress dti_progress;
 
-enum { DT_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate and time left */
+enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate and time left */
 
 /**
- * struct dt_progress_facts - what is known before step 0. Texts may be NULL: then nothing is said;
+ * struct dti_progress_facts - what is known before step 0. Texts may be NULL: then nothing is said;
  * they are borrowed during the call only.
  * @image:       n = 1
  * @tokens:      of a sample, which is then a sequence; 0: samples are images
@@ -30,7 +30,7 @@ enum { DT_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate 
  * @done:        steps done by the run before it was resumed
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */
-typedef struct dt_progress_facts {
+typedef struct dti_progress_facts {
     const char *model, *policy, *chosen_by, *precision, *device, *isa, *data, *eval, *run_dir,
         *moved;
     dt_shape image;
@@ -38,35 +38,35 @@ typedef struct dt_progress_facts {
     bool pixels, exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;
-} dt_progress_facts;
+} dti_progress_facts;
 
 /* Where and when; for tests. A NULL clock is the monotonic one, in seconds. */
-typedef struct dt_progress_view {
+typedef struct dti_progress_view {
     FILE *out;
-    dt_terminal terminal;
+    dti_terminal terminal;
     double (*clock)(void);
-} dt_progress_view;
+} dti_progress_view;
 
 /* Show the facts and begin. @view NULL: stderr, and stdout for the results. Allocates all it will
  * need. */
-dt_status dti_progress_create(dt_progress **out, const dt_progress_facts *f,
-    const dt_progress_view *view, dt_err *err) DT_NODISCARD;
-void dti_progress_destroy(dt_progress *p); /* ends an unfinished line */
+dt_status dti_progress_create(dti_progress **out, const dti_progress_facts *f,
+    const dti_progress_view *view, dt_err *err) DT_NODISCARD;
+void dti_progress_destroy(dti_progress *p); /* ends an unfinished line */
 
-void dti_progress_step(dt_progress *p, const dt_step_report *r);
-void dti_progress_eval(dt_progress *p, const dt_eval_report *r);
+void dti_progress_step(dti_progress *p, const dt_step_report *r);
+void dti_progress_eval(dti_progress *p, const dt_eval_report *r);
 
 /* A line of its own, above the one that is redrawn. Others who write to the same terminal first
  * call dti_progress_clear, which takes the redrawn line away until the next step. */
-void dti_progress_note(dt_progress *p, const char *fmt, ...) DT_PRINTF(2, 3);
-void dti_progress_clear(dt_progress *p);
+void dti_progress_note(dti_progress *p, const char *fmt, ...) DT_PRINTF(2, 3);
+void dti_progress_clear(dti_progress *p);
 
 /* Samples a second, the median of the latest steps (4096 at most) without the first; NaN before any
  * step. */
-double dti_progress_rate(const dt_progress *p);
+double dti_progress_rate(const dti_progress *p);
 
 /**
- * struct dt_progress_result - what is known at the end.
+ * struct dti_progress_result - what is known at the end.
  * @status:   DT_OK, DT_E_STOPPED or a failure, whose trail the caller prints
  * @measured: bytes; 0: not measured
  * @process_peak @outside: of the whole process; what of it is not in the arena; 0: not known
@@ -75,12 +75,12 @@ double dti_progress_rate(const dt_progress *p);
  * @files:    names written there, for the last line; "": the folder is gone
  * @lost:     lines of metrics that could not be written, and @why
  */
-typedef struct dt_progress_result {
+typedef struct dti_progress_result {
     dt_status status;
     uint64_t measured, process_peak, outside, lost;
     bool card;
     const char *dir, *files, *why;
-} dt_progress_result;
-void dti_progress_finish(dt_progress *p, const dt_progress_result *r);
+} dti_progress_result;
+void dti_progress_finish(dti_progress *p, const dti_progress_result *r);
 
 #endif

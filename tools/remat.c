@@ -110,7 +110,7 @@ static double extra_percent(const remat_run *r)
 
 static dt_status show_json(const remat_run *r, dt_err *err)
 {
-    dt_json j = dti_json_begin();
+    dti_json j = dti_json_begin();
     dti_json_whole(&j, "ops", r->graph.n_op);
     dti_json_whole(&j, "edges", r->graph.n_edge);
     dti_json_text(&j, "policy", r->policy != NULL ? r->policy : "auto");
@@ -531,7 +531,7 @@ static dt_status show_chain(
     const double extra = base > 0 ? 100 * ((double)p->cost - (double)base) / (double)base : 0;
     DT_CHECK(write_steps(r, c, p, err));
     if (r->json) {
-        dt_json j = dti_json_begin();
+        dti_json j = dti_json_begin();
         dti_json_whole(&j, "stages", c->n);
         dti_json_whole(&j, "budget", r->budget);
         dti_json_whole(&j, "unit", p->unit);
@@ -588,7 +588,7 @@ static dt_status revolve(const remat_run *r, dt_err *err)
             r->revolve, DT_REVOLVE_MOST_STEPS);
     const uint64_t extra = dt_revolve_extra((uint64_t)n, (uint64_t)s);
     if (r->json) {
-        dt_json j = dti_json_begin();
+        dti_json j = dti_json_begin();
         dti_json_whole(&j, "steps", (uint64_t)n);
         dti_json_whole(&j, "states", (uint64_t)s);
         dti_json_whole(&j, "extra_forwards", extra);
@@ -610,10 +610,10 @@ static dt_status run_on(remat_run *r, dt_err *err)
     return st;
 }
 
-static dt_status remat(const dt_command_args *a, dt_err *err)
+static dt_status remat(const dti_command_args *a, dt_err *err)
 {
     remat_run r = {.seed = 1, .batch = 1, .nodes = NODES};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
         {"--policy", "NAME", "auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget",
@@ -641,7 +641,7 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
             &r.nodes_text},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_remat, a, flags, false, 1, err);
     r.path = cli.word[0];
     if (st == DT_OK && !cli.help)
@@ -655,7 +655,7 @@ static dt_status remat(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_remat = {
+const dti_command dt_command_remat = {
     .name = "remat",
     .usage = "dnntrain remat FILE --budget BYTES|P% [--policy NAME] [--json] [--sequence FILE]",
     .summary = "find what to compute again so that a graph of ops fits a budget, at the least cost",

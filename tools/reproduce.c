@@ -18,8 +18,8 @@ static const char own_rows[] = "configs/papers/published.txt";
 typedef enum verdict { WITHIN, BETTER, OUTSIDE } verdict;
 
 typedef struct reproduced {
-    const dt_published_row *of;
-    const dt_published_paper *paper;
+    const dti_published_row *of;
+    const dti_published_paper *paper;
     double ours, ratio;
     verdict verdict;
 } reproduced;
@@ -35,8 +35,8 @@ static void judge(reproduced *r)
 {
     r->ratio = r->ours / r->of->published;
     const bool within = fabs(r->ratio - 1) <= dti_published_tolerance(r->of->kind);
-    const bool better =
-        (r->of->better == DT_HIGHER && r->ratio > 1) || (r->of->better == DT_LOWER && r->ratio < 1);
+    const bool better = (r->of->better == DTI_HIGHER && r->ratio > 1) ||
+                        (r->of->better == DTI_LOWER && r->ratio < 1);
     r->verdict = within ? WITHIN : better ? BETTER : OUTSIDE;
 }
 
@@ -71,7 +71,7 @@ static void markdown(const reproduced *r)
         r->of->note);
 }
 
-static void markdown_paper(const dt_published_paper *p)
+static void markdown_paper(const dti_published_paper *p)
 {
     printf("\n## %s\n\n%s%s%s\n\n"
            "| where | what | kind | published | ours | ratio | | assumed, or why |\n"
@@ -94,9 +94,9 @@ static void markdown_head(void)
         dt_date(now));
 }
 
-static void json_row(dt_json *list, const reproduced *r)
+static void json_row(dti_json *list, const reproduced *r)
 {
-    dt_json j = dti_json_element(list);
+    dti_json j = dti_json_element(list);
     dti_json_text(&j, "paper", r->paper->name);
     dti_json_text(&j, "title", r->paper->title);
     dti_json_text(&j, "where", r->of->where);
@@ -116,7 +116,7 @@ static void json_row(dt_json *list, const reproduced *r)
  * kind. */
 static void summary(const reproduced *r, size_t n)
 {
-    size_t of[DT_PUBLISHED_KINDS][3] = {{0}}, sum[3] = {0}, papers = 0;
+    size_t of[DTI_PUBLISHED_KINDS][3] = {{0}}, sum[3] = {0}, papers = 0;
     for (size_t i = 0; i < n; i++) {
         of[r[i].of->kind][r[i].verdict]++;
         sum[r[i].verdict]++;
@@ -126,11 +126,11 @@ static void summary(const reproduced *r, size_t n)
            "%zu off\n\n",
         sum[WITHIN], n, papers, papers == 1 ? "" : "s", sum[BETTER], sum[OUTSIDE]);
     printf("| kind | tolerance | ok | better | off |\n| --- | ---: | ---: | ---: | ---: |\n");
-    for (int k = 0; k < DT_PUBLISHED_KINDS; k++)
+    for (int k = 0; k < DTI_PUBLISHED_KINDS; k++)
         if (of[k][WITHIN] + of[k][BETTER] + of[k][OUTSIDE] > 0)
             printf("| %s | %.0f %% | %zu | %zu | %zu |\n",
-                dti_published_kind_name((dt_published_kind)k),
-                100 * dti_published_tolerance((dt_published_kind)k), of[k][WITHIN], of[k][BETTER],
+                dti_published_kind_name((dti_published_kind)k),
+                100 * dti_published_tolerance((dti_published_kind)k), of[k][WITHIN], of[k][BETTER],
                 of[k][OUTSIDE]);
 }
 
@@ -163,7 +163,7 @@ static dt_status make(reproduced *r, size_t n, const reproduce_flags *f, dt_err 
         summary(r, n);
         return DT_OK;
     }
-    dt_json list = dti_json_begin_list();
+    dti_json list = dti_json_begin_list();
     for (size_t i = 0; i < n; i++)
         json_row(&list, &r[i]);
     return dti_json_end(&list, err);
@@ -179,7 +179,7 @@ static dt_status any_off(const reproduced *r, size_t n, dt_err *err)
                           off, n);
 }
 
-static dt_status list_papers(const dt_published *p)
+static dt_status list_papers(const dti_published *p)
 {
     for (size_t i = 0; i < p->n_paper; i++) {
         size_t n = 0;
@@ -191,7 +191,7 @@ static dt_status list_papers(const dt_published *p)
     return DT_OK;
 }
 
-static dt_status unknown(const dt_published *p, const char *name, dt_err *err)
+static dt_status unknown(const dti_published *p, const char *name, dt_err *err)
 {
     const char *names[MOST_PAPERS + 2] = {"all"};
     for (size_t i = 0; i < p->n_paper && i < MOST_PAPERS; i++)
@@ -204,14 +204,14 @@ static dt_status unknown(const dt_published *p, const char *name, dt_err *err)
 }
 
 static dt_status run_on(
-    const dt_published *p, const char *paper, const reproduce_flags *f, dt_err *err)
+    const dti_published *p, const char *paper, const reproduce_flags *f, dt_err *err)
 {
     reproduced *r = dt_alloc(p->n_row, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the rows");
     size_t n = 0;
     for (size_t i = 0; i < p->n_row; i++) {
-        const dt_published_paper *of = &p->paper[p->row[i].paper];
+        const dti_published_paper *of = &p->paper[p->row[i].paper];
         if (strcmp(paper, "all") == 0 || strcmp(paper, of->name) == 0)
             r[n++] = (reproduced){.of = &p->row[i], .paper = of};
     }
@@ -222,9 +222,9 @@ static dt_status run_on(
     return st;
 }
 
-static dt_status run_rows(const dt_cli *cli, const reproduce_flags *f, dt_err *err)
+static dt_status run_rows(const dti_cli *cli, const reproduce_flags *f, dt_err *err)
 {
-    dt_published p = {0};
+    dti_published p = {0};
     const char *path = f->rows != NULL ? f->rows : own_rows;
     if (f->rows == NULL && !dti_cli_in_configs(own_rows + strlen("configs/"), (char[64]){0}, 64))
         return DT_FAIL(err, DT_E_CONFIG,
@@ -238,10 +238,10 @@ static dt_status run_rows(const dt_cli *cli, const reproduce_flags *f, dt_err *e
     return st;
 }
 
-static dt_status reproduce(const dt_command_args *a, dt_err *err)
+static dt_status reproduce(const dti_command_args *a, dt_err *err)
 {
     reproduce_flags f = {0};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--list", NULL, "the papers, and how many rows of each there are", &f.list, NULL},
         {"--json", NULL, "the rows as a list of objects", &f.json, NULL},
         {"--markdown", NULL, "the rows as docs/reproduced.md has them", &f.markdown, NULL},
@@ -249,7 +249,7 @@ static dt_status reproduce(const dt_command_args *a, dt_err *err)
             &f.rows},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_reproduce, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help) {
         if (f.json && f.markdown)
@@ -265,7 +265,7 @@ static dt_status reproduce(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_reproduce = {
+const dti_command dt_command_reproduce = {
     .name = "reproduce",
     .usage = "dnntrain reproduce --list|PAPER|all [--rows FILE] [--json|--markdown]",
     .summary = "numbers that papers report, made again by plans and simulation, beside them",

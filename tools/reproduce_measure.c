@@ -274,7 +274,7 @@ static const struct {
     {"largest_batch", NULL, NULL},
 };
 
-static dt_status find_figure(dt_quantity *out, const char *name, const char *dot, dt_err *err)
+static dt_status find_figure(dti_quantity *out, const char *name, const char *dot, dt_err *err)
 {
     char account[64];
     snprintf(account, sizeof account, "%.*s", (int)(dot - name), name);
@@ -290,11 +290,11 @@ static dt_status find_figure(dt_quantity *out, const char *name, const char *dot
         name);
 }
 
-dt_status dti_quantity_find(dt_quantity *out, const char *name, dt_err *err)
+dt_status dti_quantity_find(dti_quantity *out, const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(quantities) + 1] = {NULL};
     const char *dot = strchr(name, '.');
-    *out = (dt_quantity){0};
+    *out = (dti_quantity){0};
     if (dot != NULL)
         return find_figure(out, name, dot, err);
     for (size_t i = 0; i < DT_COUNT(quantities); i++) {
@@ -337,7 +337,7 @@ static dt_status of_plans(const dt_session *s, int quantity, bool steady, double
 }
 
 static dt_status of_account(
-    const dt_session *s, const dt_quantity *q, int64_t batch, double *out, dt_err *err)
+    const dt_session *s, const dti_quantity *q, int64_t batch, double *out, dt_err *err)
 {
     double value[DT_ACCOUNT_FIGURES];
     dt_account_ask ask = dt_session_account_ask(s, batch);
@@ -347,8 +347,8 @@ static dt_status of_account(
     return DT_OK;
 }
 
-static dt_status of_session(
-    const dt_session *s, const dt_quantity *q, bool steady, int64_t batch, double *out, dt_err *err)
+static dt_status of_session(const dt_session *s, const dti_quantity *q, bool steady, int64_t batch,
+    double *out, dt_err *err)
 {
     if (q->account != NULL)
         return of_account(s, q, batch, out, err);
@@ -358,7 +358,7 @@ static dt_status of_session(
 }
 
 /* @steady: of a baseline that holds what it has for the whole step. */
-static dt_status measure(const dt_quantity *q, const network *n, const char *words, bool steady,
+static dt_status measure(const dti_quantity *q, const network *n, const char *words, bool steady,
     double *out, dt_err *err)
 {
     settings s;
@@ -371,18 +371,18 @@ static dt_status measure(const dt_quantity *q, const network *n, const char *wor
     return st;
 }
 
-static dt_status of_network(const dt_published_row *r, const network *n, double *out, dt_err *err)
+static dt_status of_network(const dti_published_row *r, const network *n, double *out, dt_err *err)
 {
     double own = 0, base = 0;
     DT_CHECK(measure(&r->quantity, n, r->own, false, &own, err));
-    if (r->form != DT_PLAIN)
+    if (r->form != DTI_PLAIN)
         DT_CHECK(measure(&r->quantity, n, r->base, true, &base, err));
-    const double made[] = {[DT_PLAIN] = own,
-        [DT_RATIO] = base / own,
-        [DT_LESS] = 100 * (1 - own / base),
-        [DT_MORE] = 100 * (base / own - 1),
-        [DT_EXTRA] = 100 * (own / base - 1),
-        [DT_ADDED] = own - base};
+    const double made[] = {[DTI_PLAIN] = own,
+        [DTI_RATIO] = base / own,
+        [DTI_LESS] = 100 * (1 - own / base),
+        [DTI_MORE] = 100 * (base / own - 1),
+        [DTI_EXTRA] = 100 * (own / base - 1),
+        [DTI_ADDED] = own - base};
     *out = fabs(made[r->form]) < 1e-9 ? 0 : made[r->form];
     return DT_OK;
 }
@@ -408,7 +408,7 @@ static dt_status next_network(const char **at, network *n, bool *there, dt_err *
     return DT_OK;
 }
 
-dt_status dti_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err)
+dt_status dti_reproduce_measure(const dti_published_row *r, double *ours, dt_err *err)
 {
     double sum = 0, most = -HUGE_VAL, one = 0;
     size_t count = 0;

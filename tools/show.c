@@ -20,7 +20,7 @@ typedef struct network {
     dt_session *s;
     dt_policies keep_all;
     dt_plan_set *plans;
-    dt_show_row *row, total;
+    dti_show_row *row, total;
     size_t n;
 } network;
 
@@ -38,10 +38,10 @@ static dt_status plain_program(network *w, const dt_program **p, dt_err *err)
     return DT_OK;
 }
 
-static dt_show_row row_of(const dt_graph *g, size_t i)
+static dti_show_row row_of(const dt_graph *g, size_t i)
 {
     const dt_node *n = &g->node[i];
-    dt_show_row r = {.name = n->name, .kind = n->desc->name, .y = n->info.y};
+    dti_show_row r = {.name = n->name, .kind = n->desc->name, .y = n->info.y};
     for (int k = 0; k < n->info.n_param; k++)
         if (!n->info.param[k].buffer)
             r.parameters += dt_param_count(&n->info.param[k]);
@@ -85,7 +85,7 @@ static dt_status describe(network *w, dt_err *err)
     add_ops(w, p);
     add_bytes(w, p);
     for (size_t i = 0; i < w->n; i++) {
-        const dt_show_row *r = &w->row[i];
+        const dti_show_row *r = &w->row[i];
         w->total.parameters += r->parameters;
         w->total.forward += r->forward;
         w->total.backward += r->backward;
@@ -110,7 +110,7 @@ static bool same_name(const char *a, const char *b)
     }
 }
 
-static bool same_layer(const dt_show_row *a, const dt_show_row *b)
+static bool same_layer(const dti_show_row *a, const dti_show_row *b)
 {
     return strcmp(a->kind, b->kind) == 0 && same_name(a->name, b->name) && a->y.h == b->y.h &&
            a->y.w == b->y.w && a->y.c == b->y.c && a->parameters == b->parameters &&
@@ -119,7 +119,7 @@ static bool same_layer(const dt_show_row *a, const dt_show_row *b)
 }
 
 /* How often the @period rows from @first stand there in a row. */
-static size_t count_times(const dt_show_row *row, size_t n, size_t first, size_t period)
+static size_t count_times(const dti_show_row *row, size_t n, size_t first, size_t period)
 {
     size_t i = first + period;
     while (i < n && same_layer(&row[i], &row[i - period]))
@@ -127,17 +127,17 @@ static size_t count_times(const dt_show_row *row, size_t n, size_t first, size_t
     return (i - first) / period;
 }
 
-static size_t rows_saved(const dt_show_part *p)
+static size_t rows_saved(const dti_show_part *p)
 {
     return (p->times - 1) * p->period;
 }
 
 /* The block that begins here and leaves out most rows; the shortest of several. */
-static dt_show_part block_at(const dt_show_row *row, size_t n, size_t first)
+static dti_show_part block_at(const dti_show_row *row, size_t n, size_t first)
 {
-    dt_show_part best = {first, 1, 1};
+    dti_show_part best = {first, 1, 1};
     for (size_t period = 2; period <= LONGEST && first + 2 * period <= n; period++) {
-        const dt_show_part p = {first, period, count_times(row, n, first, period)};
+        const dti_show_part p = {first, period, count_times(row, n, first, period)};
         if (rows_saved(&p) > rows_saved(&best))
             best = p;
     }
@@ -146,7 +146,7 @@ static dt_show_part block_at(const dt_show_row *row, size_t n, size_t first)
 
 /* Characters that the names of a block's first and last layer begin with: those of one module have
  * more of them than the end of one and the beginning of the next. */
-static size_t kinship(const dt_show_row *row, const dt_show_part *p)
+static size_t kinship(const dti_show_row *row, const dti_show_part *p)
 {
     const char *a = row[p->first].name, *b = row[p->first + p->period - 1].name;
     size_t n = 0;
@@ -156,19 +156,19 @@ static size_t kinship(const dt_show_row *row, const dt_show_part *p)
 }
 
 /* A row at a time where a block that begins soon leaves out more, or as much in whole modules. */
-static dt_show_part part_at(const dt_show_row *row, size_t n, size_t first)
+static dti_show_part part_at(const dti_show_row *row, size_t n, size_t first)
 {
-    const dt_show_part here = block_at(row, n, first);
+    const dti_show_part here = block_at(row, n, first);
     for (size_t i = first + 1; i < first + here.period && i < n; i++) {
-        const dt_show_part later = block_at(row, n, i);
+        const dti_show_part later = block_at(row, n, i);
         if (rows_saved(&later) > rows_saved(&here) ||
             (rows_saved(&later) == rows_saved(&here) && kinship(row, &later) > kinship(row, &here)))
-            return (dt_show_part){first, 1, 1};
+            return (dti_show_part){first, 1, 1};
     }
     return here;
 }
 
-size_t dti_show_fold(const dt_show_row *row, size_t n, dt_show_part *part)
+size_t dti_show_fold(const dti_show_row *row, size_t n, dti_show_part *part)
 {
     size_t n_part = 0;
     for (size_t i = 0; i < n; i += part[n_part].period * part[n_part].times, n_part++)
@@ -223,7 +223,7 @@ enum { OUTPUT, PARAMETERS, MFLOP, ACTIVATION, STASH, COLUMNS };
 /* How wide a table's columns are, and which there is room for. */
 typedef struct layout {
     int name, kind;
-    dt_column column[COLUMNS];
+    dti_table_column column[COLUMNS];
 } layout;
 
 static void widen(int *width, const char *text)
@@ -242,7 +242,7 @@ static void lay_out(layout *t, const network *w)
             [ACTIVATION] = {"activation", 10, 3, true},
             [STASH] = {"stash", 5, 4, true}}};
     for (size_t i = 0; i <= w->n; i++) {
-        const dt_show_row *r = i < w->n ? &w->row[i] : &w->total;
+        const dti_show_row *r = i < w->n ? &w->row[i] : &w->total;
         char text[48];
         if (i < w->n) {
             t->name = (int)strlen(r->name) + 2 > t->name ? (int)strlen(r->name) + 2 : t->name;
@@ -259,7 +259,7 @@ static void lay_out(layout *t, const network *w)
     dti_columns_fit(t->column, COLUMNS, t->name + 1 + t->kind);
 }
 
-static void print_row(const dt_show_row *r, const char *mark, const layout *t)
+static void print_row(const dti_show_row *r, const char *mark, const layout *t)
 {
     char y[48] = "", count[DT_HUMAN_BYTES], flops[DT_HUMAN_BYTES], a[DT_HUMAN_BYTES],
          b[DT_HUMAN_BYTES];
@@ -276,7 +276,7 @@ static void print_row(const dt_show_row *r, const char *mark, const layout *t)
     putchar('\n');
 }
 
-static void print_part(const network *w, const dt_show_part *p, const layout *t)
+static void print_part(const network *w, const dti_show_part *p, const layout *t)
 {
     const bool folded = p->times > 1;
     for (size_t i = p->first; i < p->first + p->period; i++)
@@ -288,13 +288,13 @@ static void print_part(const network *w, const dt_show_part *p, const layout *t)
 
 static dt_status print_layers(const network *w, bool all, const layout *t, dt_err *err)
 {
-    dt_show_part *part = dt_alloc(w->n, sizeof *part);
+    dti_show_part *part = dt_alloc(w->n, sizeof *part);
     if (part == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of layers");
     size_t n = 0;
     if (all || w->n <= LONG)
         for (; n < w->n; n++)
-            part[n] = (dt_show_part){n, 1, 1};
+            part[n] = (dti_show_part){n, 1, 1};
     else
         n = dti_show_fold(w->row, w->n, part);
     for (size_t i = 0; i < n; i++)
@@ -318,7 +318,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     printf("%-*s %-*s", t.name, "layer", t.kind, "kind");
     dti_columns_head(t.column, COLUMNS);
     DT_CHECK(print_layers(w, all, &t, err));
-    dt_show_row total = w->total;
+    dti_show_row total = w->total;
     total.name = "total";
     total.kind = "";
     print_row(&total, "", &t);
@@ -334,7 +334,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
 
 /* ---- as JSON ---- */
 
-static void numbers(dt_json *to, const dt_show_row *r)
+static void numbers(dti_json *to, const dti_show_row *r)
 {
     dti_json_whole(to, "parameters", (uint64_t)r->parameters);
     dti_json_real(to, "forward_flops", r->forward, 0);
@@ -343,9 +343,9 @@ static void numbers(dt_json *to, const dt_show_row *r)
     dti_json_whole(to, "stash_bytes", r->stash);
 }
 
-static void shape_list(dt_json *to, const char *key, const dt_shape *y)
+static void shape_list(dti_json *to, const char *key, const dt_shape *y)
 {
-    dt_json list = dti_json_list(to, key);
+    dti_json list = dti_json_list(to, key);
     dti_json_push(&list, (uint64_t)y->h);
     dti_json_push(&list, (uint64_t)y->w);
     dti_json_push(&list, (uint64_t)y->c);
@@ -355,14 +355,14 @@ static void shape_list(dt_json *to, const char *key, const dt_shape *y)
 static dt_status json(const network *w, dt_err *err)
 {
     const dt_graph *g = w->s->graph;
-    dt_json j = dti_json_begin();
+    dti_json j = dti_json_begin();
     dti_json_text(&j, "model", g->name);
     shape_list(&j, "input", &g->input);
     dti_json_whole(&j, "classes", (uint64_t)g->classes);
     dti_json_whole(&j, "micro_batch", (uint64_t)w->s->opts.train.micro_batch);
-    dt_json layers = dti_json_list(&j, "layers");
+    dti_json layers = dti_json_list(&j, "layers");
     for (size_t i = 0; i < w->n; i++) {
-        dt_json row = dti_json_element(&layers);
+        dti_json row = dti_json_element(&layers);
         dti_json_text(&row, "name", w->row[i].name);
         dti_json_text(&row, "kind", w->row[i].kind);
         shape_list(&row, "output", &w->row[i].y);
@@ -370,7 +370,7 @@ static dt_status json(const network *w, dt_err *err)
         dti_json_leave(&layers, &row);
     }
     dti_json_leave(&j, &layers);
-    dt_json total = dti_json_inner(&j, "total");
+    dti_json total = dti_json_inner(&j, "total");
     numbers(&total, &w->total);
     dti_json_leave(&j, &total);
     return dti_json_end(&j, err);
@@ -378,7 +378,7 @@ static dt_status json(const network *w, dt_err *err)
 
 /* ---- the command ---- */
 
-static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *err)
+static dt_status show_config(const dti_cli *cli, bool as_json, bool all, dt_err *err)
 {
     network w = {0};
     if (cli->n_word == 0)
@@ -396,15 +396,15 @@ static dt_status show_config(const dt_cli *cli, bool as_json, bool all, dt_err *
     return st;
 }
 
-static dt_status show(const dt_command_args *a, dt_err *err)
+static dt_status show(const dti_command_args *a, dt_err *err)
 {
     bool as_json = false, all = false;
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--json", NULL, "as one object, layer by layer", &as_json, NULL},
         {"--all", NULL, "every layer of a long network, repeated blocks too", &all, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_show, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help)
         st = show_config(&cli, as_json, all, err);
@@ -412,7 +412,7 @@ static dt_status show(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_show = {
+const dti_command dt_command_show = {
     .name = "show",
     .usage = "dnntrain show CONFIG [--set s.k=v]... [--json] [--all]",
     .summary = "the network layer by layer: shapes, parameters, operations, bytes",

@@ -5,28 +5,28 @@
 #include "session/session.h"
 
 /**
- * struct dt_show_row - a layer.
+ * struct dti_show_row - a layer.
  * @parameters: trained ones of its own, in elements; one that it shares is the other layer's
  * @forward @backward: operations on one sample; a multiply-add is two
  * @activation: bytes of its output for a micro-batch; 0 when it has none of its own
  * @stash:      bytes that it leaves for backward besides, likewise
  */
-typedef struct dt_show_row {
+typedef struct dti_show_row {
     const char *name, *kind;
     dt_shape y;
     int64_t parameters;
     double forward, backward;
     uint64_t activation, stash;
-} dt_show_row;
+} dti_show_row;
 
 /* Rows @first to @first + @period - 1 stand @times times, one after another; @times 1 is one row
  * (@period is then 1). */
-typedef struct dt_show_part {
+typedef struct dti_show_part {
     size_t first, period, times;
-} dt_show_part;
+} dti_show_part;
 
 /* Write the rows down in parts, as few as can be found: blocks of equal rows become one. @part has
  * room for @n of them. Returns how many. */
-size_t dti_show_fold(const dt_show_row *row, size_t n, dt_show_part *part);
+size_t dti_show_fold(const dti_show_row *row, size_t n, dti_show_part *part);
 
 #endif

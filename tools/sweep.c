@@ -48,7 +48,7 @@ static dt_status search(trial *t, int64_t *largest, dt_err *err)
 {
     int64_t good = 0, bad = 1;
     bool yes = true;
-    while (good < DT_SWEEP_MOST) {
+    while (good < DTI_SWEEP_MOST) {
         DT_CHECK(fits(t, bad, &yes, err));
         if (!yes)
             break;
@@ -65,7 +65,7 @@ static dt_status search(trial *t, int64_t *largest, dt_err *err)
     return DT_OK;
 }
 
-static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
+static dt_status describe(trial *t, dti_sweep_row *row, dt_err *err)
 {
     DT_CHECK(plan_batch(t, row->batch > 0 ? row->batch : 1, err));
     if (row->batch == 1 && dt_plan_set_check_statistics(t->plans, NULL) != DT_OK)
@@ -91,13 +91,13 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     return DT_OK;
 }
 
-static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *err)
+static dt_status sweep_policy(const dt_session *s, dti_sweep_row *row, dt_err *err)
 {
     trial t = {.s = s, .policy = row->policy};
     dt_status st = dt_policies_open(&t.policies, row->policy, s->config, err);
     if (st == DT_OK)
         st = search(&t, &row->batch, err);
-    row->capped = row->batch >= DT_SWEEP_MOST;
+    row->capped = row->batch >= DTI_SWEEP_MOST;
     if (st == DT_OK)
         st = describe(&t, row, err);
     dt_plan_set_destroy(t.plans);
@@ -107,7 +107,7 @@ static dt_status sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *er
 
 /* Lists that are given, or what the configuration names; one that names none, or keep_all alone,
  * asks for all policies that plan without a search. */
-static dt_status name_rows(dt_sweep *w, const char *lists, dt_err *err)
+static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
 {
     const char *own = w->session->opts.memory.policy;
     const char *of = strcmp(own, "keep_all") == 0 ? "all" : own;
@@ -124,7 +124,7 @@ static dt_status name_rows(dt_sweep *w, const char *lists, dt_err *err)
     return DT_OK;
 }
 
-static dt_status fill(dt_sweep *w, const char *lists, dt_err *err)
+static dt_status fill(dti_sweep *w, const char *lists, dt_err *err)
 {
     const double began = dt_seconds();
     DT_CHECK(name_rows(w, lists, err));
@@ -139,9 +139,9 @@ static dt_status fill(dt_sweep *w, const char *lists, dt_err *err)
     return DT_OK;
 }
 
-static dt_status check_any(const dt_sweep *w, dt_err *err)
+static dt_status check_any(const dti_sweep *w, dt_err *err)
 {
-    const dt_sweep_row *least = &w->row[0];
+    const dti_sweep_row *least = &w->row[0];
     for (size_t i = 0; i < w->n; i++) {
         if (w->row[i].batch > 0)
             return DT_OK;
@@ -165,7 +165,7 @@ typedef struct sweep_flags {
 } sweep_flags;
 
 static dt_status sweep_session(
-    const dt_session *s, const dt_cli *cli, const sweep_flags *f, dt_err *err)
+    const dt_session *s, const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
     char asked[DT_ASKED];
     if (s->opts.memory.device_budget == 0)
@@ -176,7 +176,7 @@ static dt_status sweep_session(
     if (f->verify && s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));
-    dt_sweep w = {.session = s};
+    dti_sweep w = {.session = s};
     dt_status st = fill(&w, f->policies, err);
     if (st == DT_OK) {
         if (f->html != NULL)
@@ -199,10 +199,10 @@ static dt_status sweep_session(
     return st;
 }
 
-static dt_status sweep(const dt_command_args *a, dt_err *err)
+static dt_status sweep(const dti_command_args *a, dt_err *err)
 {
     sweep_flags f = {.verify = false};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {"--policies", "A,B;C",
             "these lists, and each policy of them; 'all': each that neither searches nor writes to "
             "a disk unasked",
@@ -214,7 +214,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
         {"--html", "FILE.html", "write the table as a page", NULL, &f.html},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_cli cli;
+    dti_cli cli;
     dt_session *s = NULL;
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
@@ -238,7 +238,7 @@ static dt_status sweep(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_sweep = {
+const dti_command dt_command_sweep = {
     .name = "sweep",
     .usage = "dnntrain sweep CONFIG [--set s.k=v]... [--policies A,B;C] [--verify|--json]",
     .summary = "for every policy, or those that are named, the largest batch that fits the budgets",

@@ -15,7 +15,7 @@
 
 enum { NAME_LEAST = 13, NAME_MOST = 14 };
 
-int64_t dti_sweep_baseline(const dt_sweep *w)
+int64_t dti_sweep_baseline(const dti_sweep *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (strcmp(w->row[i].policy, "keep_all") == 0)
@@ -23,7 +23,7 @@ int64_t dti_sweep_baseline(const dt_sweep *w)
     return 0;
 }
 
-static int name_width(const dt_sweep *w)
+static int name_width(const dti_sweep *w)
 {
     int widest = NAME_LEAST;
     for (size_t i = 0; i < w->n; i++) {
@@ -33,7 +33,7 @@ static int name_width(const dt_sweep *w)
     return widest < NAME_MOST ? widest : NAME_MOST;
 }
 
-static bool uses_disk(const dt_sweep *w)
+static bool uses_disk(const dti_sweep *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (w->row[i].disk_peak > 0)
@@ -49,7 +49,7 @@ static void budget(const char *what, uint64_t bytes)
             "%s %s (%s bytes)\n", what, dt_human_bytes(size, bytes), dt_human_count(count, bytes));
 }
 
-static void header(const dt_sweep *w)
+static void header(const dti_sweep *w)
 {
     const dt_session *s = w->session;
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
@@ -65,10 +65,10 @@ static void header(const dt_sweep *w)
 
 enum { BATCH, PEAK, RATIO, HOST, DISK, OUT, AGAIN, RATE, COLUMNS };
 
-static void columns(const dt_sweep *w, int width, dt_column to[COLUMNS])
+static void columns(const dti_sweep *w, int width, dti_table_column to[COLUMNS])
 {
     const bool rate = w->n > 0 && w->row[0].step > 0;
-    const dt_column all[COLUMNS] = {[BATCH] = {"batch", 6, 0, true},
+    const dti_table_column all[COLUMNS] = {[BATCH] = {"batch", 6, 0, true},
         [PEAK] = {"peak", 11, 0, true},
         [RATIO] = {"ratio", 5, 6, true},
         [HOST] = {"host", 11, 2, true},
@@ -80,7 +80,8 @@ static void columns(const dt_sweep *w, int width, dt_column to[COLUMNS])
     dti_columns_fit(to, COLUMNS, width);
 }
 
-static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, const dt_column *c)
+static void numbers(
+    const dti_sweep *w, const dti_sweep_row *r, int width, const dti_table_column *c)
 {
     const int64_t base = dti_sweep_baseline(w);
     const struct {
@@ -104,7 +105,7 @@ static void numbers(const dt_sweep *w, const dt_sweep_row *r, int width, const d
     putchar('\n');
 }
 
-static void bars(const dt_sweep *w, int width)
+static void bars(const dti_sweep *w, int width)
 {
     int64_t most = 0;
     for (size_t i = 0; i < w->n; i++)
@@ -119,7 +120,7 @@ static void bars(const dt_sweep *w, int width)
     }
 }
 
-static void beyond(const dt_sweep *w)
+static void beyond(const dti_sweep *w)
 {
     uint64_t memory = UINT64_MAX;
     char size[DT_HUMAN_BYTES];
@@ -130,7 +131,7 @@ static void beyond(const dt_sweep *w)
 }
 
 /* Its batch is one that keep_all has for nothing. */
-static bool in_vain(const dt_sweep *w, const dt_sweep_row *r)
+static bool in_vain(const dti_sweep *w, const dti_sweep_row *r)
 {
     return strcmp(r->policy, "keep_all") != 0 && r->batch > 0 && !r->capped &&
            r->batch <= dti_sweep_baseline(w);
@@ -148,7 +149,7 @@ static bool names(const char *list, const char *name)
 
 /* Whether the policy is one of the list's, and alone has a larger batch, or one as large for less.
  */
-static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
+static bool better_alone(const dti_sweep_row *part, const dti_sweep_row *list)
 {
     const bool less = part->out_bytes <= list->out_bytes && part->recompute <= list->recompute &&
                       part->exact >= list->exact;
@@ -159,33 +160,34 @@ static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
 }
 
 /* Of a list: none of its policies knows what comes behind it. */
-static const dt_sweep_row *best_alone(const dt_sweep *w, const dt_sweep_row *list)
+static const dti_sweep_row *best_alone(const dti_sweep *w, const dti_sweep_row *list)
 {
-    const dt_sweep_row *best = NULL;
+    const dti_sweep_row *best = NULL;
     for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++)
         if (better_alone(&w->row[i], list) && (best == NULL || w->row[i].batch > best->batch))
             best = &w->row[i];
     return best;
 }
 
-const char *dti_sweep_remark(const dt_sweep *w, const dt_sweep_row *r, char to[DT_SWEEP_REMARK])
+const char *dti_sweep_remark(const dti_sweep *w, const dti_sweep_row *r, char to[DTI_SWEEP_REMARK])
 {
-    const dt_sweep_row *best = best_alone(w, r);
+    const dti_sweep_row *best = best_alone(w, r);
     to[0] = '\0';
     if (in_vain(w, r))
-        snprintf(to, DT_SWEEP_REMARK, "saves nothing here: its batch is no larger than keep_all's");
+        snprintf(
+            to, DTI_SWEEP_REMARK, "saves nothing here: its batch is no larger than keep_all's");
     else if (best != NULL)
-        snprintf(to, DT_SWEEP_REMARK,
+        snprintf(to, DTI_SWEEP_REMARK,
             "is worse here than %.40s alone, whose batch is %" PRId64 "%s", best->policy,
             best->batch, best->batch == r->batch ? " as well, and which costs less" : "");
     return to;
 }
 
 /* What out and in are of values whose packed size is not known yet. */
-static void tell_room(const dt_sweep_row *r)
+static void tell_room(const dti_sweep_row *r)
 {
     const dt_traffic *t = &r->traffic;
-    char text[DT_SWEEP_REMARK + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
+    char text[DTI_SWEEP_REMARK + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
     if (t->room > t->unknown)
         snprintf(text, sizeof text,
             "%s packs what it moves: %s are expected to go out, by memory.profile, and %s have "
@@ -200,12 +202,12 @@ static void tell_room(const dt_sweep_row *r)
         dti_term_wrap(stdout, 0, 2, text);
 }
 
-void dti_sweep_table(const dt_sweep *w)
+void dti_sweep_table(const dti_sweep *w)
 {
     const int width = name_width(w);
-    dt_column c[COLUMNS];
+    dti_table_column c[COLUMNS];
     bool none = false, capped = false, lossy = false, over = false;
-    char remark[DT_SWEEP_REMARK];
+    char remark[DTI_SWEEP_REMARK];
     header(w);
     columns(w, width, c);
     printf("%-*s", width, "policy");
@@ -230,7 +232,7 @@ void dti_sweep_table(const dt_sweep *w)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     for (size_t i = 0; i < w->n; i++)
         if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0') {
-            char text[DT_SWEEP_REMARK + 128];
+            char text[DTI_SWEEP_REMARK + 128];
             snprintf(text, sizeof text, "%.100s %s", w->row[i].policy, remark);
             dti_term_wrap(stdout, 0, 2, text);
         }
@@ -248,13 +250,13 @@ static void csv_name(FILE *f, const char *name)
     fprintf(f, "%s%s%s", quote, name, quote);
 }
 
-dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
+dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
 {
-    dt_json list = dti_json_begin_list();
-    char remark[DT_SWEEP_REMARK];
+    dti_json list = dti_json_begin_list();
+    char remark[DTI_SWEEP_REMARK];
     for (size_t i = 0; i < w->n && list.ok; i++) {
-        const dt_sweep_row *r = &w->row[i];
-        dt_json o = dti_json_element(&list);
+        const dti_sweep_row *r = &w->row[i];
+        dti_json o = dti_json_element(&list);
         dti_json_text(&o, "policy", r->policy);
         dti_json_flag(&o, "exact", r->exact);
         dti_json_whole(&o, "largest_batch", (uint64_t)r->batch);
@@ -282,17 +284,17 @@ dt_status dti_sweep_json(const dt_sweep *w, dt_err *err)
 
 static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
 {
-    const dt_sweep *w = of;
+    const dti_sweep *w = of;
     (void)err;
     static const char *const checks[] = {
-        [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
+        [DTI_SWEEP_UNCHECKED] = "", [DTI_SWEEP_HOLDS] = "yes", [DTI_SWEEP_BROKEN] = "no"};
     const int64_t base = dti_sweep_baseline(w);
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
         "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in\n");
     for (size_t i = 0; i < w->n; i++) {
-        const dt_sweep_row *r = &w->row[i];
+        const dti_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
         fprintf(f, ",%s,%" PRId64 ",%s,%" PRIu64 ",%" PRIu64 ",", r->exact ? "yes" : "no", r->batch,
             r->capped ? "yes" : "no", r->peak, w->session->opts.memory.device_budget);
@@ -312,7 +314,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_sweep_csv(const dt_sweep *w, const char *path, dt_err *err)
+dt_status dti_sweep_csv(const dti_sweep *w, const char *path, dt_err *err)
 {
     return dti_write_file(path, csv_rows, w, err);
 }

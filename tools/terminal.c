@@ -30,18 +30,18 @@ static bool utf8_locale(void)
     return false;
 }
 
-dt_terminal dti_terminal_of(FILE *f)
+dti_terminal dti_terminal_of(FILE *f)
 {
     const char *term = setting("TERM");
     const int fd = fileno(f);
     const bool dumb = strcmp(term, "dumb") == 0;
-    dt_terminal t = {.utf8 = utf8_locale() && !dumb};
+    dti_terminal t = {.utf8 = utf8_locale() && !dumb};
     t.tty = fd >= 0 && isatty(fd) && *term != '\0' && !dumb;
     t.colour = t.tty && *setting("NO_COLOR") == '\0';
     return t;
 }
 
-int dti_terminal_width(const dt_terminal *t, FILE *f)
+int dti_terminal_width(const dti_terminal *t, FILE *f)
 {
     if (t->width > 0)
         return t->width;
@@ -63,7 +63,7 @@ bool dti_term_unicode(void)
 
 int dti_term_width(void)
 {
-    const dt_terminal t = dti_terminal_of(stdout);
+    const dti_terminal t = dti_terminal_of(stdout);
     const int n = dti_terminal_width(&t, stdout);
     return n < NARROWEST ? NARROWEST : n > WIDEST ? WIDEST : n;
 }

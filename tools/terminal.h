@@ -7,24 +7,24 @@
 #include "engine/base/compiler.h"
 
 /**
- * struct dt_terminal - a stream's abilities.
+ * struct dti_terminal - a stream's abilities.
  * @tty:    a terminal that understands carriage return and escapes; TERM=dumb and files are none
  * @utf8:   characters beyond ASCII may be drawn, in files as well: the environment's encoding is
  * UTF-8, and TERM is not dumb. NO_COLOR does not bear on it
  * @colour: a terminal, and NO_COLOR is not set
  * @width:  columns; 0: ask the system each time
  */
-typedef struct dt_terminal {
+typedef struct dti_terminal {
     bool tty, utf8, colour;
     int width;
-} dt_terminal;
+} dti_terminal;
 
-dt_terminal dti_terminal_of(FILE *f);
+dti_terminal dti_terminal_of(FILE *f);
 
 /* Columns now: windows change. 80 where nobody knows. */
-int dti_terminal_width(const dt_terminal *t, FILE *f);
+int dti_terminal_width(const dti_terminal *t, FILE *f);
 
-/* Whether block characters may be used on stdout (dt_terminal's utf8). */
+/* Whether block characters may be used on stdout (dti_terminal's utf8). */
 bool dti_term_unicode(void);
 
 /* Columns of the terminal on stdout, between 64 and 100; 80 when it is none. */

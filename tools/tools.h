@@ -5,23 +5,23 @@
 #include "engine/base/error.h"
 
 /* Arguments after the subcommand's name. */
-typedef struct dt_command_args {
+typedef struct dti_command_args {
     int n;
     char **arg;
-} dt_command_args;
+} dti_command_args;
 
 /**
- * struct dt_command - a subcommand.
+ * struct dti_command - a subcommand.
  * @name:    "" is training, the command without a name
  * @usage @summary: for help, one line each
  * @run:     results on stdout, talk on stderr; the status becomes the exit code
  */
-typedef struct dt_command {
+typedef struct dti_command {
     const char *name, *usage, *summary;
-    dt_status (*run)(const dt_command_args *a, dt_err *err);
-} dt_command;
+    dt_status (*run)(const dti_command_args *a, dt_err *err);
+} dti_command;
 
-#define DT_COMMAND(name) extern const dt_command dt_command_##name;
+#define DT_COMMAND(name) extern const dti_command dt_command_##name;
 #include "tools/tools.def"
 #undef DT_COMMAND
 

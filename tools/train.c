@@ -51,7 +51,7 @@ static bool asked_to_stop(void *self)
 /* ---- the run ---- */
 
 /* A run is what it is without its page. */
-static void leave_report(dt_run *r, dt_train_show *show, dt_status st)
+static void leave_report(dt_run *r, dti_train_show *show, dt_status st)
 {
     dt_err why = {0};
     if (dti_page_run(r, st, getenv("DT_TRACE"), &show->reported, &why) != DT_OK &&
@@ -60,7 +60,7 @@ static void leave_report(dt_run *r, dt_train_show *show, dt_status st)
             (int)strcspn(why.text, "\n"), why.text);
 }
 
-static dt_status run(dt_run *r, dt_train_show *show, dt_err *err)
+static dt_status run(dt_run *r, dti_train_show *show, dt_err *err)
 {
     dt_run_observer o = dti_train_show_observer(show);
     o.stop = asked_to_stop;
@@ -79,7 +79,7 @@ static dt_status train_config(
     const char *path, const char *plans, const char *const *sets, size_t n_sets, dt_err *err)
 {
     dt_run *r = NULL;
-    dt_train_show show = {0};
+    dti_train_show show = {0};
     dt_status st = dt_run_open(&r, path, sets, n_sets, err);
     if (st == DT_OK && plans != NULL)
         st = dt_run_take_plans(r, plans, err);
@@ -111,7 +111,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
+static dt_status read_words(request *r, const dti_cli *cli, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "which configuration? configs/ holds some");
@@ -126,7 +126,7 @@ static dt_status read_words(request *r, const dt_cli *cli, dt_err *err)
     return r->plans != NULL ? dti_cli_check_file(r->plans, err) : DT_OK;
 }
 
-static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
+static dt_status train_request(const request *r, const dti_cli *cli, dt_err *err)
 {
     enum { SET_BYTES = 4200 };
     char set[SET_BYTES];
@@ -148,10 +148,10 @@ static dt_status train_request(const request *r, const dt_cli *cli, dt_err *err)
     return st;
 }
 
-static dt_status train_command(const dt_command_args *a, dt_err *err)
+static dt_status train_command(const dti_command_args *a, dt_err *err)
 {
     request r = {0};
-    const dt_flag flags[] = {
+    const dti_flag flags[] = {
         {.name = "--resume",
             .help = "go on with the run in run.dir, or whose folder or config.ini CONFIG is; "
                     "with DIR, with that run or checkpoint",
@@ -161,7 +161,7 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
             .help = "run the plans that plan CONFIG --text FILE wrote",
             .value = &r.plans},
         {0}};
-    dt_cli cli;
+    dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_train, a, flags, true, 2, err);
     if (st == DT_OK && !cli.help) {
         st = read_words(&r, &cli, err);
@@ -172,7 +172,7 @@ static dt_status train_command(const dt_command_args *a, dt_err *err)
     return st;
 }
 
-const dt_command dt_command_train = {
+const dti_command dt_command_train = {
     .name = "",
     .usage = "dnntrain CONFIG [--resume [DIR]] [--plan FILE] [--set SECTION.KEY=VALUE]...",
     .summary = "train the network a configuration describes",

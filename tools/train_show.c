@@ -11,7 +11,7 @@
 /* ---- lines ---- */
 
 /* Lost when there is no memory for it: it is talk. */
-static void keep_line(dt_train_show *s, const char *label, const char *text)
+static void keep_line(dti_train_show *s, const char *label, const char *text)
 {
     const size_t n = s->note != NULL ? strlen(s->note) : 0, more = strlen(text) + 16;
     char *p = dt_realloc(s->note, n + more, 1);
@@ -24,7 +24,7 @@ static void keep_line(dt_train_show *s, const char *label, const char *text)
 /* Above the progress; kept until there is one. */
 static void show_line(void *self, const char *label, const char *text)
 {
-    dt_train_show *s = self;
+    dti_train_show *s = self;
     if (s->progress != NULL)
         dti_progress_note(s->progress, "%-9s %s", label, text);
     else
@@ -33,12 +33,12 @@ static void show_line(void *self, const char *label, const char *text)
 
 /* ---- facts ---- */
 
-static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *err)
+static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
     dt_usage u;
     const dt_status st = dt_plan_usage(dt_run_largest_plan(r), &u, err);
-    dt_progress_facts f = {.model = s->graph->name,
+    dti_progress_facts f = {.model = s->graph->name,
         .policy = dt_session_policy(s),
         .chosen_by = dt_session_chosen_by(s),
         .precision = dt_session_precision(s),
@@ -76,7 +76,7 @@ static dt_status create_progress(dt_train_show *show, const dt_run *r, dt_err *e
 
 static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
 {
-    dt_train_show *s = self;
+    dti_train_show *s = self;
     DT_CHECK(create_progress(s, r, err));
     if (s->note != NULL) /* what was told before */
         for (char *line = s->note, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
@@ -88,17 +88,17 @@ static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
 
 static void show_step(void *self, const dt_step_report *report)
 {
-    const dt_train_show *s = self;
+    const dti_train_show *s = self;
     dti_progress_step(s->progress, report);
 }
 
 static void show_eval(void *self, const dt_eval_report *report)
 {
-    const dt_train_show *s = self;
+    const dti_train_show *s = self;
     dti_progress_eval(s->progress, report);
 }
 
-dt_run_observer dti_train_show_observer(dt_train_show *s)
+dt_run_observer dti_train_show_observer(dti_train_show *s)
 {
     return (dt_run_observer){
         .self = s, .line = show_line, .ready = show_facts, .step = show_step, .eval = show_eval};
@@ -109,7 +109,7 @@ dt_run_observer dti_train_show_observer(dt_train_show *s)
 enum { WRITTEN = 96 };
 
 /* What is in the run directory now; "" when that is gone. */
-static const char *written(char to[WRITTEN], const dt_train_show *s, const dt_run *r)
+static const char *written(char to[WRITTEN], const dti_train_show *s, const dt_run *r)
 {
     dt_err ignored = {0};
     to[0] = '\0';
@@ -119,12 +119,12 @@ static const char *written(char to[WRITTEN], const dt_train_show *s, const dt_ru
     return to;
 }
 
-void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
+void dti_train_show_end(dti_train_show *s, const dt_run *r, dt_status st)
 {
     char files[WRITTEN];
     if (s->progress == NULL)
         return;
-    dt_progress_result result = {.status = st,
+    dti_progress_result result = {.status = st,
         .measured = r->measured,
         .process_peak = r->process_peak,
         .outside = r->outside,
@@ -135,7 +135,7 @@ void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st)
     dti_progress_finish(s->progress, &result);
 }
 
-void dti_train_show_deinit(dt_train_show *s)
+void dti_train_show_deinit(dti_train_show *s)
 {
     dti_progress_destroy(s->progress);
     dt_free(s->note);

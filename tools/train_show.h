@@ -7,17 +7,17 @@
 
 /* @note: lines told before the facts are shown, and the progress begins; NULL: none
  * @reported: report.html is written */
-typedef struct dt_train_show {
-    dt_progress *progress;
+typedef struct dti_train_show {
+    dti_progress *progress;
     char *note;
     bool reported;
-} dt_train_show;
+} dti_train_show;
 
 /* An observer that shows a run; stop is not set. */
-dt_run_observer dti_train_show_observer(dt_train_show *s);
+dt_run_observer dti_train_show_observer(dti_train_show *s);
 
 /* The last block of a run that went as @st says; nothing when none of it was shown. */
-void dti_train_show_end(dt_train_show *s, const dt_run *r, dt_status st);
-void dti_train_show_deinit(dt_train_show *s);
+void dti_train_show_end(dti_train_show *s, const dt_run *r, dt_status st);
+void dti_train_show_deinit(dti_train_show *s);
 
 #endif

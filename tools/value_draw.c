@@ -36,7 +36,7 @@ static size_t first_backward(const dt_plan *p)
     return op;
 }
 
-void dti_value_draw_head(const dt_value_view *w, int left)
+void dti_value_draw_head(const dti_value_view *w, int left)
 {
     const size_t ops = ops_of(w->p), n = columns(ops, left), at = first_backward(w->p);
     printf("%*s  ", left, "");
@@ -52,7 +52,7 @@ void dti_value_draw_legend(int left)
 }
 
 /* What an op does with the value: 'W', 'A', 'R'; 0: nothing. */
-static char mark_of(const dt_value_view *w, size_t row)
+static char mark_of(const dti_value_view *w, size_t row)
 {
     const int mode = dti_value_touches(w, row, w->value[w->tensor]);
     const int kind = mode >= 0 ? dti_value_op(w, row)->kind : DT_OP_KINDS;
@@ -64,7 +64,7 @@ static char mark_of(const dt_value_view *w, size_t row)
 }
 
 /* Whether it is on the device from a row on, if it was @before. */
-static bool there_after(const dt_value_view *w, const dt_row *r, bool before)
+static bool there_after(const dti_value_view *w, const dt_row *r, bool before)
 {
     const int32_t value = w->value[w->tensor];
     if (r->kind == DT_ROW_PLACE && w->value[r->tensor] == value)
@@ -74,7 +74,7 @@ static bool there_after(const dt_value_view *w, const dt_row *r, bool before)
     return before && !(r->kind == DT_ROW_RELEASE && w->value[r->tensor] == value);
 }
 
-void dti_value_draw(const dt_value_view *w, int left)
+void dti_value_draw(const dti_value_view *w, int left)
 {
     static const char order[] = " .=RAW"; /* what matters more comes later */
     char line[MOST + 1];

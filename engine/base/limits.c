@@ -27,8 +27,8 @@ static uint64_t resource(int which)
     return r.rlim_cur;
 }
 
-const dt_limit_ops dt_limit_system = {.open = open_file, .resource = resource};
-const dt_limit_ops *dt_limit_source = &dt_limit_system;
+const dti_limit_ops dt_limit_system = {.open = open_file, .resource = resource};
+const dti_limit_ops *dt_limit_source = &dt_limit_system;
 
 /* "KEY:   N kB", in bytes; 0 when there is no such line. */
 static uint64_t kilobytes(const char *path, const char *key)

@@ -9,16 +9,16 @@
 #include "engine/base/compiler.h"
 
 /**
- * struct dt_limit_ops - where limits are read.
+ * struct dti_limit_ops - where limits are read.
  * @open:     a text file below /proc and /sys for reading; NULL when there is none
  * @resource: the soft limit RLIMIT_..., UINT64_MAX: none
  */
-typedef struct dt_limit_ops {
+typedef struct dti_limit_ops {
     FILE *(*open)(const char *path);
     uint64_t (*resource)(int which);
-} dt_limit_ops;
-extern const dt_limit_ops dt_limit_system;
-extern const dt_limit_ops *dt_limit_source;
+} dti_limit_ops;
+extern const dti_limit_ops dt_limit_system;
+extern const dti_limit_ops *dt_limit_source;
 
 /**
  * struct dt_limit - one that holds for this process.

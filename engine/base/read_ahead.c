@@ -124,7 +124,7 @@ static void *fill(void *arg)
 static void begin(dti_ahead *a)
 {
     a->direct = dt_io->direct(a->fd, true) >= 0;
-    a->running = dt_thread_start(&a->thread, DT_SMALL_STACK, fill, a) == 0;
+    a->running = dt_thread_start(&a->thread, DTI_SMALL_STACK, fill, a) == 0;
 }
 
 /* Gives the block at hand back, and waits for the one that comes after. */

@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 /* What a thread that only moves bytes needs; the usual 8 MiB count against a limit of data. */
-enum { DT_SMALL_STACK = 256 << 10 };
+enum { DTI_SMALL_STACK = 256 << 10 };
 
 /* As pthread_create, with a stack of @stack bytes (0: the usual one), and all signals blocked: they
  * are for the program's own threads. Returns 0 or an error's number. */

@@ -176,7 +176,7 @@ static void end_threads(dti_behind *b)
 
 static bool start(stage *s)
 {
-    s->running = dt_thread_start(&s->thread, DT_SMALL_STACK, stage_main, s) == 0;
+    s->running = dt_thread_start(&s->thread, DTI_SMALL_STACK, stage_main, s) == 0;
     return s->running;
 }
 

@@ -26,7 +26,7 @@ struct dt_st_file {
     size_t n, n_meta;
     dt_st_entry *entry;         /* by offset */
     const dt_st_entry **sorted; /* by name */
-    dt_st_meta *meta;
+    dti_st_meta *meta;
     char *texts; /* names, keys and values, NUL-terminated */
     size_t texts_held, texts_room;
 };

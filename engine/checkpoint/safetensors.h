@@ -38,9 +38,9 @@ typedef struct dt_st_entry {
     uint64_t begin, bytes; /* in the data region */
 } dt_st_entry;
 
-typedef struct dt_st_meta {
+typedef struct dti_st_meta {
     const char *key, *value;
-} dt_st_meta;
+} dti_st_meta;
 
 typedef struct dt_st_file dt_st_file;
 
@@ -69,12 +69,12 @@ void dti_st_stream(dt_st_file *f);
 dt_status dt_st_read(const dt_st_file *f, const dt_st_entry *e, uint64_t from, void *to, size_t n,
     dt_err *err) DT_NODISCARD;
 
-typedef struct dt_st_out {
+typedef struct dti_st_out {
     const char *name;
     dt_st_type type;
     int rank;
     int64_t d[DT_ST_RANK];
-} dt_st_out;
+} dti_st_out;
 
 /* Bytes of entry @i from byte @at on, borrowed until the next call; *n is how many are left, and
  * becomes how many there are at *bytes: at least one. */
@@ -85,11 +85,12 @@ typedef dt_status (*dti_st_source)(
  * file or the new one. Entries are written in the order given; the caller chooses an order that
  * depends on nothing but the weights. @data is asked for the bytes of each in order, and for no
  * entry that has none. The header is padded with spaces so that data starts at a multiple of 64. */
-dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
-    size_t n_meta, dti_st_source data, void *arg, dt_err *err) DT_NODISCARD;
+dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg,
+    dt_err *err) DT_NODISCARD;
 /* The same, and add all bytes of the file to @sum on their way. */
-dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
-    const dt_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
+dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
     dt_err *err) DT_NODISCARD;
 
 #endif

@@ -53,7 +53,7 @@ static void put_string(text *t, const char *s)
     put(t, "\"");
 }
 
-static bool entry_bytes(const dt_st_out *e, size_t *bytes)
+static bool entry_bytes(const dti_st_out *e, size_t *bytes)
 {
     *bytes = dti_st_type_bytes(e->type);
     for (int i = 0; i < e->rank; i++)
@@ -62,7 +62,7 @@ static bool entry_bytes(const dt_st_out *e, size_t *bytes)
     return e->rank >= 0 && e->rank <= DT_ST_RANK;
 }
 
-static void put_entry(text *t, const dt_st_out *e, uint64_t begin, uint64_t end)
+static void put_entry(text *t, const dti_st_out *e, uint64_t begin, uint64_t end)
 {
     put_string(t, e->name);
     put(t, ":{\"dtype\":\"%s\",\"shape\":[", dt_st_type_name(e->type));
@@ -71,7 +71,7 @@ static void put_entry(text *t, const dt_st_out *e, uint64_t begin, uint64_t end)
     put(t, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", begin, end);
 }
 
-static void put_metadata(text *t, const dt_st_meta *meta, size_t n)
+static void put_metadata(text *t, const dti_st_meta *meta, size_t n)
 {
     put(t, "\"__metadata__\":{");
     for (size_t i = 0; i < n; i++) {
@@ -84,8 +84,8 @@ static void put_metadata(text *t, const dt_st_meta *meta, size_t n)
 }
 
 /* Length, header and padding. What does not fit a file here is the caller's mistake. */
-static dt_status make_header(text *t, const char *path, const dt_st_out *entries, size_t n,
-    const dt_st_meta *meta, size_t n_meta, dt_err *err)
+static dt_status make_header(text *t, const char *path, const dti_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dt_err *err)
 {
     put(t, "%8s{", ""); /* the length goes here */
     if (n_meta > 0)
@@ -114,7 +114,7 @@ static dt_status make_header(text *t, const char *path, const dt_st_out *entries
 }
 
 static dt_status put_tensor(
-    dt_file_writer *w, const dt_st_out *e, size_t i, dti_st_source data, void *arg, dt_err *err)
+    dt_file_writer *w, const dti_st_out *e, size_t i, dti_st_source data, void *arg, dt_err *err)
 {
     size_t bytes;
     const bool fits = entry_bytes(e, &bytes);
@@ -131,7 +131,7 @@ static dt_status put_tensor(
 
 /* What makes the bytes does so by one thread: others sum up and write meanwhile, and a team that
  * waits for each other would take their processors. */
-static dt_status put_tensors(dt_file_writer *w, const dt_st_out *entries, size_t n,
+static dt_status put_tensors(dt_file_writer *w, const dti_st_out *entries, size_t n,
     dti_st_source data, void *arg, dt_err *err)
 {
     dt_cpu_host before;
@@ -143,8 +143,8 @@ static dt_status put_tensors(dt_file_writer *w, const dt_st_out *entries, size_t
     return st;
 }
 
-dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
-    const dt_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
+dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
     dt_err *err)
 {
     text t = {0};
@@ -165,8 +165,8 @@ dt_status dti_st_write_sum(const char *path, const dt_st_out *entries, size_t n,
     return st;
 }
 
-dt_status dti_st_write(const char *path, const dt_st_out *entries, size_t n, const dt_st_meta *meta,
-    size_t n_meta, dti_st_source data, void *arg, dt_err *err)
+dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_err *err)
 {
     return dti_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
 }

@@ -36,9 +36,9 @@ dt_status dt_outside_check(
     if (!is_word(name))
         return DT_FAIL(
             err, DT_E_CONFIG, "a %s's name is a word of a-z, 0-9 and _, of at most 63", what);
-    if (n > DT_OUTSIDE_ROWS || (n > 0 && rows == NULL))
+    if (n > DTI_OUTSIDE_ROWS || (n > 0 && rows == NULL))
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': %zu options, %d at most", what, name, n,
-            (int)DT_OUTSIDE_ROWS);
+            (int)DTI_OUTSIDE_ROWS);
     void *scratch = dt_alloc(bytes + 1, 1);
     if (scratch == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to register a %s", what);

@@ -4,7 +4,7 @@
 
 #include "engine/config/options.h"
 
-enum { DT_OUTSIDE_ROWS = 16 }; /* options at most */
+enum { DTI_OUTSIDE_ROWS = 16 }; /* options at most */
 
 /* Its name is a word of a-z, 0-9 and _, and every row has a key of its own, lies within the struct
  * of @bytes bytes, and takes its own default. DT_E_CONFIG says what does not hold; @what is

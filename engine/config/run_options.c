@@ -310,7 +310,7 @@ static dt_status check_memory(const dt_config *c, const dt_memory_opts *m, dt_er
 
 static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_err *err)
 {
-    if (t->nesterov && (t->optimizer != DT_OPTIMIZER_SGD || t->momentum <= 0))
+    if (t->nesterov && (t->optimizer != DTI_OPTIMIZER_SGD || t->momentum <= 0))
         return fail_at(
             c, "train", "nesterov", err, "nesterov needs optimizer = sgd with a momentum above 0");
     return DT_OK;
@@ -323,7 +323,7 @@ bool dti_schedule_falls(const dt_train_opts *t)
 
 int dt_optimizer_state(const dt_train_opts *t)
 {
-    if (t->optimizer != DT_OPTIMIZER_SGD)
+    if (t->optimizer != DTI_OPTIMIZER_SGD)
         return 2;
     return t->momentum > 0 ? 1 : 0;
 }

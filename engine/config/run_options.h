@@ -8,10 +8,10 @@
 
 enum { DT_RUN_CHANNELS = 3, DT_RUN_MILESTONES = 64, DT_RUN_STAGES = 8, DT_RUN_DEFAULT_STEPS = 100 };
 
-typedef enum dt_attention_choice {
-    DT_ATTENTION_IS_EFFICIENT,
-    DT_ATTENTION_IS_NAIVE
-} dt_attention_choice;
+typedef enum dti_attention_choice {
+    DTI_ATTENTION_IS_EFFICIENT,
+    DTI_ATTENTION_IS_NAIVE
+} dti_attention_choice;
 
 typedef struct dt_model_section {
     const char *name;       /* NULL: the network is made of the file's layer sections */
@@ -21,7 +21,7 @@ typedef struct dt_model_section {
     const char *counts_text;               /* as written, or NULL */
     int n_count;                           /* 0: the model's own */
     int64_t count[DT_RUN_STAGES];          /* of blocks of each stage */
-    int attention;                         /* dt_attention_choice */
+    int attention;                         /* dti_attention_choice */
     int64_t tiles, head_tiles;             /* of linear layers, of a vocabulary; 0: whole */
     double dropout;                        /* below 0: the model's own */
     bool fuse;                             /* run a layer and the ReLU behind it as one */
@@ -40,7 +40,11 @@ typedef struct dt_data_opts {
     int64_t cutout, max_skips, samples, ahead;
 } dt_data_opts;
 
-typedef enum dt_optimizer { DT_OPTIMIZER_SGD, DT_OPTIMIZER_ADAM, DT_OPTIMIZER_ADAMW } dt_optimizer;
+typedef enum dti_optimizer {
+    DTI_OPTIMIZER_SGD,
+    DTI_OPTIMIZER_ADAM,
+    DTI_OPTIMIZER_ADAMW
+} dti_optimizer;
 typedef enum dt_schedule {
     DT_SCHEDULE_CONSTANT,
     DT_SCHEDULE_STEP,

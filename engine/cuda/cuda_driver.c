@@ -315,7 +315,7 @@ static dt_status cuda_holds(
 static dt_status cuda_squares(void *self, const dt_floats *of, size_t n, double *sum, dt_err *err)
 {
     cuda_device *d = self;
-    DT_ASSERT(n <= DT_SQUARES);
+    DT_ASSERT(n <= DTI_SQUARES);
     DT_CHECK(cuda_finish(d, err));
     for (size_t i = 0; i < n; i++) {
         const dt_floats there = {cuda_address(d, of[i].at), of[i].count};

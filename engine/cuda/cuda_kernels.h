@@ -9,7 +9,7 @@
  * @partial: sums of squares, by block: the host adds them up in their order */
 enum { DTI_CUDA_BLOCKS = 512, DTI_CUDA_THREADS = 256 };
 typedef struct dti_cuda_answer {
-    double partial[DT_SQUARES][DTI_CUDA_BLOCKS];
+    double partial[DTI_SQUARES][DTI_CUDA_BLOCKS];
     int differs, damaged;
 } dti_cuda_answer;
 

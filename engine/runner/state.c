@@ -154,17 +154,17 @@ static dt_floats floats_at(const unsigned char *at, const dt_home *h)
     return (dt_floats){(const float *)(const void *)at, (int64_t)(h->bytes / sizeof(float))};
 }
 
-/* Up to DT_SQUARES tensors of the map, from *at on, for which a device is waited for once. What has
- * to be brought to it is the last of them. */
+/* Up to DTI_SQUARES tensors of the map, from *at on, for which a device is waited for once. What
+ * has to be brought to it is the last of them. */
 static dt_status some_squares(
     dt_runner *r, dt_port port, size_t *at, double *all, int32_t *bad, dt_err *err)
 {
     const dt_map *m = r->o.map;
-    dt_floats of[DT_SQUARES];
-    double sum[DT_SQUARES];
-    int32_t home[DT_SQUARES];
+    dt_floats of[DTI_SQUARES];
+    double sum[DTI_SQUARES];
+    int32_t home[DTI_SQUARES];
     size_t n = 0;
-    for (bool full = false; *at < m->n && n < DT_SQUARES && !full; ++*at) {
+    for (bool full = false; *at < m->n && n < DTI_SQUARES && !full; ++*at) {
         const dt_home *h = &m->home[*at];
         unsigned char *bytes;
         if (h->port != port)

@@ -111,7 +111,7 @@ typedef struct dti_plan {
     int team;
     bool again, ran, plain;
     struct dti_range *range;
-    struct dti_span *span;
+    struct dti_traced *span;
 } dti_plan;
 
 /* Make a plan's steps, into a zeroed *to; free them, and kernels' states, of all plans. */

@@ -36,7 +36,7 @@ struct dt_streams {
     int32_t n_event;
     int active, failed; /* streams not at rest; the first that failed */
     dt_status status;
-    dt_stream_body body;
+    dti_stream_body body;
     void *arg;
     double stalled;
     lane lane[DT_MAX_STREAMS]; /* by stream */
@@ -170,7 +170,7 @@ dt_status dti_streams_events(dt_streams *s, int32_t n, dt_err *err)
     return DT_OK;
 }
 
-static void begin_run(dt_streams *s, unsigned mask, dt_stream_body body, void *arg)
+static void begin_run(dt_streams *s, unsigned mask, dti_stream_body body, void *arg)
 {
     s->run++;
     s->failed = NOTHING;
@@ -186,7 +186,8 @@ static void begin_run(dt_streams *s, unsigned mask, dt_stream_body body, void *a
         }
 }
 
-dt_status dti_streams_run(dt_streams *s, unsigned mask, dt_stream_body body, void *arg, dt_err *err)
+dt_status dti_streams_run(
+    dt_streams *s, unsigned mask, dti_stream_body body, void *arg, dt_err *err)
 {
     pthread_mutex_lock(&s->mutex);
     begin_run(s, mask, body, arg);

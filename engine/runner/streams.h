@@ -10,7 +10,7 @@ typedef struct dt_streams dt_streams;
 
 /* What a stream does in a run. A failure stops the run: whoever waits is woken, and no stream
  * should begin anything more. */
-typedef dt_status (*dt_stream_body)(void *arg, int stream, dt_err *err);
+typedef dt_status (*dti_stream_body)(void *arg, int stream, dt_err *err);
 
 /* @team: by stream, how many threads its thread computes with; 0: it has no thread, which stream 0
  * never has. The threads take no signals. DT_E_NOMEM when the machine gives no more threads. */
@@ -27,7 +27,7 @@ dt_status dti_streams_events(dt_streams *s, int32_t n, dt_err *err) DT_NODISCARD
  * at the beginning. Returns the first failure, of any stream, whose trail @err becomes; another run
  * may follow. */
 dt_status dti_streams_run(
-    dt_streams *s, unsigned mask, dt_stream_body body, void *arg, dt_err *err) DT_NODISCARD;
+    dt_streams *s, unsigned mask, dti_stream_body body, void *arg, dt_err *err) DT_NODISCARD;
 
 uint64_t dti_streams_runs(const dt_streams *s); /* so far, the one under way included */
 

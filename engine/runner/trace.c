@@ -4,9 +4,9 @@
 #include "engine/base/clock.h"
 #include "engine/runner/executor.h"
 
-typedef struct dti_span {
+typedef struct dti_traced {
     double begin, end;
-} dti_span;
+} dti_traced;
 
 /* Stamp 0 is of the run's beginning. */
 static int32_t stamp_of(const dti_run *u, const dti_step *s, bool end)
@@ -46,7 +46,7 @@ dt_status dti_trace_begin(const dti_run *u, dt_err *err)
 dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err)
 {
     dt_runner *r = u->r;
-    dti_span *at = &u->p->span[s - u->p->step];
+    dti_traced *at = &u->p->span[s - u->p->step];
     if (r->d->stamp == NULL) {
         *(end ? &at->end : &at->begin) = dt_seconds();
         return DT_OK;
@@ -58,7 +58,7 @@ dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err 
     return by_host ? r->d->finish_queue(r->device, s->stream, err) : DT_OK;
 }
 
-static dt_status read_span(const dti_run *u, const dti_step *s, dti_span *to, dt_err *err)
+static dt_status read_span(const dti_run *u, const dti_step *s, dti_traced *to, dt_err *err)
 {
     dt_runner *r = u->r;
     *to = u->p->span[s - u->p->step];
@@ -95,7 +95,7 @@ dt_status dti_trace_tell(const dti_run *u, dt_err *err)
     const dt_runner *r = u->r;
     for (size_t i = 0; i < u->p->n_step; i++) {
         const dti_step *s = &u->p->step[i];
-        dti_span at;
+        dti_traced at;
         if (s->kind == DTI_WAIT || s->kind == DTI_END)
             continue;
         DT_CHECK(read_span(u, s, &at, err));

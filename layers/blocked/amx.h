@@ -9,7 +9,7 @@
 #endif
 
 /* Rows of a tile; with values of bf16 a row is 32 of them, 16 pairs. */
-enum { DT_AMX_TILE = 16, DT_AMX_STEP = 2 * DT_AMX_TILE };
+enum { DTI_AMX_TILE = 16, DTI_AMX_STEP = 2 * DTI_AMX_TILE };
 
 /* Whether this processor multiplies tiles of bf16 and the kernel lets it. */
 bool dti_amx_here(void);
@@ -17,22 +17,22 @@ bool dti_amx_here(void);
 #ifdef DT_AMX
 #include <immintrin.h>
 
-typedef struct dt_amx_tiles {
+typedef struct dti_amx_tiles {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];
     uint8_t rows[16];
-} dt_amx_tiles;
+} dti_amx_tiles;
 
 /* Before and after a thread's use of tiles, all of which have their full size. */
-DT_AMX static inline void dt_amx_begin(void)
+DT_AMX static inline void dti_amx_begin(void)
 {
-    static const dt_amx_tiles tiles = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64},
-        {DT_AMX_TILE, DT_AMX_TILE, DT_AMX_TILE, DT_AMX_TILE, DT_AMX_TILE, DT_AMX_TILE, DT_AMX_TILE,
-            DT_AMX_TILE}};
+    static const dti_amx_tiles tiles = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64},
+        {DTI_AMX_TILE, DTI_AMX_TILE, DTI_AMX_TILE, DTI_AMX_TILE, DTI_AMX_TILE, DTI_AMX_TILE,
+            DTI_AMX_TILE, DTI_AMX_TILE}};
     _tile_loadconfig(&tiles);
 }
 
-DT_AMX static inline void dt_amx_end(void)
+DT_AMX static inline void dti_amx_end(void)
 {
     _tile_release();
 }

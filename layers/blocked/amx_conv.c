@@ -10,10 +10,10 @@
 #include "layers/cpu/tasks.h"
 
 enum {
-    TILE = DT_AMX_TILE,
-    STEP = DT_AMX_STEP, /* values of x that one product of tiles adds up */
-    PIXELS = 2 * TILE,  /* of a block of sums */
-    SIDE = 2 * TILE,    /* channels of it */
+    TILE = DTI_AMX_TILE,
+    STEP = DTI_AMX_STEP, /* values of x that one product of tiles adds up */
+    PIXELS = 2 * TILE,   /* of a block of sums */
+    SIDE = 2 * TILE,     /* channels of it */
     BLOCK = PIXELS * SIDE,
     TAPS = 9,
     MANY = 8 /* samples that are tasks enough; of fewer a block of channels is one */
@@ -24,25 +24,25 @@ enum {
  * both of two taps that lie side by side, of which the fourth of a row has no weight.
  *   weight: [block of SIDE channels][product][tile][pair of values][16][2] */
 struct job {
-    dt_amx_conv s;
+    dti_amx_conv s;
     int64_t across, products, blocks, parts; /* tasks of a sample */
     int64_t values;                          /* of a bordered sample */
     const dt_bf16 *x, *weight;
     dt_bf16 *y, *work;
 };
 
-static struct job job_of(const dt_amx_conv *s)
+static struct job job_of(const dti_amx_conv *s)
 {
-    struct job j = {.s = *s, .across = s->w + 2 * s->pad, .blocks = dt_ceil_div(s->out, SIDE)};
+    struct job j = {.s = *s, .across = s->w + 2 * s->pad, .blocks = dti_ceil_div(s->out, SIDE)};
     const int64_t past = PIXELS + 4; /* pixels after the last that a block may look at */
     j.parts = s->n < MANY ? j.blocks : 1;
     j.products = s->c == TILE ? 6 : TAPS * (s->c / STEP);
     j.values = ((s->h + 2 * s->pad) * j.across + past) * s->c;
-    j.values = dt_ceil_div(j.values, STEP) * STEP; /* whole cache lines */
+    j.values = dti_ceil_div(j.values, STEP) * STEP; /* whole cache lines */
     return j;
 }
 
-bool dti_amx_conv_can(const dt_amx_conv *s, dt_why *why)
+bool dti_amx_conv_can(const dti_amx_conv *s, dt_why *why)
 {
     if (s->c != TILE && s->c % STEP != 0)
         return dt_refuse(
@@ -52,18 +52,18 @@ bool dti_amx_conv_can(const dt_amx_conv *s, dt_why *why)
     return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
 }
 
-dt_amx_conv dti_amx_conv_transposed(const dt_amx_conv *s)
+dti_amx_conv dti_amx_conv_transposed(const dti_amx_conv *s)
 {
-    return (dt_amx_conv){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
+    return (dti_amx_conv){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
-size_t dti_amx_conv_weight_bytes(const dt_amx_conv *s)
+size_t dti_amx_conv_weight_bytes(const dti_amx_conv *s)
 {
     const struct job j = job_of(s);
     return (size_t)(j.blocks * j.products * STEP * SIDE) * sizeof(dt_bf16);
 }
 
-size_t dti_amx_conv_work(const dt_amx_conv *s)
+size_t dti_amx_conv_work(const dti_amx_conv *s)
 {
     const struct job j = job_of(s);
     return (size_t)(j.values * omp_get_max_threads()) * sizeof(dt_bf16);
@@ -97,8 +97,8 @@ DT_AVX512 static void turn_tile(const float *from, int64_t step, dt_bf16 *to)
 {
     __m512i v[TILE];
     for (int o = 0; o < TILE; o++) {
-        const __m256i low = dt_avx512_round(_mm512_loadu_ps(from + o * step));
-        const __m256i high = dt_avx512_round(_mm512_loadu_ps(from + o * step + TILE));
+        const __m256i low = dti_avx512_round(_mm512_loadu_ps(from + o * step));
+        const __m256i high = dti_avx512_round(_mm512_loadu_ps(from + o * step + TILE));
         v[o] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
     dti_amx_transpose(v);
@@ -111,7 +111,7 @@ DT_AVX512 static void turn_tile(const float *from, int64_t step, dt_bf16 *to)
 static void put_product(const void *job, int64_t task)
 {
     const struct packing *t = job;
-    const dt_amx_conv *s = &t->j.s;
+    const dti_amx_conv *s = &t->j.s;
     const int64_t first = task / t->j.products * SIDE, step = t->transposed ? s->c : 1;
     const int64_t width = s->out - first < SIDE ? s->out - first : SIDE;
     dt_bf16 *to = t->to + task * STEP * SIDE;
@@ -140,7 +140,7 @@ static void put_product(const void *job, int64_t task)
     }
 }
 
-void dti_amx_conv_weight(const dt_amx_conv *s, bool transposed, const float *weight, dt_bf16 *to)
+void dti_amx_conv_weight(const dti_amx_conv *s, bool transposed, const float *weight, dt_bf16 *to)
 {
     const struct packing t = {job_of(s), transposed, weight, to};
     dti_run_tasks(t.j.blocks * t.j.products, put_product, &t);
@@ -152,7 +152,7 @@ void dti_amx_conv_weight(const dt_amx_conv *s, bool transposed, const float *wei
 /* A sample within its border of zeros. */
 static void put_border(const struct job *j, const dt_bf16 *x, dt_bf16 *to)
 {
-    const dt_amx_conv *s = &j->s;
+    const dti_amx_conv *s = &j->s;
     const int64_t row = j->across * s->c, edge = s->pad * s->c, width = s->w * s->c;
     memset(to, 0, (size_t)(s->pad * row) * sizeof *to);
     to += s->pad * row;
@@ -238,14 +238,15 @@ AVX512 static void put_sums(
 static void run_part(const void *job, int64_t task)
 {
     const struct job *j = job;
-    const dt_amx_conv *s = &j->s;
+    const dti_amx_conv *s = &j->s;
     const int64_t sample = task / j->parts;
-    const dt_span mine = dt_span_of(j->blocks, dt_ceil_div(j->blocks, j->parts), task % j->parts);
+    const dti_span mine =
+        dti_span_of(j->blocks, dti_ceil_div(j->blocks, j->parts), task % j->parts);
     _Alignas(64) float sums[BLOCK];
     dt_bf16 *x = j->work + dt_team_member() * j->values;
     dt_bf16 *y = j->y + sample * s->p * s->q * s->out;
     put_border(j, j->x + sample * s->h * s->w * s->c, x);
-    dt_amx_begin();
+    dti_amx_begin();
     for (int64_t at = 0; at < s->p * j->across; at += PIXELS)
         for (int64_t b = mine.begin; b < mine.end; b++) {
             const bool wide = (b + 1) * SIDE <= s->out;
@@ -253,11 +254,11 @@ static void run_part(const void *job, int64_t task)
             add_products(j, x + at * s->c, weight, wide, sums);
             put_sums(j, sums, at, b * SIDE, wide, y);
         }
-    dt_amx_end();
+    dti_amx_end();
 }
 
 void dti_amx_conv_run(
-    const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
+    const dti_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
 {
     struct job j = job_of(s);
     j.x = x;
@@ -270,7 +271,7 @@ void dti_amx_conv_run(
 #else
 
 void dti_amx_conv_run(
-    const dt_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
+    const dti_amx_conv *s, const dt_bf16 *x, const dt_bf16 *weight, dt_bf16 *y, void *work)
 {
     (void)s, (void)x, (void)weight, (void)y, (void)work;
 }

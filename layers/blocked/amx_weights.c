@@ -6,9 +6,9 @@
 #include "layers/blocked/amx.h"
 #include "layers/cpu/tasks.h"
 
-enum { TILE = DT_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
+enum { TILE = DTI_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
 
-bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why)
+bool dti_amx_weights_can(const dti_amx_weights *a, dt_why *why)
 {
     if (a->kernel > MOST_KERNEL)
         return dt_refuse(why, "kernel %" PRId64 ", at most %d", a->kernel, (int)MOST_KERNEL);
@@ -20,7 +20,7 @@ bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why)
 
 #ifdef DT_AMX
 enum {
-    STEP = DT_AMX_STEP,
+    STEP = DTI_AMX_STEP,
     SIDE = 2 * TILE, /* channels of a block, of x and of dy: two tiles each, or one at the end */
     BLOCK = SIDE * SIDE,
     VISIT = 8,      /* steps for one tap before the next: what they read stays near */
@@ -48,15 +48,15 @@ typedef struct layout {
     int64_t across, down, side, phases, steps, pitch, x, dy;
 } layout;
 
-static layout layout_of(const dt_amx_weights *a)
+static layout layout_of(const dti_amx_weights *a)
 {
     const int64_t past = (a->kernel - 1) / a->stride;
-    layout l = {.across = dt_ceil_div(a->w + 2 * a->pad, a->stride),
-        .down = dt_ceil_div(a->h + 2 * a->pad, a->stride),
+    layout l = {.across = dti_ceil_div(a->w + 2 * a->pad, a->stride),
+        .down = dti_ceil_div(a->h + 2 * a->pad, a->stride),
         .side = a->kernel < a->stride ? a->kernel : a->stride};
     l.phases = l.side * l.side;
-    l.steps = dt_ceil_div(a->p * l.across, STEP);
-    l.pitch = (dt_ceil_div(l.down * l.across + past + STEP, STEP) | 1) * STEP;
+    l.steps = dti_ceil_div(a->p * l.across, STEP);
+    l.pitch = (dti_ceil_div(l.down * l.across + past + STEP, STEP) | 1) * STEP;
     l.x = l.phases * a->c * l.pitch;
     l.dy = a->out * l.steps * STEP;
     return l;
@@ -99,7 +99,7 @@ static const dt_bf16 *moved(const dt_bf16 *p, int64_t by)
     return p == NULL ? NULL : p + by;
 }
 
-AVX512 static void pack_phase(const dt_amx_weights *a, const layout *l, walk w, dt_bf16 *to)
+AVX512 static void pack_phase(const dti_amx_weights *a, const layout *l, walk w, dt_bf16 *to)
 {
     for (int64_t i = 0; i < l->pitch; i += STEP) {
         const dt_bf16 *from[STEP];
@@ -116,7 +116,7 @@ AVX512 static void pack_phase(const dt_amx_weights *a, const layout *l, walk w, 
     }
 }
 
-static void pack_x(const dt_amx_weights *a, const layout *l, const dt_bf16 *x, dt_bf16 *to)
+static void pack_x(const dti_amx_weights *a, const layout *l, const dt_bf16 *x, dt_bf16 *to)
 {
     for (int64_t phase = 0; phase < l->phases; phase++) {
         const walk w = {.image = x,
@@ -131,7 +131,8 @@ static void pack_x(const dt_amx_weights *a, const layout *l, const dt_bf16 *x, d
     }
 }
 
-AVX512 static void pack_dy(const dt_amx_weights *a, const layout *l, const dt_bf16 *dy, dt_bf16 *to)
+AVX512 static void pack_dy(
+    const dti_amx_weights *a, const layout *l, const dt_bf16 *dy, dt_bf16 *to)
 {
     const int64_t pixels = l->steps * STEP;
     walk w = {.image = dy, .h = a->p, .w = a->q, .c = a->out, .stride = 1, .across = l->across};
@@ -151,7 +152,7 @@ AVX512 static void pack_dy(const dt_amx_weights *a, const layout *l, const dt_bf
  * @parts @each @held:   parts of the batch, 0: packed first; samples of a part, and packed at once
  */
 struct job {
-    dt_amx_weights a;
+    dti_amx_weights a;
     layout l;
     const dt_bf16 *x, *dy;
     float *dw;
@@ -171,18 +172,18 @@ static int64_t blocks(const struct job *j)
     return j->x_blocks * j->dy_blocks;
 }
 
-static struct job job_of(const dt_amx_weights *a)
+static struct job job_of(const dti_amx_weights *a)
 {
     struct job j = {.a = *a,
         .l = layout_of(a),
         .taps = a->kernel * a->kernel,
-        .x_blocks = dt_ceil_div(a->c, SIDE),
-        .dy_blocks = dt_ceil_div(a->out, SIDE),
+        .x_blocks = dti_ceil_div(a->c, SIDE),
+        .dy_blocks = dti_ceil_div(a->out, SIDE),
         .held = a->n};
     if (blocks(&j) * j.taps <= MOST_SUMS && a->n > 1) {
-        j.each = dt_ceil_div(a->n, PARTS);
-        j.parts = dt_ceil_div(a->n, j.each);
-        j.held = least(j.each, dt_ceil_div(GATHER, j.l.steps));
+        j.each = dti_ceil_div(a->n, PARTS);
+        j.parts = dti_ceil_div(a->n, j.each);
+        j.held = least(j.each, dti_ceil_div(GATHER, j.l.steps));
     }
     return j;
 }
@@ -203,7 +204,7 @@ static size_t sum_values(const struct job *j)
     return (size_t)(blocks(j) * j->taps * BLOCK);
 }
 
-size_t dti_amx_weights_work(const dt_amx_weights *a)
+size_t dti_amx_weights_work(const dti_amx_weights *a)
 {
     const struct job j = job_of(a);
     const size_t packed = (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
@@ -212,7 +213,7 @@ size_t dti_amx_weights_work(const dt_amx_weights *a)
 
 /* Up to four tiles of sums for one tap, of steps [begin, end) counted through packed samples. */
 DT_AMX DT_INLINE void add_steps(const struct job *j, const dt_bf16 *x, const dt_bf16 *dy,
-    dt_span steps, const bool wide_x, const bool wide_dy)
+    dti_span steps, const bool wide_x, const bool wide_dy)
 {
     const size_t row = (size_t)j->l.pitch * sizeof *x, lines = 64;
     const int64_t group = j->l.steps * STEP * TILE;
@@ -280,7 +281,7 @@ DT_AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *p
             const int64_t phase = r % stride * j->l.side + q % stride;
             const dt_bf16 *x = packed_x + (phase * j->a.c + c) * j->l.pitch +
                                r / stride * j->l.across + q / stride;
-            const dt_span steps = {s, least(s + visit, all)};
+            const dti_span steps = {s, least(s + visit, all)};
             float *at = sums + tap * BLOCK;
             if (anew && s == 0)
                 clear_sums();
@@ -313,7 +314,7 @@ DT_CLONES static void give(const struct job *j, int64_t block, const float *sums
 }
 
 /* Packs samples one after the other. */
-static void pack(const struct job *j, dt_span samples, dt_bf16 *x, dt_bf16 *dy)
+static void pack(const struct job *j, dti_span samples, dt_bf16 *x, dt_bf16 *dy)
 {
     for (int64_t i = samples.begin; i < samples.end; i++) {
         const int64_t at = i - samples.begin;
@@ -325,35 +326,35 @@ static void pack(const struct job *j, dt_span samples, dt_bf16 *x, dt_bf16 *dy)
 static void pack_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    pack(j, (dt_span){i, i + 1}, j->packed_x + i * j->l.x, j->packed_dy + i * j->l.dy);
+    pack(j, (dti_span){i, i + 1}, j->packed_x + i * j->l.x, j->packed_dy + i * j->l.dy);
 }
 
 static void block_task(const void *job, int64_t block)
 {
     const struct job *j = job;
     _Alignas(64) float sums[MOST_KERNEL * MOST_KERNEL * BLOCK];
-    dt_amx_begin();
+    dti_amx_begin();
     multiply(j, block, j->packed_x, j->packed_dy, j->a.n, true, sums);
-    dt_amx_end();
+    dti_amx_end();
     give(j, block, sums);
 }
 
 static void part_task(const void *job, int64_t part)
 {
     const struct job *j = job;
-    const dt_span mine = dt_span_of(j->a.n, j->each, part);
+    const dti_span mine = dti_span_of(j->a.n, j->each, part);
     dt_bf16 *x = j->packed_x + part * (int64_t)x_values(j);
     dt_bf16 *dy = j->packed_dy + part * (int64_t)dy_values(j);
     float *sums = j->sums + part * (int64_t)sum_values(j);
-    dt_amx_begin();
+    dti_amx_begin();
     for (int64_t i = mine.begin; i < mine.end; i += j->held) {
-        const dt_span some = {i, least(i + j->held, mine.end)};
+        const dti_span some = {i, least(i + j->held, mine.end)};
         pack(j, some, x, dy);
         for (int64_t b = 0; b < blocks(j); b++)
             multiply(
                 j, b, x, dy, some.end - some.begin, i == mine.begin, sums + b * j->taps * BLOCK);
     }
-    dt_amx_end();
+    dti_amx_end();
 }
 
 /* Adds up a block's sums, part after part. */
@@ -371,7 +372,7 @@ DT_CLONES static void join_task(const void *job, int64_t block)
 }
 
 void dti_amx_weights_run(
-    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
     struct job j = job_of(a);
     const int64_t copies = j.parts == 0 ? 1 : j.parts;
@@ -393,14 +394,14 @@ void dti_amx_weights_run(
 
 #else
 
-size_t dti_amx_weights_work(const dt_amx_weights *a)
+size_t dti_amx_weights_work(const dti_amx_weights *a)
 {
     (void)a;
     return 0;
 }
 
 void dti_amx_weights_run(
-    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
 {
     (void)a, (void)x, (void)dy, (void)dw, (void)add, (void)work;
 }

@@ -9,19 +9,19 @@
 #include "engine/implementations.h"
 
 /* One group, no dilation; p and q are the height and width of dy. */
-typedef struct dt_amx_weights {
+typedef struct dti_amx_weights {
     int64_t n, c, h, w, out, p, q, kernel, stride, pad;
-} dt_amx_weights;
+} dti_amx_weights;
 
 /* Whether this machine and this kernel can. */
-bool dti_amx_weights_can(const dt_amx_weights *a, dt_why *why);
+bool dti_amx_weights_can(const dti_amx_weights *a, dt_why *why);
 
 /* Bytes of scratch. */
-size_t dti_amx_weights_work(const dt_amx_weights *a);
+size_t dti_amx_weights_work(const dti_amx_weights *a);
 
 /* dw (fp32, [kernel][kernel][c][out]) is written, or added to by whole sums. work begins a cache
  * line. */
 void dti_amx_weights_run(
-    const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
+    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
 
 #endif

@@ -10,7 +10,7 @@
 
 /* A task takes at most ROWS results, which stay in its second cache while panels of the weight
  * pass by, of which DEPTH rows fit the first. */
-enum { PANEL = DT_DNNL_PANEL, DEPTH = 128, ROWS = 128, FOUR = 4 };
+enum { PANEL = DTI_DNNL_PANEL, DEPTH = 128, ROWS = 128, FOUR = 4 };
 
 /* Elsewhere the library is as fast: this wins where a weight is large and pixels are few, and where
  * one panel is all, so that dy is read once. */
@@ -38,7 +38,7 @@ struct job {
     const dt_dnnl_problem *p;
     const float *dy, *weight;
     float *dx, *work;
-    dt_tile_fn *tile;
+    dti_tile_fn *tile;
     int64_t rows, each; /* results in all, and of a task */
 };
 
@@ -66,10 +66,10 @@ static float *pixel(const struct job *j, int64_t r)
 static void run_rows(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span of = dt_span_of(j->rows, j->each, i);
+    const dti_span of = dti_span_of(j->rows, j->each, i);
     float *sums = j->work + dt_team_member() * ROWS * PANEL;
     for (int64_t at = 0; at < j->p->c; at += PANEL) {
-        dt_tile t = {.a = j->dy + of.begin * j->p->out,
+        dti_tile t = {.a = j->dy + of.begin * j->p->out,
             .row = j->p->out,
             .step = 1,
             .b = j->weight + at * j->p->out,
@@ -92,9 +92,9 @@ void dti_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const 
     float *dx, float *work)
 {
     struct job j = {p, dy, weight, dx, work, dti_tile_best(), n * p->p * p->q, 0};
-    const int64_t tasks = 2 * dt_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
-    j.each = dt_ceil_div(dt_ceil_div(j.rows, tasks), FOUR) * FOUR;
+    const int64_t tasks = 2 * dti_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
+    j.each = dti_ceil_div(dti_ceil_div(j.rows, tasks), FOUR) * FOUR;
     if (p->stride > 1)
         dti_run_tasks(n, clear_sample, &j);
-    dti_run_tasks(dt_ceil_div(j.rows, j.each), run_rows, &j);
+    dti_run_tasks(dti_ceil_div(j.rows, j.each), run_rows, &j);
 }

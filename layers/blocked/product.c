@@ -18,15 +18,15 @@ typedef struct blocks {
 } blocks;
 
 struct job {
-    const dt_product *p;
-    dt_tile_fn *tile;
+    const dti_product_opts *p;
+    dti_tile_fn *tile;
     blocks cut;
     int64_t scratch; /* floats of scratch a thread has */
 };
 
 static int64_t padded(int64_t n)
 {
-    return dt_ceil_div(n, DT_TILE_LANES) * DT_TILE_LANES;
+    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
 }
 
 /* Large blocks copy less; small matrices are cut finer, so that there are tasks for a team. */
@@ -34,8 +34,8 @@ static blocks cut(int64_t m, int64_t n)
 {
     blocks b = {.rows = ROWS, .columns = COLUMNS};
     for (;;) {
-        b.down = dt_ceil_div(m, b.rows);
-        b.across = dt_ceil_div(n, b.columns);
+        b.down = dti_ceil_div(m, b.rows);
+        b.across = dti_ceil_div(n, b.columns);
         if (b.down * b.across >= TASKS || (b.rows == LEAST_ROWS && b.columns == PANEL))
             break;
         if (b.rows > LEAST_ROWS)
@@ -61,13 +61,13 @@ size_t dti_product_bytes(int64_t m, int64_t n)
 
 /* A block's part of the sums: elements [first, first + depth). */
 typedef struct part {
-    dt_span rows, columns;
+    dti_span rows, columns;
     int64_t first, depth;
     float *a, *b, *c; /* scratch; a NULL: read where it lies */
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
 
-static int64_t count(dt_span s)
+static int64_t count(dti_span s)
 {
     return s.end - s.begin;
 }
@@ -109,7 +109,7 @@ static void copy_transposed(
 }
 
 /* Panels of b, one behind the other, each as wide as it must be. */
-static void pack_columns(const dt_matrix *b, const part *w)
+static void pack_columns(const dti_matrix *b, const part *w)
 {
     const int64_t n = count(w->columns);
     float *to = w->b;
@@ -126,7 +126,7 @@ static void pack_columns(const dt_matrix *b, const part *w)
 
 /* Strips of a, one behind the other, where it lies transposed; and the sums of its rows where
  * asked, which the tasks of the first columns make. */
-DT_CLONES static void pack_rows(const dt_product *p, const part *w)
+DT_CLONES static void pack_rows(const dti_product_opts *p, const part *w)
 {
     const int64_t m = count(w->rows);
     const float *from = p->a.p + w->rows.begin + w->first * p->a.step;
@@ -149,10 +149,10 @@ DT_CLONES static void pack_rows(const dt_product *p, const part *w)
 /* One panel of the block. */
 static void add_panel(const struct job *j, const part *w, const float *b, float *c, int64_t width)
 {
-    const dt_product *p = j->p;
+    const dti_product_opts *p = j->p;
     const bool direct = w->a == NULL;
     const int64_t m = count(w->rows), each = direct ? m : STRIP;
-    dt_tile t = {.row = direct ? p->a.row : 1,
+    dti_tile t = {.row = direct ? p->a.row : 1,
         .step = direct ? 1 : STRIP,
         .b = b,
         .b_row = width,
@@ -201,7 +201,7 @@ DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_
         to[i] = bias == NULL ? from[i] : from[i] + bias[i];
 }
 
-DT_CLONES static void store(const dt_product *p, const part *w)
+DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
     const int64_t n = count(w->columns), m = count(w->rows);
     const float *from = w->c;
@@ -224,10 +224,10 @@ DT_CLONES static void store(const dt_product *p, const part *w)
 static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_product *p = j->p;
+    const dti_product_opts *p = j->p;
     float *scratch = p->work + dt_team_member() * j->scratch, sums[ROWS];
-    part w = {.rows = dt_span_of(p->m, j->cut.rows, i % j->cut.down),
-        .columns = dt_span_of(p->n, j->cut.columns, i / j->cut.down),
+    part w = {.rows = dti_span_of(p->m, j->cut.rows, i % j->cut.down),
+        .columns = dti_span_of(p->n, j->cut.columns, i / j->cut.down),
         .c = scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
     if (p->a.step != 1 || p->sums != NULL)
@@ -241,7 +241,7 @@ static void task(const void *job, int64_t i)
     store(p, &w);
 }
 
-void dti_product_run(const dt_product *p)
+void dti_product_run(const dti_product_opts *p)
 {
     struct job j = {.p = p, .tile = dti_tile_best(), .cut = cut(p->m, p->n)};
     j.scratch = scratch_of(&j.cut);

@@ -5,13 +5,13 @@
 #include "engine/base/compiler.h"
 
 /* Element i, j is p[i * row + j * step]; row or step is 1. */
-typedef struct dt_matrix {
+typedef struct dti_matrix {
     const float *p;
     int64_t row, step;
-} dt_matrix;
+} dti_matrix;
 
 /**
- * struct dt_product - c[i][j] = bias[j] + sum over t of a[i][t] b[t][j].
+ * struct dti_product_opts - c[i][j] = bias[j] + sum over t of a[i][t] b[t][j].
  * @a @b: m rows of k, k rows of n
  * @bias: n values, or NULL
  * @sums: NULL, or where the sum of every row of a goes; then a.row is 1
@@ -23,17 +23,17 @@ typedef struct dt_matrix {
  * A sum runs over t in an order that depends on k alone, so a row of c has the same bits whatever
  * rows are computed with it, on any number of threads.
  */
-typedef struct dt_product {
+typedef struct dti_product_opts {
     int64_t m, n, k;
-    dt_matrix a, b;
+    dti_matrix a, b;
     const float *bias;
     unsigned add;
     float *sums, *c;
     int64_t c_row;
     float *work;
-} dt_product;
+} dti_product_opts;
 
-void dti_product_run(const dt_product *p);
+void dti_product_run(const dti_product_opts *p);
 
 /* Bytes of scratch for the team of this moment. */
 size_t dti_product_bytes(int64_t m, int64_t n);

@@ -61,7 +61,7 @@ static inline void store_four(float *p, four v)
 #include "layers/blocked/tile_kernel.inc"
 #endif
 
-dt_tile_fn *dti_tile_best(void)
+dti_tile_fn *dti_tile_best(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))

@@ -4,29 +4,29 @@
 
 #include "engine/base/compiler.h"
 
-enum { DT_TILE = 64, DT_TILE_LANES = 16 };
+enum { DTI_TILE_SIDE = 64, DTI_TILE_LANES = 16 };
 
 /**
- * struct dt_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
+ * struct dti_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
  * @a:     element i, k is a[i * row + k * step], so a may be transposed
  * @b @c:  rows of n floats, b_row and c_row apart
- * @n:     a multiple of DT_TILE_LANES
+ * @n:     a multiple of DTI_TILE_LANES
  */
-typedef struct dt_tile {
+typedef struct dti_tile {
     const float *a, *b;
     float *c;
     int64_t row, step, b_row, c_row;
     int64_t m, n, depth;
     bool add;
-} dt_tile;
+} dti_tile;
 
 /* The fastest this machine has: with AVX-512, with AVX2, or plain. Sums run over k in order; the
  * first two fuse multiplication and addition. */
-typedef void dt_tile_fn(const dt_tile *t);
-dt_tile_fn *dti_tile_best(void);
+typedef void dti_tile_fn(const dti_tile *t);
+dti_tile_fn *dti_tile_best(void);
 
 /* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX; NULL
  * without. Sums are fp32, in another order than those. */
-dt_tile_fn *dti_tile_bf16(void);
+dti_tile_fn *dti_tile_bf16(void);
 
 #endif

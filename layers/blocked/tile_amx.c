@@ -14,11 +14,11 @@
 #define PACK __attribute__((target("avx512f,avx512bw,avx512bf16")))
 
 enum {
-    TILE = DT_AMX_TILE,
-    STEP = DT_AMX_STEP,  /* values that one product of tiles adds up */
-    SIDE = DT_TILE,      /* of a piece: rows of a, values, columns of b */
-    STEPS = SIDE / STEP, /* tiles of a piece over its values */
-    WORDS = TILE * TILE, /* of a tile: pairs of bf16 */
+    TILE = DTI_AMX_TILE,
+    STEP = DTI_AMX_STEP,  /* values that one product of tiles adds up */
+    SIDE = DTI_TILE_SIDE, /* of a piece: rows of a, values, columns of b */
+    STEPS = SIDE / STEP,  /* tiles of a piece over its values */
+    WORDS = TILE * TILE,  /* of a tile: pairs of bf16 */
     PIECE = SIDE / TILE * STEPS * WORDS,
     BLOCK = 2 * TILE /* rows and columns of sums held at once */
 };
@@ -72,10 +72,10 @@ PACK static inline void store(const __m512i *words, uint32_t *to)
 }
 
 /* @a points to the piece's first element. */
-PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
+PACK static void pack_a(const dti_tile *t, const float *a, piece *p)
 {
     const bool transposed = t->step != 1;
-    const int64_t m = dt_ceil_div(p->m, BLOCK) * BLOCK;
+    const int64_t m = dti_ceil_div(p->m, BLOCK) * BLOCK;
     for (int64_t i = 0; i < m; i += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
             uint32_t *to = p->a + (i / TILE * STEPS + k / STEP) * WORDS;
@@ -96,9 +96,9 @@ PACK static void pack_a(const dt_tile *t, const float *a, piece *p)
         }
 }
 
-PACK static void pack_b(const dt_tile *t, const float *b, piece *p)
+PACK static void pack_b(const dti_tile *t, const float *b, piece *p)
 {
-    const int64_t n = dt_ceil_div(p->n, BLOCK) * BLOCK;
+    const int64_t n = dti_ceil_div(p->n, BLOCK) * BLOCK;
     for (int64_t j = 0; j < n; j += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
             __m512i words[TILE];
@@ -151,9 +151,9 @@ static void multiply_edge(const uint32_t *a, const uint32_t *b, int64_t steps, b
         memcpy(c + i * row, whole + i * BLOCK, (size_t)n * sizeof *c);
 }
 
-static void multiply(const dt_tile *t, const piece *p, bool add, float *c)
+static void multiply(const dti_tile *t, const piece *p, bool add, float *c)
 {
-    const int64_t steps = dt_ceil_div(p->depth, STEP);
+    const int64_t steps = dti_ceil_div(p->depth, STEP);
     for (int64_t i = 0; i < p->m; i += BLOCK)
         for (int64_t j = 0; j < p->n; j += BLOCK) {
             const uint32_t *a = p->a + i / TILE * STEPS * WORDS;
@@ -167,10 +167,10 @@ static void multiply(const dt_tile *t, const piece *p, bool add, float *c)
         }
 }
 
-static void product_amx(const dt_tile *t)
+static void product_amx(const dti_tile *t)
 {
     piece p;
-    dt_amx_begin();
+    dti_amx_begin();
     for (int64_t i = 0; i < t->m; i += SIDE)
         for (int64_t k = 0; k < t->depth; k += SIDE) {
             p.m = least(t->m - i, SIDE);
@@ -182,17 +182,17 @@ static void product_amx(const dt_tile *t)
                 multiply(t, &p, t->add || k > 0, t->c + i * t->c_row + j);
             }
         }
-    dt_amx_end();
+    dti_amx_end();
 }
 
-dt_tile_fn *dti_tile_bf16(void)
+dti_tile_fn *dti_tile_bf16(void)
 {
     return dti_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : NULL;
 }
 
 #else
 
-dt_tile_fn *dti_tile_bf16(void)
+dti_tile_fn *dti_tile_bf16(void)
 {
     return NULL;
 }

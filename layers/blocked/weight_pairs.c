@@ -11,12 +11,12 @@ enum {
     GROUP = 8         /* blocks of a task, where a row of the weight is long */
 };
 
-bool dti_weight_pairs_can(const dt_weight_pairs *w)
+bool dti_weight_pairs_can(const dti_weight_pairs *w)
 {
     const bool whole =
         w->columns > 0 && w->columns % LANES == 0 && w->out % w->columns == 0 && w->in % STEP == 0;
 #ifdef DT_AMX
-    return whole && (w->hwio || w->taps == 1) && dti_lane_set() == DT_LANES_BF16;
+    return whole && (w->hwio || w->taps == 1) && dti_lane_set() == DTI_LANES_BF16;
 #else
     (void)whole;
     return false;
@@ -25,7 +25,7 @@ bool dti_weight_pairs_can(const dt_weight_pairs *w)
 
 #ifdef DT_AMX
 struct job {
-    dt_weight_pairs w;
+    dti_weight_pairs w;
     const float *from;
     dt_bf16 *to;
     int64_t blocks, groups; /* along the inputs */
@@ -64,7 +64,7 @@ DT_AVX512_BF16 static void put_columns(const void *job, int64_t task)
 {
     const struct job *j = job;
     const int64_t in = j->w.in, panel = task / j->groups;
-    const dt_span mine = dt_span_of(j->blocks, GROUP, task % j->groups);
+    const dti_span mine = dti_span_of(j->blocks, GROUP, task % j->groups);
     for (int64_t o = 0; o < j->w.columns; o += LANES)
         for (int64_t block = mine.begin; block < mine.end; block++) {
             const float *from = j->from + (panel * j->w.columns + o) * in + block * STEP;
@@ -80,11 +80,11 @@ DT_AVX512_BF16 static void put_columns(const void *job, int64_t task)
 }
 #endif
 
-void dti_weight_pairs_run(const dt_weight_pairs *w, const float *from, dt_bf16 *to)
+void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to)
 {
 #ifdef DT_AMX
     struct job j = {.w = *w, .from = from, .to = to, .blocks = w->in / STEP};
-    j.groups = dt_ceil_div(j.blocks, GROUP);
+    j.groups = dti_ceil_div(j.blocks, GROUP);
     if (w->hwio)
         dti_run_tasks(w->taps * j.blocks, put_rows, &j);
     else

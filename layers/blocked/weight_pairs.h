@@ -8,18 +8,18 @@
 #include "engine/base/compiler.h"
 
 /**
- * struct dt_weight_pairs - from fp32 to bf16 [out / columns][taps][in / 32][16][columns][2].
+ * struct dti_weight_pairs - from fp32 to bf16 [out / columns][taps][in / 32][16][columns][2].
  * @hwio: it was [taps][in][out], else [out][in] and of one tap
  */
-typedef struct dt_weight_pairs {
+typedef struct dti_weight_pairs {
     int64_t out, in, taps, columns;
     bool hwio;
-} dt_weight_pairs;
+} dti_weight_pairs;
 
 /* Whether this processor and this kernel can: columns is a multiple of 16 that divides out, in a
  * multiple of 32. */
-bool dti_weight_pairs_can(const dt_weight_pairs *w);
+bool dti_weight_pairs_can(const dti_weight_pairs *w);
 
-void dti_weight_pairs_run(const dt_weight_pairs *w, const float *from, dt_bf16 *to);
+void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to);
 
 #endif

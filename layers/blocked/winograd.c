@@ -29,11 +29,11 @@ static const transforms *best_transforms(void)
 {
     switch (dti_lane_set()) {
 #if defined(__x86_64__)
-    case DT_LANES_BF16:
+    case DTI_LANES_BF16:
         return &transforms_bf16;
-    case DT_LANES_AVX512:
+    case DTI_LANES_AVX512:
         return &transforms_avx512;
-    case DT_LANES_AVX2:
+    case DTI_LANES_AVX2:
         return &transforms_avx2;
 #endif
     default:
@@ -54,14 +54,14 @@ static inline int64_t least(int64_t a, int64_t b)
 }
 
 /* Tiles in columns, rows, and all samples. */
-static inline int64_t across(const dt_winograd *s)
+static inline int64_t across(const dti_winograd *s)
 {
-    return dt_ceil_div(s->q, 2);
+    return dti_ceil_div(s->q, 2);
 }
 
-static inline int64_t tiles(const dt_winograd *s)
+static inline int64_t tiles(const dti_winograd *s)
 {
-    return s->n * dt_ceil_div(s->p, 2) * across(s);
+    return s->n * dti_ceil_div(s->p, 2) * across(s);
 }
 
 /* A matrix for each tap, with @rows rows: panel by panel, in it tap by tap. @at is a panel's first
@@ -87,16 +87,16 @@ static inline int64_t width_at(int64_t columns, int64_t at)
 }
 
 /* Floats from one tap to the next of @each transformed tiles. */
-static inline int64_t pixels_step(const dt_winograd *s, int64_t each)
+static inline int64_t pixels_step(const dti_winograd *s, int64_t each)
 {
     return each * (s->c + PAD);
 }
 
 /* One call, as its tasks see it. */
 typedef struct winograd_job {
-    const dt_winograd *s;
+    const dti_winograd *s;
     const transforms *on;
-    dt_tile_fn *tile;
+    dti_tile_fn *tile;
     const float *x, *u, *bias, *dy;
     float *y, *work;
     int64_t each, scratch; /* tiles of a task; floats of scratch it has */
@@ -105,7 +105,7 @@ typedef struct winograd_job {
 } winograd_job;
 
 /* c = a b of one tap and panel, or that added; a has @t's rows and @depth columns. */
-static void multiply(dt_tile t, dt_tile_fn *tile, int64_t depth)
+static void multiply(dti_tile t, dti_tile_fn *tile, int64_t depth)
 {
     const bool add = t.add;
     for (int64_t k = 0; k < depth; k += DEPTH) {
@@ -122,15 +122,15 @@ typedef struct place {
     int64_t n, p, q;
 } place;
 
-static place place_of(const dt_winograd *s, int64_t tile)
+static place place_of(const dti_winograd *s, int64_t tile)
 {
-    const int64_t wide = across(s), high = dt_ceil_div(s->p, 2);
+    const int64_t wide = across(s), high = dti_ceil_div(s->p, 2);
     return (place){tile / (wide * high), 2 * (tile / wide % high), 2 * (tile % wide)};
 }
 
 /* The 4 x 4 pixels under a tile; @zero stands for those outside of the image. */
-static void find_pixels(
-    const dt_winograd *s, int64_t tile, const float *x, const float *zero, const float *pixel[TAPS])
+static void find_pixels(const dti_winograd *s, int64_t tile, const float *x, const float *zero,
+    const float *pixel[TAPS])
 {
     const place at = place_of(s, tile);
     for (int64_t i = 0; i < 4; i++)
@@ -142,7 +142,7 @@ static void find_pixels(
 }
 
 /* Numbers of the first of a tile's 2 x 2 results and the others, -1 for those outside. */
-static void find_results(const dt_winograd *s, int64_t tile, int64_t at[4])
+static void find_results(const dti_winograd *s, int64_t tile, int64_t at[4])
 {
     const place t = place_of(s, tile);
     for (int64_t i = 0; i < 4; i++) {
@@ -151,7 +151,7 @@ static void find_results(const dt_winograd *s, int64_t tile, int64_t at[4])
     }
 }
 
-static winograd_job new_job(const dt_winograd *s, float *work)
+static winograd_job new_job(const dti_winograd *s, float *work)
 {
     return (winograd_job){
         .s = s, .on = best_transforms(), .tile = dti_tile_best(), .work = work, .each = TILES};
@@ -159,7 +159,7 @@ static winograd_job new_job(const dt_winograd *s, float *work)
 
 /* The transformed pixels of some tiles: a row a tile. @zero: c zeros */
 static void transform_pixels(
-    const winograd_job *j, dt_span of, const float *zero, float *to, int64_t step)
+    const winograd_job *j, dti_span of, const float *zero, float *to, int64_t step)
 {
     const float *pixel[TAPS];
     for (int64_t i = of.begin; i < of.end; i++, to += j->s->c + PAD) {
@@ -170,9 +170,10 @@ static void transform_pixels(
 
 /* --- forward and backward-data --- */
 
-static void put_results(const winograd_job *j, dt_span of, const float *m, int64_t at, float *spare)
+static void put_results(
+    const winograd_job *j, dti_span of, const float *m, int64_t at, float *spare)
 {
-    const dt_winograd *s = j->s;
+    const dti_winograd *s = j->s;
     const int64_t width = width_at(s->out, at), step = tap_step(j->each, width);
     for (int64_t i = of.begin; i < of.end; i++, m += width) {
         int64_t to[4];
@@ -186,7 +187,7 @@ static void put_results(const winograd_job *j, dt_span of, const float *m, int64
 
 /* Scratch of a task: transformed pixels, a panel of products, a row of zeros, a row for results
  * outside of the image. */
-static int64_t run_scratch(const dt_winograd *s)
+static int64_t run_scratch(const dti_winograd *s)
 {
     return TAPS * (pixels_step(s, TILES) + tap_step(TILES, PANEL)) + s->c + PANEL;
 }
@@ -194,8 +195,8 @@ static int64_t run_scratch(const dt_winograd *s)
 static void run_tiles(const void *job, int64_t i)
 {
     const winograd_job *j = job;
-    const dt_winograd *s = j->s;
-    const dt_span of = dt_span_of(tiles(s), j->each, i);
+    const dti_winograd *s = j->s;
+    const dti_span of = dti_span_of(tiles(s), j->each, i);
     const int64_t step = pixels_step(s, j->each);
     float *v = j->work + dt_team_member() * j->scratch, *m = v + TAPS * step;
     float *zero = m + TAPS * tap_step(j->each, PANEL), *spare = zero + s->c;
@@ -203,7 +204,7 @@ static void run_tiles(const void *job, int64_t i)
     transform_pixels(j, of, zero, v, step);
     for (int64_t at = 0; at < s->out; at += PANEL) {
         const int64_t width = width_at(s->out, at);
-        dt_tile t = {.row = s->c + PAD,
+        dti_tile t = {.row = s->c + PAD,
             .step = 1,
             .b_row = width,
             .c_row = width,
@@ -219,13 +220,13 @@ static void run_tiles(const void *job, int64_t i)
     }
 }
 
-size_t dti_winograd_work(const dt_winograd *s)
+size_t dti_winograd_work(const dti_winograd *s)
 {
     return (size_t)(run_scratch(s) * omp_get_max_threads()) * sizeof(float);
 }
 
 void dti_winograd_run(
-    const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work)
+    const dti_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work)
 {
     winograd_job j = new_job(s, work);
     j.x = x;
@@ -233,15 +234,15 @@ void dti_winograd_run(
     j.bias = bias;
     j.y = y;
     j.scratch = run_scratch(s);
-    dti_run_tasks(dt_ceil_div(tiles(s), j.each), run_tiles, &j);
+    dti_run_tasks(dti_ceil_div(tiles(s), j.each), run_tiles, &j);
 }
 
-dt_winograd dti_winograd_transposed(const dt_winograd *s)
+dti_winograd dti_winograd_transposed(const dti_winograd *s)
 {
-    return (dt_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
+    return (dti_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
-size_t dti_winograd_weight_bytes(const dt_winograd *s)
+size_t dti_winograd_weight_bytes(const dti_winograd *s)
 {
     return (size_t)panels_floats(s->c, s->out) * sizeof(float);
 }
@@ -250,7 +251,7 @@ size_t dti_winograd_weight_bytes(const dt_winograd *s)
 static void take_taps(const void *job, int64_t i)
 {
     const winograd_job *j = job;
-    const dt_winograd *s = j->s;
+    const dti_winograd *s = j->s;
     for (int64_t at = 0; at < s->out; at += PANEL) {
         const int64_t width = width_at(s->out, at);
         const float *g[9];
@@ -276,7 +277,7 @@ static void transpose(const float *from, int64_t row, float *to, int64_t to_row)
 static void take_transposed_taps(const void *job, int64_t i)
 {
     const winograd_job *j = job;
-    const dt_winograd *s = j->s;
+    const dti_winograd *s = j->s;
     float block[PAD * 9 * PAD];
     for (int64_t at = 0; at < s->out; at += PAD) {
         const int64_t panel = at / PANEL * PANEL, width = width_at(s->out, panel);
@@ -293,7 +294,7 @@ static void take_transposed_taps(const void *job, int64_t i)
     }
 }
 
-void dti_winograd_weight(const dt_winograd *s, bool transposed, const float *weight, float *to)
+void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to)
 {
     winograd_job j = new_job(s, NULL);
     j.x = weight;
@@ -323,7 +324,7 @@ typedef struct cut {
     int64_t v, d, u, bias, scratch; /* where things are in a part's scratch */
 } cut;
 
-static void lay_out(cut *k, const dt_winograd *s)
+static void lay_out(cut *k, const dti_winograd *s)
 {
     k->v = s->c > s->out ? s->c : s->out;
     k->d = k->v + TAPS * pixels_step(s, k->tiles);
@@ -332,11 +333,11 @@ static void lay_out(cut *k, const dt_winograd *s)
     k->scratch = k->bias + s->out;
 }
 
-static cut cut_gradient(const dt_winograd *s)
+static cut cut_gradient(const dti_winograd *s)
 {
     cut k = {.parts = s->c * s->out > SMALL_WEIGHT ? 1 : PARTS, .columns = s->out};
-    k.each = dt_ceil_div(tiles(s), k.parts);
-    k.parts = dt_ceil_div(tiles(s), k.each);
+    k.each = dti_ceil_div(tiles(s), k.parts);
+    k.parts = dti_ceil_div(tiles(s), k.each);
     const int64_t fit = (k.parts > 1 ? SMALL : LARGE) / (TAPS * (s->c + s->out));
     k.tiles = least(k.each, fit < FEW ? FEW : fit / FEW * FEW);
     lay_out(&k, s);
@@ -349,7 +350,7 @@ static cut cut_gradient(const dt_winograd *s)
     return fewer.scratch < k.scratch ? fewer : k;
 }
 
-size_t dti_winograd_gradient_work(const dt_winograd *s)
+size_t dti_winograd_gradient_work(const dti_winograd *s)
 {
     const cut k = cut_gradient(s);
     return (size_t)(k.parts * k.scratch) * sizeof(float);
@@ -359,14 +360,14 @@ size_t dti_winograd_gradient_work(const dt_winograd *s)
 struct step {
     const winograd_job *j;
     const cut *k;
-    dt_span of, columns;
+    dti_span of, columns;
     float *work;
     bool add;
 };
 
-static void take_slopes(const struct step *w, dt_span some)
+static void take_slopes(const struct step *w, dti_span some)
 {
-    const dt_winograd *s = w->j->s;
+    const dti_winograd *s = w->j->s;
     for (int64_t i = some.begin; i < some.end; i++) {
         int64_t from[4];
         const float *dy[4];
@@ -386,7 +387,7 @@ static void take_few(const void *job, int64_t i)
 {
     const struct step *w = job;
     const int64_t n = w->of.end - w->of.begin;
-    dt_span some = dt_span_of(n, FEW, i);
+    dti_span some = dti_span_of(n, FEW, i);
     float *to = w->work + w->k->v + some.begin * (w->j->s->c + PAD);
     some.begin += w->of.begin;
     some.end += w->of.begin;
@@ -400,13 +401,13 @@ static void take_few(const void *job, int64_t i)
 static void add_products(const void *job, int64_t i)
 {
     const struct step *w = job;
-    const dt_winograd *s = w->j->s;
+    const dti_winograd *s = w->j->s;
     const int64_t tap = i % TAPS, here = i / TAPS * PANEL, at = w->columns.begin + here;
     const int64_t width = width_at(s->out, at);
     const int64_t n = w->of.end - w->of.begin;
     const float *d =
         w->work + w->k->d + panel_at(w->k->tiles, here) + tap * tap_step(w->k->tiles, width);
-    const dt_tile t = {.a = w->work + w->k->v + tap * pixels_step(s, w->k->tiles),
+    const dti_tile t = {.a = w->work + w->k->v + tap * pixels_step(s, w->k->tiles),
         .row = 1,
         .step = s->c + PAD,
         .b = d,
@@ -435,8 +436,8 @@ static void make_part(const void *job, int64_t part)
 {
     const struct step *whole = job;
     const cut *k = whole->k;
-    const dt_winograd *s = whole->j->s;
-    const dt_span of = dt_span_of(tiles(s), k->each, part);
+    const dti_winograd *s = whole->j->s;
+    const dti_span of = dti_span_of(tiles(s), k->each, part);
     struct step w = {.j = whole->j,
         .k = k,
         .columns = whole->columns,
@@ -445,12 +446,12 @@ static void make_part(const void *job, int64_t part)
         memset(w.work, 0, (size_t)k->v * sizeof *w.work);
         memset(w.work + k->bias, 0, (size_t)s->out * sizeof *w.work);
     }
-    for (int64_t i = 0; i < dt_ceil_div(of.end - of.begin, k->tiles); i++) {
-        const dt_span some = dt_span_of(of.end - of.begin, k->tiles, i);
-        w.of = (dt_span){of.begin + some.begin, of.begin + some.end};
+    for (int64_t i = 0; i < dti_ceil_div(of.end - of.begin, k->tiles); i++) {
+        const dti_span some = dti_span_of(of.end - of.begin, k->tiles, i);
+        w.of = (dti_span){of.begin + some.begin, of.begin + some.end};
         w.add = i > 0;
-        each_task(k, dt_ceil_div(some.end - some.begin, FEW), take_few, &w);
-        each_task(k, TAPS * dt_ceil_div(w.columns.end - w.columns.begin, PANEL), add_products, &w);
+        each_task(k, dti_ceil_div(some.end - some.begin, FEW), take_few, &w);
+        each_task(k, TAPS * dti_ceil_div(w.columns.end - w.columns.begin, PANEL), add_products, &w);
     }
 }
 
@@ -458,7 +459,7 @@ static void make_part(const void *job, int64_t part)
 static void put_gradient(const void *job, int64_t i)
 {
     const struct step *w = job;
-    const dt_winograd *s = w->j->s;
+    const dti_winograd *s = w->j->s;
     const cut *k = w->k;
     for (int64_t at = w->columns.begin; at < w->columns.end; at += PANEL) {
         const int64_t width = width_at(s->out, at), here = at - w->columns.begin;
@@ -480,7 +481,7 @@ static void put_bias(const winograd_job *j, const cut *k, float *dbias)
     }
 }
 
-void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
+void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *dy, float *dweight,
     float *dbias, unsigned add, float *work)
 {
     winograd_job j = new_job(s, work);
@@ -491,8 +492,8 @@ void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy
     j.y = dweight;
     j.bias_too = dbias != NULL;
     j.add = add;
-    for (int64_t i = 0; i < dt_ceil_div(s->out, k.columns); i++) {
-        w.columns = dt_span_of(s->out, k.columns, i);
+    for (int64_t i = 0; i < dti_ceil_div(s->out, k.columns); i++) {
+        w.columns = dti_span_of(s->out, k.columns, i);
         if (k.parts == 1)
             make_part(&w, 0);
         else

@@ -12,26 +12,26 @@
 #include "engine/base/compiler.h"
 
 /* Activations are NHWC. @c @out: multiples of 16; @pad: 0, 1 or 2; p = h + 2 pad - 2, so q */
-typedef struct dt_winograd {
+typedef struct dti_winograd {
     int64_t n, h, w, c, p, q, out, pad;
-} dt_winograd;
+} dti_winograd;
 
 /* The transformed weight: bytes, and making it for forward, or transposed: for backward-data. */
-size_t dti_winograd_weight_bytes(const dt_winograd *s);
-void dti_winograd_weight(const dt_winograd *s, bool transposed, const float *weight, float *to);
+size_t dti_winograd_weight_bytes(const dti_winograd *s);
+void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to);
 
 /* y from x. A sample's bits do not depend on what is computed with it. Backward-data is the same,
  * from dy, with the transposed weight; dti_winograd_transposed says what the layer then is. bias
  * may be NULL. @work: bytes of scratch, for the team of this moment */
-dt_winograd dti_winograd_transposed(const dt_winograd *s);
-size_t dti_winograd_work(const dt_winograd *s);
-void dti_winograd_run(
-    const dt_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work);
+dti_winograd dti_winograd_transposed(const dti_winograd *s);
+size_t dti_winograd_work(const dti_winograd *s);
+void dti_winograd_run(const dti_winograd *s, const float *x, const float *u, const float *bias,
+    float *y, float *work);
 
 /* The gradients of the weight, and of the bias where it is not NULL. @add: bit 0: the weight's is
  * added to what is there, bit 1: the bias's is; each value is whole before */
-size_t dti_winograd_gradient_work(const dt_winograd *s);
-void dti_winograd_gradient(const dt_winograd *s, const float *x, const float *dy, float *dweight,
+size_t dti_winograd_gradient_work(const dti_winograd *s);
+void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *dy, float *dweight,
     float *dbias, unsigned add, float *work);
 
 #endif

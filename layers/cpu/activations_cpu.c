@@ -68,7 +68,7 @@ struct job {
     void *to;
 };
 
-static int block_at(dt_span s, int64_t at)
+static int block_at(dti_span s, int64_t at)
 {
     return s.end - at < BLOCK ? (int)(s.end - at) : BLOCK;
 }
@@ -77,7 +77,7 @@ static void forward_task(const void *job, int64_t task)
 {
     float v[BLOCK];
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->count, DT_GRAIN, task);
+    const dti_span s = dti_span_of(j->count, DTI_GRAIN, task);
     for (int64_t at = s.begin; at < s.end; at += BLOCK) {
         const int n = block_at(s, at);
         load_block(dti_from(j->from, at, j->t), v, n, j->t);
@@ -90,7 +90,7 @@ static void backward_task(const void *job, int64_t task)
 {
     float v[BLOCK], d[BLOCK];
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->count, DT_GRAIN, task);
+    const dti_span s = dti_span_of(j->count, DTI_GRAIN, task);
     for (int64_t at = s.begin; at < s.end; at += BLOCK) {
         const int n = block_at(s, at);
         load_block(dti_from(j->saved, at, j->t), v, n, j->t);
@@ -109,7 +109,7 @@ static dt_status run(const curve *f, dt_port saved, const dt_call *c, const dt_a
         .saved = a->port[saved],
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), back ? backward_task : forward_task, &j);
+    dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), back ? backward_task : forward_task, &j);
     return DT_OK;
 }
 

@@ -6,7 +6,7 @@
 struct job {
     const dt_args *a;
     int64_t count;
-    dt_adam k;
+    dti_adam k;
 };
 
 static struct job job_of(const dt_call *c, const dt_args *a, bool decoupled)
@@ -17,7 +17,7 @@ static struct job job_of(const dt_call *c, const dt_args *a, bool decoupled)
 DT_CLONES static void descend(
     const struct job *j, float *w, float *m, float *v, const float *dw, int64_t n)
 {
-    const dt_adam k = j->k;
+    const dti_adam k = j->k;
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         dti_adam_at(&k, dw[i], &w[i], &m[i], &v[i]);
@@ -26,7 +26,7 @@ DT_CLONES static void descend(
 static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    const dti_span s = dti_span_of(j->count, DTI_GRAIN, i);
     descend(j, (float *)j->a->port[DT_P] + s.begin, (float *)j->a->port[DT_M] + s.begin,
         (float *)j->a->port[DT_M + 1] + s.begin, (const float *)j->a->port[DT_DP] + s.begin,
         s.end - s.begin);
@@ -36,7 +36,7 @@ static dt_status adam_run(const dt_call *c, void *state, const dt_args *a, dt_er
 {
     (void)state, (void)err;
     const struct job j = job_of(c, a, false);
-    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), task, &j);
+    dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), task, &j);
     return DT_OK;
 }
 
@@ -44,7 +44,7 @@ static dt_status adamw_run(const dt_call *c, void *state, const dt_args *a, dt_e
 {
     (void)state, (void)err;
     const struct job j = job_of(c, a, true);
-    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), task, &j);
+    dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), task, &j);
     return DT_OK;
 }
 

@@ -15,21 +15,21 @@ struct job {
 
 /* Window i of @n when @size pixels are cut into n. The windows that hold pixel p are then
  * window(p, size, n): the formula is its own inverse. */
-DT_INLINE dt_span window(int64_t i, int64_t n, int64_t size)
+DT_INLINE dti_span window(int64_t i, int64_t n, int64_t size)
 {
-    return (dt_span){i * size / n, dt_ceil_div((i + 1) * size, n)};
+    return (dti_span){i * size / n, dti_ceil_div((i + 1) * size, n)};
 }
 
 DT_INLINE int64_t length(int64_t i, int64_t n, int64_t size)
 {
-    const dt_span s = window(i, n, size);
+    const dti_span s = window(i, n, size);
     return s.end - s.begin;
 }
 
 /* One output pixel, some channels. Sums row by row first, which keeps the error of large windows
  * small. */
 DT_INLINE void average(
-    const struct job *j, const void *x, dt_span h, dt_span w, void *y, int n, dt_dtype t)
+    const struct job *j, const void *x, dti_span h, dti_span w, void *y, int n, dt_dtype t)
 {
     const float over = (float)((h.end - h.begin) * (w.end - w.begin));
     float sum[TILE] = {0};
@@ -51,7 +51,7 @@ DT_INLINE void average(
 
 /* One pixel of dx, some channels: what each window that holds it hands back. */
 DT_INLINE void gather(
-    const struct job *j, const void *dy, dt_span h, dt_span w, void *dx, int n, dt_dtype t)
+    const struct job *j, const void *dy, dti_span h, dti_span w, void *dx, int n, dt_dtype t)
 {
     float sum[TILE] = {0};
     for (int64_t r = h.begin; r < h.end; r++)
@@ -72,10 +72,10 @@ DT_INLINE void row(const struct job *j, int64_t i, bool back, dt_dtype t)
 {
     const dt_shape *to = back ? &j->x : &j->y, *from = back ? &j->y : &j->x;
     const int64_t channels = to->c, sample = i / to->h;
-    const dt_span h = window(i % to->h, to->h, from->h);
+    const dti_span h = window(i % to->h, to->h, from->h);
     const void *values = dti_from(j->from, sample * dt_shape_sample(from), t);
     for (int64_t q = 0; q < to->w; q++) {
-        const dt_span w = window(q, to->w, from->w);
+        const dti_span w = window(q, to->w, from->w);
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
             void *result = dti_to(j->to, (i * to->w + q) * channels + c, t);

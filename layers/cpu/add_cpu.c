@@ -13,11 +13,11 @@ static add_two_fn *add_two(bool relu, dt_dtype t)
 {
     const int lanes = dti_lane_set();
 #if defined(__x86_64__)
-    if (lanes == DT_LANES_BF16)
+    if (lanes == DTI_LANES_BF16)
         return add_two_of_bf16[relu][t];
-    if (lanes == DT_LANES_AVX512)
+    if (lanes == DTI_LANES_AVX512)
         return add_two_of_avx512[relu][t];
-    if (lanes == DT_LANES_AVX2)
+    if (lanes == DTI_LANES_AVX2)
         return add_two_of_avx2[relu][t];
 #endif
     (void)lanes;
@@ -37,7 +37,7 @@ struct job {
 };
 
 enum { BLOCK = 1024 }; /* elements added up at a time, on the stack */
-_Static_assert(BLOCK % 8 == 0 && DT_GRAIN % BLOCK == 0, "blocks begin a byte of the mask");
+_Static_assert(BLOCK % 8 == 0 && DTI_GRAIN % BLOCK == 0, "blocks begin a byte of the mask");
 
 /* y may be one of x; mask may be NULL. */
 DT_INLINE void add(void *const x[], int n_in, int64_t from, int64_t end, void *y, uint8_t *mask,
@@ -81,7 +81,7 @@ FOR_TYPE(bf16, DT_BF16)
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
+    const dti_span s = dti_span_of(j->elements, DTI_GRAIN, i % j->pieces);
     const int64_t at = i / j->pieces * j->elements, from = at + s.begin, end = at + s.end;
     void *const *x = j->a->port + DT_X, *y = j->a->port[DT_Y];
     if (j->n_in == 2 && (!j->relu || j->a->port[DT_S] == NULL))
@@ -95,7 +95,7 @@ static void forward_task(const void *job, int64_t i)
 
 static dt_status run(struct job j, int64_t samples)
 {
-    j.pieces = dt_ceil_div(j.elements, DT_GRAIN);
+    j.pieces = dti_ceil_div(j.elements, DTI_GRAIN);
     dti_run_tasks(samples * j.pieces, forward_task, &j);
     return DT_OK;
 }

@@ -40,7 +40,7 @@ typedef struct job {
 static float *take(const dt_args *a, int64_t *at, int64_t n)
 {
     float *p = a == NULL ? NULL : (float *)a->port[DT_WORK] + *at;
-    *at += dt_ceil_div(n, LINE) * LINE;
+    *at += dti_ceil_div(n, LINE) * LINE;
     return p;
 }
 
@@ -93,7 +93,7 @@ static job job_of(const dt_call *c, const dt_args *a)
         .a = a,
         .type = c->dtype,
         .causal = o->causal,
-        .naive = o->kind == DT_ATTENTION_NAIVE,
+        .naive = o->kind == DTI_ATTENTION_NAIVE,
         .n = c->n,
         .hidden = o->hidden};
     for (int i = 0; i < 2; i++) {
@@ -118,7 +118,7 @@ typedef struct copy {
 DT_CLONES static void copy_task(const void *job_, int64_t i)
 {
     const copy *c = job_;
-    const dt_span s = dt_span_of(c->n, COPY_ROWS, i);
+    const dti_span s = dti_span_of(c->n, COPY_ROWS, i);
     const int64_t at = s.begin * c->width, n = (s.end - s.begin) * c->width;
     float *rows = c->rows + at;
     if (c->type != DT_BF16)
@@ -134,7 +134,7 @@ static void copy_rows(
     const job *j, int port, float *rows, int64_t positions, int64_t width, bool back)
 {
     const copy c = {j->type, j->a->port[port], rows, j->n * positions, width, back};
-    dti_run_tasks(dt_ceil_div(c.n, COPY_ROWS), copy_task, &c);
+    dti_run_tasks(dti_ceil_div(c.n, COPY_ROWS), copy_task, &c);
 }
 
 /* --- products --- */
@@ -150,7 +150,7 @@ static void project(const job *j)
     for (int i = 0; i < 2; i++) {
         copy_rows(j, DT_X + i, j->rows[i], j->pos[i], j->in[i], false);
         if (j->part[i] != NULL)
-            dti_product_run(&(dt_product){.m = j->n * j->pos[i],
+            dti_product_run(&(dti_product_opts){.m = j->n * j->pos[i],
                 .n = j->hidden,
                 .k = j->in[i],
                 .a = {j->rows[i], j->in[i], 1},
@@ -166,7 +166,7 @@ static void multiply_keys(const job *j, const float *prob)
 {
     const int64_t keys = j->pos[KEY], queries = j->pos[QUERY], in = j->in[KEY];
     for (int64_t s = 0; s < j->n; s++)
-        dti_product_run(&(dt_product){.m = queries,
+        dti_product_run(&(dti_product_opts){.m = queries,
             .n = in,
             .k = keys,
             .a = {prob + s * queries * keys, keys, 1},
@@ -181,7 +181,7 @@ static void multiply_dy(const job *j)
 {
     const int64_t keys = j->pos[KEY], queries = j->pos[QUERY], in = j->in[KEY];
     for (int64_t s = 0; s < j->n; s++)
-        dti_product_run(&(dt_product){.m = queries,
+        dti_product_run(&(dti_product_opts){.m = queries,
             .n = keys,
             .k = in,
             .a = {j->dy + s * queries * in, in, 1},
@@ -194,7 +194,7 @@ static void multiply_dy(const job *j)
 /* Gradients of the weights; then those of the inputs take the inputs' place. */
 static void multiply_parts(const job *j, int i)
 {
-    dti_product_run(&(dt_product){.m = j->hidden,
+    dti_product_run(&(dti_product_opts){.m = j->hidden,
         .n = j->in[i],
         .k = j->n * j->pos[i],
         .a = {j->dpart[i], 1, j->hidden},
@@ -203,7 +203,7 @@ static void multiply_parts(const job *j, int i)
         .c_row = j->in[i],
         .add = j->call->add >> i & 1,
         .work = j->work});
-    dti_product_run(&(dt_product){.m = j->n * j->pos[i],
+    dti_product_run(&(dti_product_opts){.m = j->n * j->pos[i],
         .n = j->in[i],
         .k = j->hidden,
         .a = {j->dpart[i], j->hidden, 1},
@@ -218,7 +218,7 @@ static void add_values(const job *j, const float *prob)
 {
     const int64_t keys = j->pos[KEY], queries = j->pos[QUERY], in = j->in[KEY];
     for (int64_t s = 0; s < j->n; s++)
-        dti_product_run(&(dt_product){.m = keys,
+        dti_product_run(&(dti_product_opts){.m = keys,
             .n = in,
             .k = queries,
             .a = {prob + s * queries * keys, 1, keys},
@@ -316,8 +316,8 @@ DT_CLONES static void forward_query(const job *j, int64_t sample, int64_t query)
 static void forward_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const int64_t blocks = dt_ceil_div(j->pos[QUERY], QUERIES);
-    const dt_span s = dt_span_of(j->pos[QUERY], QUERIES, i % blocks);
+    const int64_t blocks = dti_ceil_div(j->pos[QUERY], QUERIES);
+    const dti_span s = dti_span_of(j->pos[QUERY], QUERIES, i % blocks);
     for (int64_t query = s.begin; query < s.end; query++)
         forward_query(j, i / blocks, query);
 }
@@ -325,7 +325,7 @@ static void forward_task(const void *job_, int64_t i)
 static void forward(const job *j)
 {
     project(j);
-    dti_run_tasks(j->n * dt_ceil_div(j->pos[QUERY], QUERIES), forward_task, j);
+    dti_run_tasks(j->n * dti_ceil_div(j->pos[QUERY], QUERIES), forward_task, j);
     multiply_keys(j, prob_of(j));
     copy_rows(j, DT_Y, j->y, j->pos[QUERY], j->in[KEY], true);
 }

@@ -14,7 +14,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
 
-enum { T = DT_TILE };
+enum { T = DTI_TILE_SIDE };
 
 /* One execution.
  * @t @c @d @pad: positions, channels, those of a head, padded to vectors
@@ -27,7 +27,7 @@ typedef struct attend_job {
     bool causal;
     int64_t t, c, d, pad, heads, tiles, scratch;
     float scale;
-    dt_tile_fn *product;
+    dti_tile_fn *product;
 } attend_job;
 
 /* One head of one sample, with the scratch of the task's thread. */
@@ -46,7 +46,7 @@ typedef struct positions {
 /* Positions of the tile that begins at @first. */
 static int64_t left(const attend_job *j, int64_t first)
 {
-    return j->t - first < DT_TILE ? j->t - first : DT_TILE;
+    return j->t - first < DTI_TILE_SIDE ? j->t - first : DTI_TILE_SIDE;
 }
 
 /* The next @n floats of a task's scratch. */
@@ -102,7 +102,7 @@ static void load_transposed(const attend_job *j, const positions *from, int64_t 
     float *to, int64_t lanes, float *rows)
 {
     const int64_t n = left(j, first);
-    for (int64_t r = 0; r < DT_TILE; r += 4) {
+    for (int64_t r = 0; r < DTI_TILE_SIDE; r += 4) {
         const float *x[4];
         for (int k = 0; k < 4; k++) {
             float *row = rows + k * j->pad;
@@ -170,7 +170,7 @@ static int64_t naive_scratch(const attend_job *j)
 /* Softmax of n scores; what lies behind them becomes 0. Sums in lanes of a fixed number. */
 DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
 {
-    enum { LANES = DT_TILE_LANES };
+    enum { LANES = DTI_TILE_LANES };
     float most[LANES], sum[LANES] = {0}, m = -INFINITY;
     for (int64_t i = n; i < all_keys; i++)
         s[i] = -INFINITY;
@@ -205,7 +205,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
     const positions xq = part_of(h, DT_X, 0), to = whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
     load_rows(j, &xq, first, n, j->scale, q);
-    j->product(&(dt_tile){.a = q,
+    j->product(&(dti_tile){.a = q,
         .row = j->pad,
         .step = 1,
         .b = k,
@@ -221,7 +221,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
             memcpy(prob + ((h->sample * j->heads + h->h) * j->t + first + r) * j->t, s + r * all,
                 (size_t)j->t * sizeof *prob);
     }
-    j->product(&(dt_tile){.a = s,
+    j->product(&(dti_tile){.a = s,
         .row = all,
         .step = 1,
         .b = v,
@@ -338,7 +338,7 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
     if (!direct)
         load_rows(j, &k, first, keys, 1, w->k);
     load_rows(j, &v, first, keys, 1, w->v);
-    j->product(&(dt_tile){.a = a,
+    j->product(&(dti_tile){.a = a,
         .row = a_row,
         .step = 1,
         .b = w->q,
@@ -352,7 +352,7 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
         mask_keys(w->s, keys);
     online_softmax(w->s, keys, &w->o);
     shrink_rows(w->y, w->n, j->pad, w->o.shrink);
-    j->product(&(dt_tile){.a = w->s,
+    j->product(&(dti_tile){.a = w->s,
         .row = 1,
         .step = T,
         .b = w->v,
@@ -413,7 +413,7 @@ typedef struct keys {
 DT_CLONES static void multiply_rows(
     const float *a, const float *b, int64_t n, int64_t row, float *sums)
 {
-    enum { LANES = DT_TILE_LANES };
+    enum { LANES = DTI_TILE_LANES };
     for (int64_t r = 0; r < n; r++) {
         float sum[LANES] = {0}, all = 0;
         for (int64_t i = 0; i < row; i += LANES)
@@ -483,7 +483,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
     const attend_job *j = h->j;
     const int64_t n = left(j, first), pad = j->pad, row = (h->sample * j->heads + h->h) * j->t;
     const float *q = k->q + first * pad, *dy = k->dy + first * pad, *s = j->a->port[DT_S];
-    j->product(&(dt_tile){.a = dy,
+    j->product(&(dti_tile){.a = dy,
         .row = pad,
         .step = 1,
         .b = k->v,
@@ -496,7 +496,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
     if (naive) {
         reuse(s + (row + first) * j->t + k->tile * T, j->t, k->n, k->p, k->ds, n, k->delta + first);
     } else {
-        j->product(&(dt_tile){.a = q,
+        j->product(&(dti_tile){.a = q,
             .row = pad,
             .step = 1,
             .b = k->k,
@@ -509,7 +509,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
         recompute(k->p, k->ds, n, s + row + first, k->delta + first);
         mask_queries(k, n, j->causal && first == k->tile * T);
     }
-    dt_tile transposed = {.a = k->p,
+    dti_tile transposed = {.a = k->p,
         .row = 1,
         .step = T,
         .b = dy,
@@ -525,7 +525,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
     transposed.b = q;
     transposed.c = k->dk;
     j->product(&transposed);
-    j->product(&(dt_tile){.a = k->ds,
+    j->product(&(dti_tile){.a = k->ds,
         .row = T,
         .step = 1,
         .b = k->rows,
@@ -593,10 +593,10 @@ static void naive_backward_task(const void *job, int64_t i)
 /* To whole vectors. */
 static int64_t padded(int64_t n)
 {
-    return dt_ceil_div(n, DT_TILE_LANES) * DT_TILE_LANES;
+    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
 }
 
-static attend_job job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product)
+static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *product)
 {
     const dt_attention *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
@@ -607,12 +607,12 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dt_tile_fn *product
         .c = x.c / 3,
         .d = x.c / 3 / o->heads,
         .heads = o->heads,
-        .tiles = dt_ceil_div(x.h * x.w, DT_TILE),
+        .tiles = dti_ceil_div(x.h * x.w, DTI_TILE_SIDE),
         .product = product};
     j.pad = padded(j.d);
-    j.scratch = c->form == DT_BACKWARD          ? backward_scratch(&j)
-                : o->kind == DT_ATTENTION_NAIVE ? naive_scratch(&j)
-                                                : efficient_scratch(&j);
+    j.scratch = c->form == DT_BACKWARD           ? backward_scratch(&j)
+                : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)
+                                                 : efficient_scratch(&j);
     j.scratch = padded(j.scratch);
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -626,11 +626,11 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
     return DT_OK;
 }
 
-static void attend(const dt_call *c, const dt_args *a, dt_tile_fn *product)
+static void attend(const dt_call *c, const dt_args *a, dti_tile_fn *product)
 {
     const dt_attention *o = c->node->opts;
     const attend_job j = job_of(c, a, product);
-    const bool naive = o->kind == DT_ATTENTION_NAIVE;
+    const bool naive = o->kind == DTI_ATTENTION_NAIVE;
     const int64_t n = a->n * j.heads;
     if (c->form == DT_BACKWARD)
         dti_run_tasks(n, naive ? naive_backward_task : efficient_backward_task, &j);

@@ -13,7 +13,7 @@ enum { TILE = 64 }; /* channels worked on at a time */
 struct job {
     const dt_args *a;
     dt_dtype type;
-    dt_windows p;
+    dti_windows p;
     bool include_pad;
     dt_shape x, y;
     int64_t tiles; /* of channels */
@@ -21,20 +21,20 @@ struct job {
 
 /* How many positions window i has along one side, for the divisor. */
 DT_INLINE int64_t length(
-    const struct job *j, const dt_window *p, int64_t i, dt_span inside, int64_t size)
+    const struct job *j, const dti_window_side *p, int64_t i, dti_span inside, int64_t size)
 {
     const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
     const int64_t most = size + p->pad;
     return j->include_pad ? (end < most ? end : most) - begin : inside.end - inside.begin;
 }
 
-DT_INLINE float over_of(const struct job *j, int64_t row, dt_span h, int64_t col, dt_span w)
+DT_INLINE float over_of(const struct job *j, int64_t row, dti_span h, int64_t col, dti_span w)
 {
     return (float)(length(j, &j->p.h, row, h, j->x.h) * length(j, &j->p.w, col, w, j->x.w));
 }
 
 /* Sums row by row first, which keeps the error of large windows small. */
-DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_span h, dt_span w,
+DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dti_span h, dti_span w,
     int n, float *restrict sum)
 {
     float buffer[TILE];
@@ -57,10 +57,10 @@ DT_INLINE void add_up(const struct job *j, int64_t sample, int64_t channel, dt_s
 DT_CLONES static void average_row(const struct job *j, int64_t i)
 {
     const int64_t channels = j->x.c, sample = i / j->y.h, row = i % j->y.h;
-    const dt_span h = dti_window_span(&j->p.h, row, j->x.h);
+    const dti_span h = dti_window_span(&j->p.h, row, j->x.h);
     float sum[TILE], buffer[TILE];
     for (int64_t col = 0; col < j->y.w; col++) {
-        const dt_span w = dti_window_span(&j->p.w, col, j->x.w);
+        const dti_span w = dti_window_span(&j->p.w, col, j->x.w);
         const float over = over_of(j, row, h, col, w);
         for (int64_t c = 0; c < channels; c += TILE) {
             const int n = channels - c < TILE ? (int)(channels - c) : TILE;
@@ -77,7 +77,7 @@ DT_CLONES static void average_row(const struct job *j, int64_t i)
 
 /* Gradients that meet in a pixel are added in the order of windows; in bf16 each sum is rounded. */
 DT_INLINE void spread(
-    const struct job *j, int64_t from, const float *part, dt_span h, dt_span w, int n)
+    const struct job *j, int64_t from, const float *part, dti_span h, dti_span w, int n)
 {
     float buffer[TILE], sum[TILE];
     for (int64_t r = h.begin; r < h.end; r++)
@@ -102,9 +102,9 @@ DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
         memset(dti_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
             (size_t)n * dt_dtype_bytes(j->type));
     for (int64_t row = 0; row < j->y.h; row++) {
-        const dt_span h = dti_window_span(&j->p.h, row, j->x.h);
+        const dti_span h = dti_window_span(&j->p.h, row, j->x.h);
         for (int64_t col = 0; col < j->y.w; col++) {
-            const dt_span w = dti_window_span(&j->p.w, col, j->x.w);
+            const dti_span w = dti_window_span(&j->p.w, col, j->x.w);
             const float over = over_of(j, row, h, col, w);
             const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
             float part[TILE], buffer[TILE];
@@ -138,7 +138,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .include_pad = o->include_pad,
         .x = dti_call_x(c),
         .y = c->node->info.y,
-        .tiles = dt_ceil_div(c->node->info.y.c, TILE),
+        .tiles = dti_ceil_div(c->node->info.y.c, TILE),
     };
     if (c->form == DT_BACKWARD)
         dti_run_tasks(a->n * j.tiles, backward_task, &j);

@@ -43,9 +43,9 @@ static struct job job_of(const dt_call *c, int64_t n)
 {
     const dt_shape x = dti_call_x(c);
     struct job j = {.o = c->node->opts, .t = c->dtype, .rows = n * x.h * x.w, .channels = x.c};
-    j.part_rows = dt_ceil_div(j.rows, clamp(j.rows * j.channels / PART_SIZE, 1, MOST_PARTS));
-    j.parts = dt_ceil_div(j.rows, j.part_rows);
-    j.piece_rows = clamp(DT_GRAIN / j.channels, LEAST_ROWS, DT_GRAIN);
+    j.part_rows = dti_ceil_div(j.rows, clamp(j.rows * j.channels / PART_SIZE, 1, MOST_PARTS));
+    j.parts = dti_ceil_div(j.rows, j.part_rows);
+    j.piece_rows = clamp(DTI_GRAIN / j.channels, LEAST_ROWS, DTI_GRAIN);
     const int64_t visit = VISIT / (j.channels * (int64_t)dt_dtype_bytes(j.t)) / 4 * 4;
     j.visit_rows = clamp(visit, 4, BLOCK_ROWS);
     return j;
@@ -77,8 +77,8 @@ static const void *x_at(const struct job *j, int64_t r, int64_t c)
 /* Where distances are taken from: near the mean, so that a large mean costs no accuracy. Behind as
  * many rows again their mean will do: were it far off, then so is the mean of the block, and what
  * rounding loses is small beside the distance of the two. */
-static void find_middle(
-    const struct job *j, dt_span rows, int64_t c, int64_t before, const double *mean, float *middle)
+static void find_middle(const struct job *j, dti_span rows, int64_t c, int64_t before,
+    const double *mean, float *middle)
 {
     const int64_t n = rows.end - rows.begin;
     for (int k = 0; k < width(j, c); k++)
@@ -110,7 +110,7 @@ DT_CLONES static void join_block(int64_t rows, int64_t before, int n, const floa
 static void statistics_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span rows = dt_span_of(j->rows, j->part_rows, i);
+    const dti_span rows = dti_span_of(j->rows, j->part_rows, i);
     double *mean = part_of(j, i), *m2 = mean + j->channels;
     float middle[TILE];
     for (int64_t c = 0; c < 2 * j->channels; c++)
@@ -119,7 +119,7 @@ static void statistics_task(const void *job, int64_t i)
         for (int64_t c = 0; c < j->channels; c += TILE) {
             const int64_t end = rows.end - b < BLOCK_ROWS ? rows.end : b + BLOCK_ROWS;
             float sum[TILE] = {0}, squares[TILE] = {0};
-            find_middle(j, (dt_span){b, end}, c, b - rows.begin, mean + c, middle);
+            find_middle(j, (dti_span){b, end}, c, b - rows.begin, mean + c, middle);
             for (int64_t r = b; r < end; r += j->visit_rows)
                 j->on->add_distances(x_at(j, r, c), clamp(end - r, 1, j->visit_rows), j->channels,
                     width(j, c), middle, sum, squares);
@@ -140,7 +140,7 @@ DT_CLONES static void join_parts(
 {
     double before = 0;
     for (int64_t p = 0; p < j->parts; p++) {
-        const dt_span rows = dt_span_of(j->rows, j->part_rows, p);
+        const dti_span rows = dti_span_of(j->rows, j->part_rows, p);
         const double here = (double)(rows.end - rows.begin), all = before + here;
         const double toward = here / all, apart = before * here / all;
         const double *part = part_of(j, p) + first, *squares = part + j->channels;
@@ -158,7 +158,7 @@ DT_CLONES static void join_parts(
 static void finish_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span span = dt_span_of(j->channels, FINISH, i);
+    const dti_span span = dti_span_of(j->channels, FINISH, i);
     const double n = (double)j->rows;
     double mean[FINISH] = {0}, m2[FINISH] = {0};
     join_parts(j, span.begin, (int)(span.end - span.begin), mean, m2);
@@ -187,7 +187,7 @@ static dti_norm norm_of(const struct job *j, int64_t c, float scale[TILE])
 static void normalise_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span rows = dt_span_of(j->rows, j->piece_rows, i);
+    const dti_span rows = dti_span_of(j->rows, j->piece_rows, i);
     float scale[TILE];
     for (int64_t c = 0; c < j->channels; c += TILE) {
         const dti_norm p = norm_of(j, c, scale);
@@ -200,7 +200,7 @@ static void normalise_task(const void *job, int64_t i)
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span rows = dt_span_of(j->rows, j->part_rows, i);
+    const dti_span rows = dti_span_of(j->rows, j->part_rows, i);
     double *dbias = part_of(j, i), *dweight = dbias + j->channels;
     float scale[TILE];
     for (int64_t c = 0; c < 2 * j->channels; c++)
@@ -225,7 +225,7 @@ static void sums_task(const void *job, int64_t i)
 static void gradients_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span span = dt_span_of(j->channels, FINISH, i);
+    const dti_span span = dti_span_of(j->channels, FINISH, i);
     double dbias[FINISH] = {0}, dweight[FINISH] = {0};
     for (int64_t p = 0; p < j->parts; p++)
         for (int64_t c = span.begin; c < span.end; c++) {
@@ -241,7 +241,7 @@ static void gradients_task(const void *job, int64_t i)
 static void differentiate_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span rows = dt_span_of(j->rows, j->piece_rows, i);
+    const dti_span rows = dti_span_of(j->rows, j->piece_rows, i);
     const float *dweight = port(j, DT_DP), *dbias = port(j, DT_DP + 1);
     const float over = 1.0f / (float)j->rows;
     float scale[TILE], shift[TILE], slope[TILE];
@@ -277,8 +277,8 @@ static dt_status run(const dt_call *c, const dt_args *a, bool relu)
     j.mean = a->port[c->form == DT_EVAL ? DT_P + 2 : DT_S];
     j.istd = a->port[DT_S + 1];
     j.var = c->form == DT_EVAL ? a->port[DT_P + 3] : NULL;
-    const int64_t some = dt_ceil_div(j.channels, FINISH);
-    const int64_t pieces = dt_ceil_div(j.rows, j.piece_rows);
+    const int64_t some = dti_ceil_div(j.channels, FINISH);
+    const int64_t pieces = dti_ceil_div(j.rows, j.piece_rows);
     if (c->form == DT_BACKWARD) {
         dti_run_tasks(j.parts, sums_task, &j);
         dti_run_tasks(some, gradients_task, &j);

@@ -7,11 +7,11 @@
 const dti_batchnorm_rows *dti_batchnorm_rows_of(int lanes, bool relu, dt_dtype t)
 {
 #if defined(__x86_64__)
-    if (lanes == DT_LANES_BF16)
+    if (lanes == DTI_LANES_BF16)
         return &rows_bf16[relu][t];
-    if (lanes == DT_LANES_AVX512)
+    if (lanes == DTI_LANES_AVX512)
         return &rows_avx512[relu][t];
-    if (lanes == DT_LANES_AVX2)
+    if (lanes == DTI_LANES_AVX2)
         return &rows_avx2[relu][t];
 #endif
     (void)lanes;

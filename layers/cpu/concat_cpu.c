@@ -19,7 +19,7 @@ struct job {
 static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->pixels, j->each, i);
+    const dti_span s = dti_span_of(j->pixels, j->each, i);
     for (int k = 0; k < j->n; k++) {
         if (j->part[k] == NULL)
             continue;
@@ -37,7 +37,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const dt_shape y = c->node->info.y;
     const size_t element = dt_dtype_bytes(c->dtype);
     struct job j = {.back = c->form == DT_BACKWARD, .n = c->node->n_in, .pixels = a->n * y.h * y.w};
-    j.each = dt_ceil_div(DT_GRAIN, y.c);
+    j.each = dti_ceil_div(DTI_GRAIN, y.c);
     j.wide_bytes = (size_t)y.c * element;
     j.wide = a->port[j.back ? DT_DY : DT_Y];
     size_t at = 0;
@@ -47,7 +47,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         j.at[k] = at;
         at += j.bytes[k];
     }
-    dti_run_tasks(dt_ceil_div(j.pixels, j.each), task, &j);
+    dti_run_tasks(dti_ceil_div(j.pixels, j.each), task, &j);
     return DT_OK;
 }
 

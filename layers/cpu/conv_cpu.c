@@ -32,11 +32,11 @@ static bool three_by_three(const dt_call *c, dt_why *why)
 
 /* --- Winograd's algorithm --- */
 
-static dt_winograd winograd_of(const dt_call *c)
+static dti_winograd winograd_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dt_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
+    return (dti_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
 }
 
 /* The rule knows the shape of one sample only, so every batch has the weight in the same order.
@@ -60,7 +60,7 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
 static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
+    const dti_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
     const bool data = c->form == DT_BACKWARD2;
     snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
     if (c->form == DT_BACKWARD) {
@@ -76,7 +76,7 @@ static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
+    const dti_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
     const dt_conv *o = c->node->opts;
     void *const *port = a->port;
     switch (c->form) {
@@ -110,11 +110,11 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
 
 /* --- AMX tiles --- */
 
-static dt_amx_weights amx_weights_of(const dt_call *c)
+static dti_amx_weights amx_weights_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dt_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
+    return (dti_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
 }
 
 /* The gradient of the weight. With one pixel a result the library's product of matrices is as fast.
@@ -122,7 +122,7 @@ static dt_amx_weights amx_weights_of(const dt_call *c)
 static bool amx_weights_accepts(const dt_call *c, dt_why *why)
 {
     const dt_conv *o = c->node->opts;
-    const dt_amx_weights s = amx_weights_of(c);
+    const dti_amx_weights s = amx_weights_of(c);
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
     if (o->bias)
@@ -141,7 +141,7 @@ static bool amx_weights_accepts(const dt_call *c, dt_why *why)
 static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_amx_weights s = amx_weights_of(c);
+    const dti_amx_weights s = amx_weights_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
     f->work_bytes = dti_amx_weights_work(&s);
     f->adds = true;
@@ -151,7 +151,7 @@ static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_amx_weights s = amx_weights_of(c);
+    const dti_amx_weights s = amx_weights_of(c);
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
         return dti_weighted_no_form(c, err);
     dti_amx_weights_run(
@@ -160,24 +160,24 @@ static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a
 }
 
 /* Backward-data as a convolution of dy. */
-static dt_amx_conv amx_data_of(const dt_call *c)
+static dti_amx_conv amx_data_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return dti_amx_conv_transposed(&(dt_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
+    return dti_amx_conv_transposed(&(dti_amx_conv){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad});
 }
 
 /* Forward the library's is as fast. The weight lives as amx_weights has it. */
 static bool amx_data_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_amx_conv s = amx_data_of(c);
+    const dti_amx_conv s = amx_data_of(c);
     return amx_weights_accepts(c, why) && three_by_three(c, why) && dti_amx_conv_can(&s, why);
 }
 
 static dt_status amx_data_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_amx_conv s = amx_data_of(c);
+    const dti_amx_conv s = amx_data_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
     if (c->form == DT_BACKWARD2) {
         f->work_bytes = dti_amx_conv_work(&s);
@@ -189,7 +189,7 @@ static dt_status amx_data_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dt_amx_conv s = amx_data_of(c);
+    const dti_amx_conv s = amx_data_of(c);
     void *const *port = a->port;
     if (c->form == DT_DERIVE_B)
         dti_amx_conv_weight(&s, true, port[DT_P], port[DT_D + 1]);

@@ -75,16 +75,16 @@ static struct job job_of(const dt_call *c)
 {
     const dt_shape y = c->node->info.y;
     struct job j = {.type = c->dtype, .rows = c->n * y.h * y.w, .channels = y.c};
-    j.part_rows = dt_ceil_div(j.rows, MOST_PARTS);
+    j.part_rows = dti_ceil_div(j.rows, MOST_PARTS);
     j.part_rows = j.part_rows < ROWS ? ROWS : j.part_rows;
-    j.parts = dt_ceil_div(j.rows, j.part_rows);
+    j.parts = dti_ceil_div(j.rows, j.part_rows);
     return j;
 }
 
 DT_CLONES static void add_bias(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     float from[TILE], to[TILE];
     for (int64_t r = s.begin; r < s.end; r++)
         for (int64_t c = 0; c < j->channels; c += TILE) {
@@ -103,7 +103,7 @@ DT_CLONES static void add_bias(const void *job, int64_t i)
 DT_CLONES static void add_rows(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, j->part_rows, i);
+    const dti_span s = dti_span_of(j->rows, j->part_rows, i);
     float *sum = j->work + i * j->channels, from[TILE];
     memset(sum, 0, (size_t)j->channels * sizeof *sum);
     for (int64_t r = s.begin; r < s.end; r++)
@@ -157,7 +157,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     if (computes_y(c)) {
         j.y = a->port[DT_Y];
         j.bias = a->port[DT_P + 1];
-        dti_run_tasks(dt_ceil_div(j.rows, ROWS), add_bias, &j);
+        dti_run_tasks(dti_ceil_div(j.rows, ROWS), add_bias, &j);
     } else if (c->form == DT_BACKWARD) {
         j.y = a->port[DT_DY];
         j.work = a->port[DT_WORK];

@@ -63,7 +63,7 @@ static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b
 #include "layers/cpu/draw_kernel.inc"
 #endif
 
-dt_draw_fn *dti_draw_best(void)
+dti_draw_fn *dti_draw_best(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))

@@ -9,7 +9,7 @@
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
-_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "a block has whole vectors of draws");
+_Static_assert(BLOCK % (4 * DTI_DRAW_LANES) == 0, "a block has whole vectors of draws");
 
 struct job {
     const dt_args *a;
@@ -19,7 +19,7 @@ struct job {
     int64_t elements, pieces; /* of a sample */
     uint32_t least;           /* 24-bit draws below it are dropped */
     float scale;
-    dt_draw_fn *draw;
+    dti_draw_fn *draw;
 };
 
 DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
@@ -45,14 +45,14 @@ static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const int64_t sample = i / j->pieces;
-    const dt_span s = dt_span_of(j->elements, PIECE, i % j->pieces);
+    const dti_span s = dti_span_of(j->elements, PIECE, i % j->pieces);
     const uint64_t first = (uint64_t)(j->a->sample0 + sample) * ((uint64_t)(j->elements + 3) / 4);
     uint32_t u[BLOCK];
     for (int64_t e = s.begin; e < s.end; e += BLOCK) {
         const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
         const int64_t at = sample * j->elements + e;
         j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint32_t)j->a->step,
-            first + (uint64_t)e / 4, u, dt_ceil_div(n, 4));
+            first + (uint64_t)e / 4, u, dti_ceil_div(n, 4));
         (j->t == DT_BF16 ? apply_bf16 : apply_f32)(j, at, u, n);
     }
 }
@@ -60,7 +60,7 @@ static void task(const void *job, int64_t i)
 static void copy_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->a->n * j->elements, DT_GRAIN, i);
+    const dti_span s = dti_span_of(j->a->n * j->elements, DTI_GRAIN, i);
     memcpy(dti_to(j->to, s.begin, j->t), dti_from(j->from, s.begin, j->t),
         (size_t)(s.end - s.begin) * dt_dtype_bytes(j->t));
 }
@@ -81,11 +81,11 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
         .draw = dti_draw_best(),
     };
-    j.pieces = dt_ceil_div(j.elements, PIECE);
+    j.pieces = dti_ceil_div(j.elements, PIECE);
     if (c->form != DT_EVAL)
         dti_run_tasks(a->n * j.pieces, task, &j);
     else if (j.from != j.to)
-        dti_run_tasks(dt_ceil_div(a->n * j.elements, DT_GRAIN), copy_task, &j);
+        dti_run_tasks(dti_ceil_div(a->n * j.elements, DTI_GRAIN), copy_task, &j);
     return DT_OK;
 }
 

@@ -51,7 +51,7 @@ DT_CLONES static void copy_row(const struct job *j, int64_t row, const float *we
 static void embed_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     const size_t bytes = (size_t)j->channels * dt_dtype_bytes(j->type);
     for (int64_t r = s.begin; r < s.end; r++) {
         const int64_t t = token(j, r);
@@ -70,7 +70,7 @@ DT_INLINE void give(const struct job *j, const float *sum, int64_t n, float *to)
         to[k] = j->add ? to[k] + sum[k] : sum[k];
 }
 
-DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
+DT_INLINE void add_row(const struct job *j, int64_t row, dti_span c, float *to)
 {
     float buffer[TILE];
     const int64_t n = c.end - c.begin;
@@ -82,7 +82,7 @@ DT_INLINE void add_row(const struct job *j, int64_t row, dt_span c, float *to)
 }
 
 /* Each task adds up its own channels, over positions in order: the same bits on any team. */
-DT_CLONES static void add_tokens(const struct job *j, dt_span c)
+DT_CLONES static void add_tokens(const struct job *j, dti_span c)
 {
     float *dweight = (float *)j->a->port[DT_DP] + c.begin;
     for (int64_t v = 0; v < j->weights; v++)
@@ -118,7 +118,7 @@ DT_CLONES static void add_linked(const struct job *j, int64_t row)
 {
     const int32_t *first = j->a->port[DT_WORK], *next = first + j->weights;
     for (int64_t c = 0; c < j->channels; c += TILE) {
-        const dt_span s = dt_span_of(j->channels, TILE, c / TILE);
+        const dti_span s = dti_span_of(j->channels, TILE, c / TILE);
         float sum[TILE] = {0};
         for (int64_t r = first[row]; r >= 0; r = next[r])
             add_row(j, r, s, sum);
@@ -129,7 +129,7 @@ DT_CLONES static void add_linked(const struct job *j, int64_t row)
 static void linked_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->weights, ROWS, i);
+    const dti_span s = dti_span_of(j->weights, ROWS, i);
     for (int64_t v = s.begin; v < s.end; v++)
         add_linked(j, v);
 }
@@ -137,7 +137,7 @@ static void linked_task(const void *job, int64_t i)
 static void gradient_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    add_tokens(j, dt_span_of(j->channels, TILE, i));
+    add_tokens(j, dti_span_of(j->channels, TILE, i));
 }
 
 static struct job embedding_job(const dt_call *c, const dt_args *a, int64_t n)
@@ -171,15 +171,15 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     const struct job j = embedding_job(c, a, a->n);
     if (c->form == DT_BACKWARD && j.add) {
         link_positions(&j);
-        dti_run_tasks(dt_ceil_div(j.weights, ROWS), linked_task, &j);
+        dti_run_tasks(dti_ceil_div(j.weights, ROWS), linked_task, &j);
         return DT_OK;
     }
     if (c->form == DT_BACKWARD) {
-        dti_run_tasks(dt_ceil_div(j.channels, TILE), gradient_task, &j);
+        dti_run_tasks(dti_ceil_div(j.channels, TILE), gradient_task, &j);
         return DT_OK;
     }
     DT_CHECK(check_tokens(&j, x.h * x.w, err));
-    dti_run_tasks(dt_ceil_div(j.rows, ROWS), embed_task, &j);
+    dti_run_tasks(dti_ceil_div(j.rows, ROWS), embed_task, &j);
     return DT_OK;
 }
 
@@ -201,7 +201,7 @@ DT_CLONES static void add_weight(const struct job *j, int64_t at, const float *w
 static void position_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     const float *weight = j->a->port[DT_P];
     for (int64_t r = s.begin; r < s.end; r++)
         add_weight(j, r * j->channels, weight + r % j->vocab * j->channels, j->channels);
@@ -212,7 +212,7 @@ DT_CLONES static void add_samples(const struct job *j, int64_t position)
 {
     float *dweight = (float *)j->a->port[DT_DP] + position * j->channels;
     for (int64_t c = 0; c < j->channels; c += TILE) {
-        const dt_span s = dt_span_of(j->channels, TILE, c / TILE);
+        const dti_span s = dti_span_of(j->channels, TILE, c / TILE);
         float sum[TILE] = {0};
         for (int64_t r = position; r < j->rows; r += j->vocab)
             add_row(j, r, s, sum);
@@ -245,7 +245,7 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     if (c->form == DT_BACKWARD)
         dti_run_tasks(j.vocab, position_gradient_task, &j);
     else
-        dti_run_tasks(dt_ceil_div(j.rows, ROWS), position_task, &j);
+        dti_run_tasks(dti_ceil_div(j.rows, ROWS), position_task, &j);
     return DT_OK;
 }
 

@@ -23,7 +23,7 @@ struct job {
 static struct job job_of(const dt_call *c, const dt_args *a)
 {
     const dt_shape x = dti_call_x(c);
-    const dt_groupnorm *o = c->node->opts;
+    const dti_groupnorm *o = c->node->opts;
     return (struct job){.call = c,
         .a = a,
         .type = c->dtype,
@@ -200,7 +200,7 @@ DT_CLONES static void backward_task(const void *job, int64_t i)
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->channels, CHANNELS, i);
+    const dti_span s = dti_span_of(j->channels, CHANNELS, i);
     for (int64_t c = s.begin; c < s.end; c++) {
         double dweight = 0, dbias = 0;
         for (int64_t k = 0; k < j->samples; k++) {
@@ -231,7 +231,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         return DT_OK;
     }
     dti_run_tasks(j.samples * j.groups, backward_task, &j);
-    dti_run_tasks(dt_ceil_div(j.channels, CHANNELS), sums_task, &j);
+    dti_run_tasks(dti_ceil_div(j.channels, CHANNELS), sums_task, &j);
     return DT_OK;
 }
 

@@ -36,18 +36,18 @@ DT_INLINE dt_four dti_four_pick(dt_four_bits test, dt_four yes, dt_four no)
 }
 
 /* The best of the sets that kernels are compiled for; the first has no instruction set. */
-enum { DT_LANES_PLAIN, DT_LANES_AVX2, DT_LANES_AVX512, DT_LANES_BF16, DT_LANES };
+enum { DTI_LANES_PLAIN, DTI_LANES_AVX2, DTI_LANES_AVX512, DTI_LANES_BF16, DTI_LANES };
 static inline int dti_lane_set(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_allowed(DT_ISA_AVX512_BF16) && __builtin_cpu_supports("avx512bf16"))
-        return DT_LANES_BF16;
+        return DTI_LANES_BF16;
     if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))
-        return DT_LANES_AVX512;
+        return DTI_LANES_AVX512;
     if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2"))
-        return DT_LANES_AVX2;
+        return DTI_LANES_AVX2;
 #endif
-    return DT_LANES_PLAIN;
+    return DTI_LANES_PLAIN;
 }
 
 #if defined(__x86_64__)
@@ -57,7 +57,7 @@ static inline int dti_lane_set(void)
 #define DT_AVX512 __attribute__((target("avx512f")))
 #define DT_AVX512_BF16 __attribute__((target("avx512f,avx512bf16")))
 
-DT_AVX2 DT_INLINE __m256 dt_avx2_read(const void *p, dt_dtype t)
+DT_AVX2 DT_INLINE __m256 dti_avx2_read(const void *p, dt_dtype t)
 {
     if (t != DT_BF16)
         return _mm256_loadu_ps(p);
@@ -66,7 +66,7 @@ DT_AVX2 DT_INLINE __m256 dt_avx2_read(const void *p, dt_dtype t)
 }
 
 /* As dt_bf16_from_float(). */
-DT_AVX2 DT_INLINE void dt_avx2_write(void *p, dt_dtype t, __m256 v)
+DT_AVX2 DT_INLINE void dti_avx2_write(void *p, dt_dtype t, __m256 v)
 {
     if (t != DT_BF16) {
         _mm256_storeu_ps(p, v);
@@ -83,7 +83,7 @@ DT_AVX2 DT_INLINE void dt_avx2_write(void *p, dt_dtype t, __m256 v)
     _mm_storeu_si128(p, _mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0x08)));
 }
 
-DT_AVX512 DT_INLINE __m512 dt_avx512_read(const void *p, dt_dtype t)
+DT_AVX512 DT_INLINE __m512 dti_avx512_read(const void *p, dt_dtype t)
 {
     if (t != DT_BF16)
         return _mm512_loadu_ps(p);
@@ -92,7 +92,7 @@ DT_AVX512 DT_INLINE __m512 dt_avx512_read(const void *p, dt_dtype t)
 }
 
 /* As dt_bf16_from_float(). */
-DT_AVX512 DT_INLINE __m256i dt_avx512_round(__m512 v)
+DT_AVX512 DT_INLINE __m256i dti_avx512_round(__m512 v)
 {
     const __m512i u = _mm512_castps_si512(v);
     const __m512i odd = _mm512_and_epi32(_mm512_srli_epi32(u, 16), _mm512_set1_epi32(1));
@@ -102,15 +102,15 @@ DT_AVX512 DT_INLINE __m256i dt_avx512_round(__m512 v)
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(both, 16));
 }
 
-DT_AVX512 DT_INLINE void dt_avx512_write(void *p, dt_dtype t, __m512 v)
+DT_AVX512 DT_INLINE void dti_avx512_write(void *p, dt_dtype t, __m512 v)
 {
     if (t == DT_BF16)
-        _mm256_storeu_si256(p, dt_avx512_round(v));
+        _mm256_storeu_si256(p, dti_avx512_round(v));
     else
         _mm512_storeu_ps(p, v);
 }
 
-DT_AVX512_BF16 DT_INLINE void dt_avx512_bf16_write(void *p, dt_dtype t, __m512 v)
+DT_AVX512_BF16 DT_INLINE void dti_avx512_bf16_write(void *p, dt_dtype t, __m512 v)
 {
     if (t != DT_BF16) {
         _mm512_storeu_ps(p, v);

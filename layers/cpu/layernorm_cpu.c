@@ -36,9 +36,9 @@ static struct job job_of(const dt_call *c, const dt_args *a, double eps, bool rm
         j.istd = a->port[rms ? DT_S : DT_S + 1];
     }
     j.rows = c->n * x.h * x.w;
-    j.part_rows = dt_ceil_div(j.rows, MOST_PARTS);
+    j.part_rows = dti_ceil_div(j.rows, MOST_PARTS);
     j.part_rows = j.part_rows < ROWS ? ROWS : j.part_rows;
-    j.parts = dt_ceil_div(j.rows, j.part_rows);
+    j.parts = dti_ceil_div(j.rows, j.part_rows);
     return j;
 }
 
@@ -125,7 +125,7 @@ DT_CLONES static void normalise(const struct job *j, int64_t row)
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     for (int64_t r = s.begin; r < s.end; r++)
         normalise(j, r);
 }
@@ -193,7 +193,7 @@ static float *part_of(const struct job *j, int64_t i)
 static void backward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, j->part_rows, i);
+    const dti_span s = dti_span_of(j->rows, j->part_rows, i);
     float *dweight = part_of(j, i), *dbias = dweight + j->channels;
     memset(dweight, 0, 2 * (size_t)j->channels * sizeof *dweight);
     for (int64_t r = s.begin; r < s.end; r++)
@@ -203,7 +203,7 @@ static void backward_task(const void *job, int64_t i)
 static void sums_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->channels, CHANNELS, i);
+    const dti_span s = dti_span_of(j->channels, CHANNELS, i);
     for (int64_t c = s.begin; c < s.end; c++) {
         double dweight = 0, dbias = 0;
         for (int64_t p = 0; p < j->parts; p++) {
@@ -228,11 +228,11 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 static void run(const struct job *j)
 {
     if (j->call->form != DT_BACKWARD) {
-        dti_run_tasks(dt_ceil_div(j->rows, ROWS), forward_task, j);
+        dti_run_tasks(dti_ceil_div(j->rows, ROWS), forward_task, j);
         return;
     }
     dti_run_tasks(j->parts, backward_task, j);
-    dti_run_tasks(dt_ceil_div(j->channels, CHANNELS), sums_task, j);
+    dti_run_tasks(dti_ceil_div(j->channels, CHANNELS), sums_task, j);
 }
 
 static dt_status run_layernorm(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -246,7 +246,7 @@ static dt_status run_layernorm(const dt_call *c, void *state, const dt_args *a, 
 static dt_status run_rmsnorm(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const struct job j = job_of(c, a, ((const dt_rmsnorm *)c->node->opts)->eps, true);
+    const struct job j = job_of(c, a, ((const dti_rmsnorm *)c->node->opts)->eps, true);
     run(&j);
     return DT_OK;
 }

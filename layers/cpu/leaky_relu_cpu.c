@@ -14,7 +14,7 @@ struct job {
     void *to;
 };
 
-DT_INLINE void piece(const struct job *j, dt_span s, dt_dtype t)
+DT_INLINE void piece(const struct job *j, dti_span s, dt_dtype t)
 {
 #pragma omp simd
     for (int64_t i = s.begin; i < s.end; i++) {
@@ -27,7 +27,7 @@ DT_INLINE void piece(const struct job *j, dt_span s, dt_dtype t)
 DT_CLONES static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    const dti_span s = dti_span_of(j->count, DTI_GRAIN, i);
     if (j->type == DT_BF16)
         piece(j, s, DT_BF16);
     else
@@ -44,7 +44,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .sign = a->port[back ? DT_Y : DT_X],
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), task, &j);
+    dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), task, &j);
     return DT_OK;
 }
 

@@ -20,22 +20,24 @@ static bool product_accepts(const dt_call *c, dt_why *why)
 }
 
 /* What a form computes, but for where its operands lie. */
-static dt_product product_of(const dt_call *c, int64_t n_rows)
+static dti_product_opts product_of(const dt_call *c, int64_t n_rows)
 {
     const dt_linear *o = c->node->opts;
     const int64_t in = dti_call_x(c).c, out = o->out;
     if (c->form == DT_BACKWARD)
-        return (dt_product){out, in, n_rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
+        return (dti_product_opts){
+            out, in, n_rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
     if (c->form == DT_BACKWARD2)
-        return (dt_product){n_rows, in, out, .a = {.row = out, .step = 1}, .b = {NULL, in, 1}};
-    return (dt_product){n_rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
+        return (dti_product_opts){
+            n_rows, in, out, .a = {.row = out, .step = 1}, .b = {NULL, in, 1}};
+    return (dti_product_opts){n_rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
 }
 
 static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const dt_shape x = dti_call_x(c);
-    const dt_product p = product_of(c, c->n * x.h * x.w);
+    const dti_product_opts p = product_of(c, c->n * x.h * x.w);
     *f = (dt_facts){.work_bytes = dti_product_bytes(p.m, p.n), .adds = true, .impl = "product"};
     return DT_OK;
 }
@@ -45,7 +47,7 @@ static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt
     (void)state, (void)err;
     const dt_linear *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
-    dt_product p = product_of(c, a->n * x.h * x.w);
+    dti_product_opts p = product_of(c, a->n * x.h * x.w);
     p.work = a->port[DT_WORK];
     p.c_row = p.n;
     if (c->form == DT_BACKWARD) {

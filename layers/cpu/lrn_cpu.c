@@ -7,7 +7,7 @@
 
 /* Channels are worked on in tiles, of which a window of values around them is held: results may
  * then take the bytes of what is read, which is always ahead. */
-enum { TILE = 64, HALO = DT_LRN_MOST - 1, HELD = TILE + 2 * HALO };
+enum { TILE = 64, HALO = DTI_LRN_MOST - 1, HELD = TILE + 2 * HALO };
 
 /* Tasks are runs of pixels, counted through all samples. */
 struct job {
@@ -111,7 +111,7 @@ DT_INLINE void backward_tile(
 
 DT_INLINE void pixels(const struct job *j, int64_t task, bool back, dt_dtype t)
 {
-    const dt_span s = dt_span_of(j->pixels, j->each, task);
+    const dti_span s = dti_span_of(j->pixels, j->each, task);
     held xs, dys;
     for (int64_t p = s.begin; p < s.end; p++) {
         const void *x = dti_from(j->x, p * j->channels, t);
@@ -155,11 +155,11 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state, (void)err;
     static dti_task *const tasks[2][DT_DTYPES] = {
         {forward_f32, forward_bf16}, {backward_f32, backward_bf16}};
-    const dt_lrn *o = c->node->opts;
+    const dti_lrn *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
     const bool back = c->form == DT_BACKWARD;
     struct job j = {.pixels = a->n * x.h * x.w,
-        .each = dt_ceil_div(DT_GRAIN, x.c),
+        .each = dti_ceil_div(DTI_GRAIN, x.c),
         .channels = x.c,
         .before = (int)(o->size / 2),
         .behind = (int)((o->size - 1) / 2),
@@ -171,7 +171,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .x = a->port[DT_X],
         .dy = a->port[DT_DY],
         .to = a->port[back ? DT_DX : DT_Y]};
-    dti_run_tasks(dt_ceil_div(j.pixels, j.each), tasks[back][c->dtype], &j);
+    dti_run_tasks(dti_ceil_div(j.pixels, j.each), tasks[back][c->dtype], &j);
     return DT_OK;
 }
 

@@ -47,7 +47,7 @@ typedef struct job {
     const dt_call *call;
     const dt_args *a;
     dt_dtype type;
-    dt_tile_fn *product;
+    dti_tile_fn *product;
     bool apart;
     int64_t n, steps, in, out, groups, each, blocks;
     int64_t chunk, first, many, step;
@@ -59,21 +59,21 @@ typedef struct job {
 
 static int64_t padded(int64_t n)
 {
-    return dt_ceil_div(n, DT_TILE_LANES) * DT_TILE_LANES;
+    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
 }
 
 /* Space for @n floats at *@at, which counts them; NULL where there is no scratch yet. */
 static float *take(const dt_args *a, int64_t *at, int64_t n)
 {
     float *p = a == NULL ? NULL : (float *)a->port[DT_WORK] + *at;
-    *at += dt_ceil_div(n, LINE) * LINE;
+    *at += dti_ceil_div(n, LINE) * LINE;
     return p;
 }
 
 static bool makes_gates(const dt_call *c)
 {
     const dt_lstm *o = c->node->opts;
-    return c->form == DT_BACKWARD && o->keep == DT_LSTM_CELLS;
+    return c->form == DT_BACKWARD && o->keep == DTI_LSTM_KEEP_CELLS;
 }
 
 /* Bytes of scratch of the largest product. */
@@ -129,10 +129,10 @@ static job job_of(const dt_call *c, const dt_args *a, bool apart)
         .steps = x.h * x.w,
         .in = x.c,
         .out = o->out};
-    j.blocks = dt_ceil_div(j.out, UNITS);
+    j.blocks = dti_ceil_div(j.out, UNITS);
     j.each = j.apart ? FEW_SAMPLES : SAMPLES;
-    j.groups = dt_ceil_div(j.n, j.each);
-    j.chunk = dt_ceil_div(CHUNK_ROWS, j.n);
+    j.groups = dti_ceil_div(j.n, j.each);
+    j.chunk = dti_ceil_div(CHUNK_ROWS, j.n);
     j.chunk = j.chunk < j.steps ? j.chunk : j.steps;
     return j;
 }
@@ -141,15 +141,15 @@ static job job_of(const dt_call *c, const dt_args *a, bool apart)
 
 /* Some samples by some channels of the state at a step. @wide: a whole number of vectors. */
 typedef struct piece {
-    dt_span samples, units;
+    dti_span samples, units;
     int64_t wide, step;
     float *tile;
 } piece;
 
 static piece piece_of(const job *j, int64_t step, int64_t group, int64_t block)
 {
-    piece p = {.samples = dt_span_of(j->n, j->each, group),
-        .units = dt_span_of(j->out, UNITS, block),
+    piece p = {.samples = dti_span_of(j->n, j->each, group),
+        .units = dti_span_of(j->out, UNITS, block),
         .step = step,
         .tile = j->tiles + (int64_t)dt_team_member() * SAMPLES * GATES * UNITS};
     p.wide = padded(p.units.end - p.units.begin);
@@ -202,7 +202,7 @@ static const float *weight_hh(const job *j)
 static void pack_forward(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const dt_span u = dt_span_of(j->out, UNITS, i);
+    const dti_span u = dti_span_of(j->out, UNITS, i);
     const int64_t n = u.end - u.begin, wide = padded(n), row = GATES * wide;
     float *to = j->hh + u.begin * GATES * j->out;
     for (int g = 0; g < GATES; g++) {
@@ -216,7 +216,7 @@ static void pack_forward(const void *job_, int64_t i)
 static void pack_back(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const dt_span u = dt_span_of(j->out, UNITS, i);
+    const dti_span u = dti_span_of(j->out, UNITS, i);
     const int64_t n = u.end - u.begin, wide = padded(n);
     float *to = j->back + u.begin * GATES * j->out;
     for (int64_t k = 0; k < GATES * j->out; k++) {
@@ -238,7 +238,7 @@ static void prepare_forward(job *j)
 
 /* Copies rows of fp32 out of a value of [n][steps][width]. */
 DT_CLONES static void gather(
-    const job *j, const void *from, int64_t each, int64_t delay, float *to, dt_span rows)
+    const job *j, const void *from, int64_t each, int64_t delay, float *to, dti_span rows)
 {
     for (int64_t r = rows.begin; r < rows.end; r++) {
         const int64_t step = j->first + r / j->n - delay, sample = r % j->n;
@@ -257,20 +257,20 @@ DT_CLONES static void gather(
 static void gather_x_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    gather(j, j->a->port[DT_X], j->in, 0, j->x, dt_span_of(j->many * j->n, COPY_ROWS, i));
+    gather(j, j->a->port[DT_X], j->in, 0, j->x, dti_span_of(j->many * j->n, COPY_ROWS, i));
 }
 
 /* The h before each step, which is 0 before the first. */
 static void gather_before_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    gather(j, j->a->port[DT_Y], j->out, 1, j->before, dt_span_of(j->many * j->n, COPY_ROWS, i));
+    gather(j, j->a->port[DT_Y], j->out, 1, j->before, dti_span_of(j->many * j->n, COPY_ROWS, i));
 }
 
 static void gather_gates_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const dt_span rows = dt_span_of(j->many * j->n, COPY_ROWS, i);
+    const dti_span rows = dti_span_of(j->many * j->n, COPY_ROWS, i);
     const float *saved = j->a->port[DT_S + DTI_LSTM_GATES];
     for (int64_t r = rows.begin; r < rows.end; r++)
         memcpy(j->gate + r * GATES * j->out,
@@ -281,7 +281,7 @@ static void gather_gates_task(const void *job_, int64_t i)
 DT_CLONES static void scatter_dx_task(const void *job_, int64_t i)
 {
     const job *j = job_;
-    const dt_span rows = dt_span_of(j->many * j->n, COPY_ROWS, i);
+    const dti_span rows = dti_span_of(j->many * j->n, COPY_ROWS, i);
     for (int64_t r = rows.begin; r < rows.end; r++) {
         const int64_t at = (r % j->n * j->steps + j->first + r / j->n) * j->in;
         const float *row = j->x + r * j->in;
@@ -294,13 +294,13 @@ DT_CLONES static void scatter_dx_task(const void *job_, int64_t i)
 
 static void run_rows(const job *j, dti_task *task)
 {
-    dti_run_tasks(dt_ceil_div(j->many * j->n, COPY_ROWS), task, j);
+    dti_run_tasks(dti_ceil_div(j->many * j->n, COPY_ROWS), task, j);
 }
 
 /* Of all rows of the chunk: x times its weight, and the biases. */
 static void multiply_x(const job *j)
 {
-    dti_product_run(&(dt_product){.m = j->many * j->n,
+    dti_product_run(&(dti_product_opts){.m = j->many * j->n,
         .n = GATES * j->out,
         .k = j->in,
         .a = {j->x, j->in, 1},
@@ -326,7 +326,7 @@ static void add_h(const job *j, const piece *p, const float *h)
             memset(to + n, 0, (size_t)(p->wide - n) * sizeof *to);
         }
     if (p->step > 0)
-        j->product(&(dt_tile){.a = h + p->samples.begin * j->out,
+        j->product(&(dti_tile){.a = h + p->samples.begin * j->out,
             .row = j->out,
             .step = 1,
             .b = j->hh + p->units.begin * GATES * j->out,
@@ -469,7 +469,7 @@ static void multiply_next(const job *j, const piece *p)
     }
     const bool within = p->step + 1 < j->first + j->many;
     const float *next = within ? gates_at(j, 0, p->step + 1) : j->next;
-    j->product(&(dt_tile){.a = next + p->samples.begin * row,
+    j->product(&(dti_tile){.a = next + p->samples.begin * row,
         .row = row,
         .step = 1,
         .b = j->back + p->units.begin * row,
@@ -550,7 +550,7 @@ static void go_back(job *j)
 static void multiply_rows(const job *j, const float *with, int64_t each, int param, bool add)
 {
     const dt_lstm *o = j->call->node->opts;
-    dti_product_run(&(dt_product){.m = GATES * j->out,
+    dti_product_run(&(dti_product_opts){.m = GATES * j->out,
         .n = each,
         .k = j->many * j->n,
         .a = {j->gate, 1, GATES * j->out},
@@ -564,7 +564,7 @@ static void multiply_rows(const job *j, const float *with, int64_t each, int par
 
 static void multiply_gates(const job *j)
 {
-    dti_product_run(&(dt_product){.m = j->many * j->n,
+    dti_product_run(&(dti_product_opts){.m = j->many * j->n,
         .n = j->in,
         .k = GATES * j->out,
         .a = {j->gate, GATES * j->out, 1},
@@ -606,8 +606,8 @@ static void backward(job *j)
     if (makes_gates(j->call))
         prepare_forward(j);
     dti_run_tasks(j->blocks, pack_back, j);
-    for (int64_t i = dt_ceil_div(j->steps, j->chunk); i-- > 0;) {
-        const dt_span s = dt_span_of(j->steps, j->chunk, i);
+    for (int64_t i = dti_ceil_div(j->steps, j->chunk); i-- > 0;) {
+        const dti_span s = dti_span_of(j->steps, j->chunk, i);
         j->first = s.begin;
         j->many = s.end - s.begin;
         backward_chunk(j);

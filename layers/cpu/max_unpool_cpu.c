@@ -11,7 +11,7 @@
 struct job {
     const dt_args *a;
     dt_dtype t;
-    dt_windows p;
+    dti_windows p;
     dt_shape x, y;
 };
 
@@ -37,18 +37,18 @@ DT_INLINE int64_t pixel_at(const struct job *j, int64_t sample, int64_t row, int
 
 /* Rows of y that belong to a row of windows: up to the next one's; the first has those above, the
  * last those below. */
-static dt_span own_rows(const struct job *j, int64_t row)
+static dti_span own_rows(const struct job *j, int64_t row)
 {
     const int64_t begin = row * j->p.h.stride - j->p.h.pad, end = begin + j->p.h.stride;
     const bool last = row + 1 == j->x.h || end > j->y.h;
-    return (dt_span){begin > 0 ? begin : 0, last ? j->y.h : end};
+    return (dti_span){begin > 0 ? begin : 0, last ? j->y.h : end};
 }
 
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const int64_t sample = i / j->x.h, row = i % j->x.h, c_all = j->x.c;
-    const dt_span own = own_rows(j, row);
+    const dti_span own = own_rows(j, row);
     void *y = j->a->port[DT_Y];
     uint8_t *index = j->a->port[DT_S];
     if (own.begin < own.end)

@@ -17,7 +17,7 @@ struct job {
     const dt_args *a;
     const dti_maxpool_rows *on;
     dt_dtype t;
-    dt_windows p;
+    dti_windows p;
     dt_shape x, y;
     int64_t tiles;              /* of channels */
     int64_t rows;               /* of outputs, of a forward task */
@@ -30,8 +30,8 @@ struct job {
  * whole window, padding included. @from is the first element of x. */
 static dti_window window_at(const struct job *j, int64_t from, int64_t row, int64_t col)
 {
-    const dt_window *down = &j->p.h, *right = &j->p.w;
-    const dt_span h = dti_window_span(down, row, j->x.h), w = dti_window_span(right, col, j->x.w);
+    const dti_window_side *down = &j->p.h, *right = &j->p.w;
+    const dti_span h = dti_window_span(down, row, j->x.h), w = dti_window_span(right, col, j->x.w);
     const int64_t above = h.begin - (row * down->stride - down->pad);
     const int64_t before = w.begin - (col * right->stride - right->pad);
     const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
@@ -136,32 +136,32 @@ static void index_task(const void *job, int64_t i)
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const int64_t tasks = dt_ceil_div(j->y.h, j->rows);
-    const dt_span rows = dt_span_of(j->y.h, j->rows, i % tasks);
+    const int64_t tasks = dti_ceil_div(j->y.h, j->rows);
+    const dti_span rows = dti_span_of(j->y.h, j->rows, i % tasks);
     for (int64_t row = rows.begin; row < rows.end; row++)
         forward_row(j, i / tasks, row);
 }
 
 /* Windows, of @count, that reach any of some pixels. */
-static dt_span reaching(const dt_window *p, dt_span pixels, int64_t count)
+static dti_span reaching(const dti_window_side *p, dti_span pixels, int64_t count)
 {
     const int64_t past = pixels.begin + p->pad - p->kernel + 1;
-    const int64_t begin = past > 0 ? dt_ceil_div(past, p->stride) : 0;
+    const int64_t begin = past > 0 ? dti_ceil_div(past, p->stride) : 0;
     const int64_t end = (pixels.end - 1 + p->pad) / p->stride + 1;
-    return (dt_span){begin, end < count ? end : count};
+    return (dti_span){begin, end < count ? end : count};
 }
 
 /* A block of pixels of some channels of one sample, and the windows that reach it. */
 typedef struct block {
     int64_t sample, c;
-    dt_span h, w, rows, cols;
+    dti_span h, w, rows, cols;
 } block;
 
 static block block_at(const struct job *j, int64_t i)
 {
     block b = {.c = i % j->tiles * TILE, .sample = i / j->tiles / j->across / j->down};
-    b.w = dt_span_of(j->x.w, j->side, i / j->tiles % j->across);
-    b.h = dt_span_of(j->x.h, j->side, i / j->tiles / j->across % j->down);
+    b.w = dti_span_of(j->x.w, j->side, i / j->tiles % j->across);
+    b.h = dti_span_of(j->x.h, j->side, i / j->tiles / j->across % j->down);
     b.rows = reaching(&j->p.h, b.h, j->y.h);
     b.cols = reaching(&j->p.w, b.w, j->y.w);
     return b;
@@ -195,11 +195,11 @@ static void backward_task(const void *job, int64_t i)
     const int64_t from = b.sample * dt_shape_sample(&j->x) + b.c;
     const int64_t to = b.sample * dt_shape_sample(&j->y) + b.c;
     const int64_t across = b.cols.end - b.cols.begin;
-    const dt_window *y = &j->p.h, *x = &j->p.w;
+    const dti_window_side *y = &j->p.h, *x = &j->p.w;
     for (int64_t r = b.h.begin; r < b.h.end; r++) {
-        const dt_span rows = reaching(&j->p.h, (dt_span){r, r + 1}, j->y.h);
+        const dti_span rows = reaching(&j->p.h, (dti_span){r, r + 1}, j->y.h);
         for (int64_t q = b.w.begin; q < b.w.end; q++) {
-            const dt_span cols = reaching(&j->p.w, (dt_span){q, q + 1}, j->y.w);
+            const dti_span cols = reaching(&j->p.w, (dti_span){q, q + 1}, j->y.w);
             const bool any = rows.begin < rows.end && cols.begin < cols.end;
             const int64_t first = (rows.begin - b.rows.begin) * across + cols.begin - b.cols.begin;
             const int64_t out = (rows.begin * j->y.w + cols.begin) * j->y.c;
@@ -225,7 +225,7 @@ static void backward_task(const void *job, int64_t i)
 }
 
 /* The largest side of a block whose windows fit. */
-static int64_t side_of(const dt_windows *p)
+static int64_t side_of(const dti_windows *p)
 {
     int64_t side = MOST_SIDE;
     for (; side > 1; side--) {
@@ -248,14 +248,14 @@ static struct job job_of(const dt_call *c, const dt_args *a)
         .p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil),
         .x = dti_call_x(c),
         .y = y,
-        .tiles = dt_ceil_div(y.c, TILE),
+        .tiles = dti_ceil_div(y.c, TILE),
         .rows = y.w * y.c % 2 != 0 ? 2 : 1,
         .packed = dti_maxpool_packed(o),
         .index_bytes = c->node->info.stash[0].sample_bytes,
     };
     j.side = side_of(&j.p);
-    j.down = dt_ceil_div(j.x.h, j.side);
-    j.across = dt_ceil_div(j.x.w, j.side);
+    j.down = dti_ceil_div(j.x.h, j.side);
+    j.across = dti_ceil_div(j.x.w, j.side);
     return j;
 }
 
@@ -266,7 +266,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     if (c->form == DT_BACKWARD)
         dti_run_tasks(a->n * j.down * j.across * j.tiles, backward_task, &j);
     else
-        dti_run_tasks(a->n * dt_ceil_div(j.y.h, j.rows), forward_task, &j);
+        dti_run_tasks(a->n * dti_ceil_div(j.y.h, j.rows), forward_task, &j);
     return DT_OK;
 }
 

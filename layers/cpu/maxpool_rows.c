@@ -9,11 +9,11 @@
 const dti_maxpool_rows *dti_maxpool_rows_of(int lanes, dt_dtype t)
 {
 #if defined(__x86_64__)
-    if (lanes == DT_LANES_BF16)
+    if (lanes == DTI_LANES_BF16)
         return &rows_bf16[t];
-    if (lanes == DT_LANES_AVX512)
+    if (lanes == DTI_LANES_AVX512)
         return &rows_avx512[t];
-    if (lanes == DT_LANES_AVX2)
+    if (lanes == DTI_LANES_AVX2)
         return &rows_avx2[t];
 #endif
     (void)lanes;

@@ -75,7 +75,7 @@ static void run(const dt_call *c, const dt_args *a, int over)
 {
     const dt_shape x = dti_call_x(c);
     const dti_mean_view v = dti_mean_view_of(x, over);
-    const struct job j = {a, c->dtype, v, dt_ceil_div(v.inner, TILE)};
+    const struct job j = {a, c->dtype, v, dti_ceil_div(v.inner, TILE)};
     const bool back = c->form == DT_BACKWARD;
     if (c->dtype == DT_BF16)
         dti_run_tasks(a->n * v.outer * j.tiles, back ? backward_bf16 : forward_bf16, &j);
@@ -86,14 +86,14 @@ static void run(const dt_call *c, const dt_args *a, int over)
 static dt_status run_mean(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    run(c, a, ((const dt_mean *)c->node->opts)->over);
+    run(c, a, ((const dti_mean *)c->node->opts)->over);
     return DT_OK;
 }
 
 static dt_status run_global(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    run(c, a, DT_MEAN_SPACE);
+    run(c, a, DTI_MEAN_SPACE);
     return DT_OK;
 }
 

@@ -28,7 +28,7 @@ DT_INLINE void multiply(dt_dtype t, const void *a, int64_t at_a, const void *b, 
     dti_values_write(t, to, at, y, n);
 }
 
-DT_INLINE void forward_values(const struct job *j, dt_span s, dt_dtype t)
+DT_INLINE void forward_values(const struct job *j, dti_span s, dt_dtype t)
 {
     void *const *port = j->a->port;
     for (int64_t i = s.begin; i < s.end; i += TILE)
@@ -37,7 +37,7 @@ DT_INLINE void forward_values(const struct job *j, dt_span s, dt_dtype t)
 }
 
 /* dx of the first input may be dy, so it comes last. */
-DT_INLINE void backward_values(const struct job *j, dt_span s, dt_dtype t)
+DT_INLINE void backward_values(const struct job *j, dti_span s, dt_dtype t)
 {
     void *const *port = j->a->port;
     for (int64_t i = s.begin; i < s.end; i += TILE) {
@@ -106,7 +106,7 @@ DT_INLINE void backward_map(const struct job *j, int64_t sample, int64_t c, int 
     DT_CLONES static void form##_values_##name(const void *job, int64_t i)                         \
     {                                                                                              \
         const struct job *j = job;                                                                 \
-        form##_values(j, dt_span_of(j->count, DT_GRAIN, i), t);                                    \
+        form##_values(j, dti_span_of(j->count, DTI_GRAIN, i), t);                                  \
     }                                                                                              \
     DT_CLONES static void form##_map_##name(const void *job, int64_t i)                            \
     {                                                                                              \
@@ -135,10 +135,10 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state, (void)err;
     const dt_shape x = dti_call_x(c), factor = dt_graph_shape(c->graph, c->node->in[1]);
     const struct job j = {
-        a, c->dtype, a->n * dt_shape_sample(&x), x.h * x.w, x.c, dt_ceil_div(x.c, TILE)};
+        a, c->dtype, a->n * dt_shape_sample(&x), x.h * x.w, x.c, dti_ceil_div(x.c, TILE)};
     const bool back = c->form == DT_BACKWARD;
     if (dt_shape_same(&x, &factor))
-        dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), of_values[c->dtype][back], &j);
+        dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), of_values[c->dtype][back], &j);
     else
         dti_run_tasks(a->n * j.tiles, of_map[c->dtype][back], &j);
     return DT_OK;

@@ -36,7 +36,7 @@ static void copy_row(const struct job *j, int64_t row)
 static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, j->each, i);
+    const dti_span s = dti_span_of(j->rows, j->each, i);
     for (int64_t r = s.begin; r < s.end; r++)
         copy_row(j, r);
 }
@@ -45,14 +45,14 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const bool back = c->form == DT_BACKWARD;
-    const dt_permute *o = c->node->opts;
+    const dti_permute *o = c->node->opts;
     struct job j = {.from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y],
         .type = c->dtype,
         .walk = dti_permute_walk_of(dti_call_x(c), o->order, back)};
     j.rows = a->n * j.walk.side[0] * j.walk.side[1];
-    j.each = dt_ceil_div(DT_GRAIN, j.walk.side[2]);
-    dti_run_tasks(dt_ceil_div(j.rows, j.each), task, &j);
+    j.each = dti_ceil_div(DTI_GRAIN, j.walk.side[2]);
+    dti_run_tasks(dti_ceil_div(j.rows, j.each), task, &j);
     return DT_OK;
 }
 

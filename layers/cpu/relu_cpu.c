@@ -74,7 +74,7 @@ static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const int64_t sample = i / j->pieces;
-    const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
+    const dti_span s = dti_span_of(j->elements, DTI_GRAIN, i % j->pieces);
     const int64_t at = sample * j->elements + s.begin;
     (j->t == DT_BF16 ? forward_bf16 : forward_f32)(dti_from(j->a->port[DT_X], at, j->t),
         dti_to(j->a->port[DT_Y], at, j->t), dti_mask_of(j->a, j->elements, sample, s.begin),
@@ -85,7 +85,7 @@ static void gradient_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const int64_t sample = i / j->pieces;
-    const dt_span s = dt_span_of(j->elements, DT_GRAIN, i % j->pieces);
+    const dti_span s = dti_span_of(j->elements, DTI_GRAIN, i % j->pieces);
     const int64_t at = sample * j->elements + s.begin;
     const uint8_t *mask = dti_mask_of(j->a, j->elements, sample, s.begin);
     const void *y = mask == NULL ? dti_from(j->a->port[DT_Y], at, j->t) : NULL;
@@ -96,7 +96,7 @@ static void gradient_task(const void *job, int64_t i)
 static void run_tasks(const dt_call *c, const dt_args *a, dti_task *task)
 {
     struct job j = {.a = a, .t = c->dtype, .elements = dt_shape_sample(&c->node->info.y)};
-    j.pieces = dt_ceil_div(j.elements, DT_GRAIN);
+    j.pieces = dti_ceil_div(j.elements, DTI_GRAIN);
     dti_run_tasks(a->n * j.pieces, task, &j);
 }
 

@@ -9,7 +9,7 @@
 /* The most samples at which a tile has the bits of the whole: so many are one block of the
  * library's sums. Several blocks it may share out among threads that rows do not keep busy, and
  * add up what they make (2.6.3). */
-enum { DT_ROW_TILES_MOST = 64 };
+enum { DTI_ROW_TILES_MOST = 64 };
 
 /* Whether there is more than one tile, and rows of the weight, which lives as @home, can be added
  * to by themselves. */

@@ -178,7 +178,7 @@ static void add_up(const job *j, float *to, size_t from, int64_t begin, int64_t 
 static void add_weight(const void *of, int64_t i)
 {
     const job *j = of;
-    const dt_span span = dt_span_of((int64_t)(j->s->weight / sizeof(float)), DT_GRAIN, i);
+    const dti_span span = dti_span_of((int64_t)(j->s->weight / sizeof(float)), DTI_GRAIN, i);
     add_up(j, j->bytes->weight, 0, span.begin, span.end);
 }
 
@@ -196,7 +196,7 @@ dt_status dti_sample_parts_run(dti_sample_parts *s, const dt_dnnl_bytes *bytes, 
         return DT_FAIL(err, j.status, "a part of a convolution failed");
     if (s->kind != DT_DNNL_WEIGHTS)
         return DT_OK;
-    dti_run_tasks(dt_ceil_div((int64_t)(s->weight / sizeof(float)), DT_GRAIN), add_weight, &j);
+    dti_run_tasks(dti_ceil_div((int64_t)(s->weight / sizeof(float)), DTI_GRAIN), add_weight, &j);
     if (s->bias != 0)
         add_up(&j, bytes->bias, s->at.weight, 0, (int64_t)(s->bias / sizeof(float)));
     return DT_OK;

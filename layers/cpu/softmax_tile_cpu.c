@@ -18,7 +18,7 @@ struct job {
 
 static const float *state_at(const struct job *j, int port, int64_t row)
 {
-    return (const float *)j->a->port[port] + row * DT_TILE_STATE;
+    return (const float *)j->a->port[port] + row * DTI_TILE_STATE;
 }
 
 static bool is_here(const struct job *j, int64_t label)
@@ -30,7 +30,7 @@ static bool is_here(const struct job *j, int64_t label)
 
 static void find_best(const struct job *j, const void *x, float most, float *s)
 {
-    const float *last = &s[DT_TILE_BEST + DT_TILE_BEST_N - 1];
+    const float *last = &s[DTI_TILE_BEST + DTI_TILE_BEST_N - 1];
     if (most <= *last)
         return;
     for (int64_t i = 0; i < j->classes; i++) {
@@ -59,7 +59,7 @@ static void forward_row(const struct job *j, int64_t row)
 {
     const void *x = dti_from(j->a->port[DT_X], row * j->classes, j->type);
     const int64_t label = ((const int32_t *)j->a->port[DT_LABELS])[row] - j->first;
-    float s[DT_TILE_STATE], most;
+    float s[DTI_TILE_STATE], most;
     double sum, below;
     if (j->later)
         memcpy(s, state_at(j, DT_X + 1, row), sizeof s);
@@ -67,22 +67,22 @@ static void forward_row(const struct job *j, int64_t row)
         dti_state_begin(s);
     sum_up_any(x, j->classes, &most, &sum, &below, j->type);
     find_best(j, x, most, s);
-    const float before = s[DT_TILE_MOST], all = most > before ? most : before;
+    const float before = s[DTI_TILE_MOST], all = most > before ? most : before;
     const double old =
-        j->later ? dti_state_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
-    dti_state_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
-    dti_state_put_sum(&s[DT_TILE_TOTAL],
-        dti_state_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
-    s[DT_TILE_MOST] = all;
+        j->later ? dti_state_sum(&s[DTI_TILE_SUM]) * exp((double)before - (double)all) : 0;
+    dti_state_put_sum(&s[DTI_TILE_SUM], old + sum * exp((double)most - (double)all));
+    dti_state_put_sum(&s[DTI_TILE_TOTAL],
+        dti_state_sum(&s[DTI_TILE_TOTAL]) + below + (double)most * (double)j->classes);
+    s[DTI_TILE_MOST] = all;
     if (is_here(j, label))
-        s[DT_TILE_OWN] = dti_load(x, label, j->type);
-    memcpy((float *)j->a->port[DT_Y] + row * DT_TILE_STATE, s, sizeof s);
+        s[DTI_TILE_OWN] = dti_load(x, label, j->type);
+    memcpy((float *)j->a->port[DT_Y] + row * DTI_TILE_STATE, s, sizeof s);
 }
 
 static void forward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     for (int64_t row = s.begin; row < s.end; row++)
         forward_row(j, row);
 }
@@ -123,32 +123,32 @@ DT_CLONES static void descend_any(
 static void backward_row(const struct job *j, int64_t row)
 {
     const float *dy = state_at(j, DT_DY, row), *y = state_at(j, DT_Y, row);
-    const double over = dti_state_sum(&y[DT_TILE_SUM]);
-    const struct slope g = {.most = y[DT_TILE_MOST],
-        .all = (float)((double)dy[DT_TILE_MOST] / over),
-        .own = dy[DT_TILE_OWN],
-        .each = dy[DT_TILE_TOTAL],
+    const double over = dti_state_sum(&y[DTI_TILE_SUM]);
+    const struct slope g = {.most = y[DTI_TILE_MOST],
+        .all = (float)((double)dy[DTI_TILE_MOST] / over),
+        .own = dy[DTI_TILE_OWN],
+        .each = dy[DTI_TILE_TOTAL],
         .label = ((const int32_t *)j->a->port[DT_LABELS])[row] - j->first};
-    float before[DT_TILE_STATE] = {0};
+    float before[DTI_TILE_STATE] = {0};
     if (j->later) { /* read first, should it be written over */
         const float *x1 = state_at(j, DT_X + 1, row);
-        const double share = dti_state_sum(&x1[DT_TILE_SUM]) *
-                             exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
-        before[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
-        before[DT_TILE_OWN] = is_here(j, g.label) ? 0.0f : dy[DT_TILE_OWN];
-        before[DT_TILE_TOTAL] = dy[DT_TILE_TOTAL];
+        const double share = dti_state_sum(&x1[DTI_TILE_SUM]) *
+                             exp((double)x1[DTI_TILE_MOST] - (double)y[DTI_TILE_MOST]) / over;
+        before[DTI_TILE_MOST] = (float)((double)dy[DTI_TILE_MOST] * share);
+        before[DTI_TILE_OWN] = is_here(j, g.label) ? 0.0f : dy[DTI_TILE_OWN];
+        before[DTI_TILE_TOTAL] = dy[DTI_TILE_TOTAL];
     }
     const int64_t at = row * j->classes;
     descend_any(dti_from(j->a->port[DT_X], at, j->type), dti_to(j->a->port[DT_DX], at, j->type),
         j->classes, &g, j->type);
     if (j->later && j->a->port[DT_DX + 1] != NULL)
-        memcpy((float *)j->a->port[DT_DX + 1] + row * DT_TILE_STATE, before, sizeof before);
+        memcpy((float *)j->a->port[DT_DX + 1] + row * DTI_TILE_STATE, before, sizeof before);
 }
 
 static void backward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->rows, ROWS, i);
+    const dti_span s = dti_span_of(j->rows, ROWS, i);
     for (int64_t row = s.begin; row < s.end; row++)
         backward_row(j, row);
 }
@@ -165,7 +165,7 @@ static dt_status tile_run(const dt_call *c, void *state, const dt_args *a, dt_er
         .type = c->dtype,
         .later = c->node->n_in > 1};
     dti_run_tasks(
-        dt_ceil_div(j.rows, ROWS), c->form == DT_BACKWARD ? backward_task : forward_task, &j);
+        dti_ceil_div(j.rows, ROWS), c->form == DT_BACKWARD ? backward_task : forward_task, &j);
     return DT_OK;
 }
 
@@ -183,13 +183,13 @@ static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, 
     if (!a->accumulate)
         memset(m, 0, sizeof *m);
     for (int64_t i = 0; i < a->n * positions; i++) {
-        const float *s = (const float *)a->port[DT_X] + i * DT_TILE_STATE;
+        const float *s = (const float *)a->port[DT_X] + i * DTI_TILE_STATE;
         const double loss = dti_state_loss(s, classes, smooth);
         const int before = dti_state_rank(s, label[i]);
         m->loss_sum += loss;
         m->nonfinite += !isfinite(loss);
         m->top1 += before < 1;
-        m->top5 += before < DT_TILE_BEST_N;
+        m->top5 += before < DTI_TILE_BEST_N;
         m->count++;
     }
     return DT_OK;
@@ -199,11 +199,11 @@ static void backward(const dt_call *c, const dt_args *a, int64_t positions)
 {
     const float over = (float)(a->step_samples * positions), smooth = a->hyper.label_smoothing;
     for (int64_t i = 0; i < a->n * positions; i++) {
-        float *d = (float *)a->port[DT_DX] + i * DT_TILE_STATE;
-        memset(d, 0, DT_TILE_STATE * sizeof *d);
-        d[DT_TILE_MOST] = 1 / over;
-        d[DT_TILE_OWN] = -(1.0f - smooth) / over;
-        d[DT_TILE_TOTAL] = -smooth / (float)c->graph->classes / over;
+        float *d = (float *)a->port[DT_DX] + i * DTI_TILE_STATE;
+        memset(d, 0, DTI_TILE_STATE * sizeof *d);
+        d[DTI_TILE_MOST] = 1 / over;
+        d[DTI_TILE_OWN] = -(1.0f - smooth) / over;
+        d[DTI_TILE_TOTAL] = -smooth / (float)c->graph->classes / over;
     }
 }
 

@@ -25,23 +25,23 @@
 /* Helpers of such functions: they must become part of each. */
 #define DT_INLINE DT_BOTH static inline __attribute__((always_inline))
 
-enum { DT_GRAIN = 1 << 14 }; /* elements of a task of elementwise work */
+enum { DTI_GRAIN = 1 << 14 }; /* elements of a task of elementwise work */
 
 /* A half-open range. */
-typedef struct dt_span {
+typedef struct dti_span {
     int64_t begin, end;
-} dt_span;
+} dti_span;
 
-DT_BOTH static inline int64_t dt_ceil_div(int64_t a, int64_t b)
+DT_BOTH static inline int64_t dti_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;
 }
 
 /* Piece i of [0, count) cut into pieces of @each, the last one shorter. */
-DT_BOTH static inline dt_span dt_span_of(int64_t count, int64_t each, int64_t i)
+DT_BOTH static inline dti_span dti_span_of(int64_t count, int64_t each, int64_t i)
 {
     const int64_t begin = i * each;
-    return (dt_span){begin, count - begin < each ? count : begin + each};
+    return (dti_span){begin, count - begin < each ? count : begin + each};
 }
 
 #ifndef __CUDACC__

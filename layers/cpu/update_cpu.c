@@ -12,7 +12,7 @@ struct job {
     const dt_args *a;
     int64_t count;
     float lr, momentum;
-    dt_gradient g;
+    dti_gradient g;
 };
 
 DT_CLONES static void descend(const struct job *j, float *w, const float *dw, int64_t n)
@@ -50,7 +50,7 @@ DT_CLONES static void descend_ahead(
 static void sgd_task(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dt_span s = dt_span_of(j->count, DT_GRAIN, i);
+    const dti_span s = dti_span_of(j->count, DTI_GRAIN, i);
     const int64_t n = s.end - s.begin;
     float *w = (float *)j->a->port[DT_P] + s.begin;
     const float *dw = (const float *)j->a->port[DT_DP] + s.begin;
@@ -70,7 +70,7 @@ static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err
     (void)state, (void)err;
     const dt_hyper *h = &a->hyper;
     const struct job j = {a, c->count, h->lr, h->momentum, dti_gradient_of(h, c->vector)};
-    dti_run_tasks(dt_ceil_div(j.count, DT_GRAIN), sgd_task, &j);
+    dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), sgd_task, &j);
     return DT_OK;
 }
 

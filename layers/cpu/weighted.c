@@ -83,10 +83,10 @@ static bool find_job(const dt_dnnl_problem *p, const dt_call *c, job *j)
 
 /* Whether the reorder to @to is a kernel's of ours. What cannot be asked is the library's, too. */
 static bool find_pairs(
-    const dt_dnnl_problem *p, const job *j, const dt_dnnl_facts *to, dt_weight_pairs *w)
+    const dt_dnnl_problem *p, const job *j, const dt_dnnl_facts *to, dti_weight_pairs *w)
 {
     dt_dnnl_facts lives, plain;
-    *w = (dt_weight_pairs){.out = p->out,
+    *w = (dti_weight_pairs){.out = p->out,
         .in = p->c,
         .taps = dt_sides_h(p->kernel) * dt_sides_w(p->kernel),
         .columns = to->pairs,
@@ -123,7 +123,7 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
         j.reorder || in_tiles ? own.work_bytes : dti_sample_parts_work(p, j.to.kind, c->n, &own);
     f->layout = own.layout;
     memcpy(f->impl, own.impl, sizeof f->impl);
-    dt_weight_pairs pairs;
+    dti_weight_pairs pairs;
     if (find_pairs(p, &j, &own, &pairs)) {
         f->work_bytes = 0;
         snprintf(f->impl, sizeof f->impl, "pairs");
@@ -141,7 +141,7 @@ _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "c
 /* One of these: an op of the library's, many of tiles, one a part of the samples, or a reorder of
  * ours, which has columns. */
 typedef struct prepared {
-    dt_weight_pairs pairs;
+    dti_weight_pairs pairs;
     dt_dnnl_op *op;
     dti_row_tiles *tiles;
     dti_sample_parts *parts;
@@ -153,7 +153,7 @@ static dt_status create_reorder(prepared *s, const dt_dnnl_problem *p, const job
     DT_CHECK(dti_dnnl_ask_reorder(p, j->from, j->to, &to, err));
     if (find_pairs(p, j, &to, &s->pairs))
         return DT_OK;
-    s->pairs = (dt_weight_pairs){0};
+    s->pairs = (dti_weight_pairs){0};
     return dti_dnnl_create_reorder(&s->op, p, j->from, j->to, err);
 }
 

@@ -71,13 +71,13 @@ static void layout(
             "cublasLtMatrixLayoutCreate");
 }
 
-static bool product_adds_bias(const dt_cublas_problem *p)
+static bool product_adds_bias(const dti_cublas_problem *p)
 {
-    return p->bias != 0 && p->direction == DT_CUBLAS_FORWARD;
+    return p->bias != 0 && p->direction == DTI_CUBLAS_FORWARD;
 }
 
 /* @fused: the library is to add the bias itself, if there is one to add. */
-static void product_describe(product *m, const dt_cublas_problem *p, bool fused)
+static void product_describe(product *m, const dti_cublas_problem *p, bool fused)
 {
     const cudaDataType_t type = p->bf16 ? CUDA_R_16BF : CUDA_R_32F;
     const cublasComputeType_t sums = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -86,12 +86,12 @@ static void product_describe(product *m, const dt_cublas_problem *p, bool fused)
     const void *const bias = (const void *)(uintptr_t)256; /* stands for one as well aligned */
     *m = (product){0};
     passed(m, cublasLtMatmulDescCreate(&m->op, sums, CUDA_R_32F), "cublasLtMatmulDescCreate");
-    if (p->direction == DT_CUBLAS_FORWARD) {
+    if (p->direction == DTI_CUBLAS_FORWARD) {
         product_set(m, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
         layout(m, &m->a, type, p->out, p->in);
         layout(m, &m->b, type, p->rows, p->in);
         layout(m, &m->d, type, p->rows, p->out);
-    } else if (p->direction == DT_CUBLAS_DATA) {
+    } else if (p->direction == DTI_CUBLAS_DATA) {
         layout(m, &m->a, type, p->out, p->in);
         layout(m, &m->b, type, p->rows, p->out);
         layout(m, &m->d, type, p->rows, p->in);
@@ -121,7 +121,7 @@ static void prefer_all(product *m, cublasLtMatmulPreference_t to)
     static const cublasLtMatmulPreferenceAttributes_t operands[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint64_t most = DT_CUBLAS_WORK;
+    const uint64_t most = DTI_CUBLAS_WORK;
     const uint32_t align = 16,
                    sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     prefer(m, to, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most);
@@ -165,18 +165,18 @@ static uint32_t setting(const cublasLtMatmulAlgo_t *algo, cublasLtMatmulAlgoConf
 /* @fused: the library adds the bias; else a kernel of ours does, after it */
 typedef struct answer {
     bool used, fused;
-    dt_cublas_problem p;
+    dti_cublas_problem p;
     cublasLtMatmulAlgo_t algo;
     size_t scratch; /* of the algorithm alone */
-    dt_cublas_facts facts;
+    dti_cublas_facts facts;
 } answer;
 
-_Static_assert(sizeof(dt_cublas_problem) == 7 * 8, "a key has no padding");
+_Static_assert(sizeof(dti_cublas_problem) == 7 * 8, "a key has no padding");
 
 /* @started: it was tried to make the handle, with @status; @handle: NULL then: no device answers
  * @memo:    open addressing, forgotten as a whole when it fills up
  * @lock:    of all of it */
-struct dt_cublas {
+struct dti_cublas {
     const dt_card *card;
     bool started;
     cublasLtHandle_t handle;
@@ -186,9 +186,9 @@ struct dt_cublas {
     answer memo[MEMO];
 };
 
-dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err)
+dt_status dti_cublas_open(dti_cublas **out, const dt_card *card, dt_err *err)
 {
-    dt_cublas *lib = *out = dt_alloc(1, sizeof *lib);
+    dti_cublas *lib = *out = dt_alloc(1, sizeof *lib);
     if (lib == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for what cuBLASLt answers");
     lib->card = card;
@@ -196,7 +196,7 @@ dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err)
     return DT_OK;
 }
 
-void dti_cublas_close(dt_cublas *lib)
+void dti_cublas_close(dti_cublas *lib)
 {
     if (lib == NULL)
         return;
@@ -207,7 +207,7 @@ void dti_cublas_close(dt_cublas *lib)
 }
 
 /* The entry of this problem, or the free one where it belongs. */
-static answer *memo_find(dt_cublas *lib, const dt_cublas_problem *p)
+static answer *memo_find(dti_cublas *lib, const dti_cublas_problem *p)
 {
     for (size_t i = dt_mix_place(p, sizeof *p, MEMO);; i++) {
         answer *e = &lib->memo[i % MEMO];
@@ -222,20 +222,20 @@ static size_t bias_at(size_t scratch)
     return (scratch + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static bool casts_bias(const dt_cublas_problem *p, bool fused)
+static bool casts_bias(const dti_cublas_problem *p, bool fused)
 {
     return fused && product_adds_bias(p) && p->bf16 != 0;
 }
 
 /* Bytes for all that is wanted around an algorithm's scratch. */
-static size_t work_around(const dt_cublas_problem *p, bool fused, size_t scratch)
+static size_t work_around(const dti_cublas_problem *p, bool fused, size_t scratch)
 {
     return dti_cuda_aligned_bytes(
         casts_bias(p, fused) ? bias_at(scratch) + (size_t)p->out * sizeof(dt_bf16) : scratch);
 }
 
 /* What the library would do, and the call that failed otherwise. */
-static cublasStatus_t choose(const dt_cublas *lib, const dt_cublas_problem *p, bool fused,
+static cublasStatus_t choose(const dti_cublas *lib, const dti_cublas_problem *p, bool fused,
     cublasLtMatmulHeuristicResult_t *best, const char **call)
 {
     product m;
@@ -248,7 +248,7 @@ static cublasStatus_t choose(const dt_cublas *lib, const dt_cublas_problem *p, b
 }
 
 static dt_status find_answer(
-    const dt_cublas *lib, const dt_cublas_problem *p, answer *to, dt_err *err)
+    const dti_cublas *lib, const dti_cublas_problem *p, answer *to, dt_err *err)
 {
     cublasLtMatmulHeuristicResult_t best = {0};
     const char *call;
@@ -278,7 +278,7 @@ static dt_status find_answer(
 
 /* The caller holds the lock. */
 static dt_status answer_locked(
-    dt_cublas *lib, const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
+    dti_cublas *lib, const dti_cublas_problem *p, answer *to, bool *absent, dt_err *err)
 {
     if (!lib->started && dt_cuda_answers(NULL))
         lib->status = cublasLtCreate(&lib->handle);
@@ -304,7 +304,7 @@ static dt_status answer_locked(
 
 /* *absent: no device answers, and *to is as it was. */
 static dt_status answer_of(
-    dt_cublas *lib, const dt_cublas_problem *p, answer *to, bool *absent, dt_err *err)
+    dti_cublas *lib, const dti_cublas_problem *p, answer *to, bool *absent, dt_err *err)
 {
     *absent = false;
     pthread_mutex_lock(&lib->lock);
@@ -314,18 +314,18 @@ static dt_status answer_of(
 }
 
 dt_status dti_cublas_ask(
-    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+    dti_cublas *lib, const dti_cublas_problem *p, dti_cublas_facts *f, dt_err *err)
 {
     answer a;
     bool absent;
     if (lib->card != NULL) {
-        *f = (dt_cublas_facts){
-            work_around(p, true, DT_CUBLAS_WORK), "cublaslt, not asked: scratch for any"};
+        *f = (dti_cublas_facts){
+            work_around(p, true, DTI_CUBLAS_WORK), "cublaslt, not asked: scratch for any"};
         return DT_OK;
     }
     DT_CHECK(answer_of(lib, p, &a, &absent, err));
     if (absent)
-        *f = (dt_cublas_facts){.impl = "cublaslt, not asked: no card"};
+        *f = (dti_cublas_facts){.impl = "cublaslt, not asked: no card"};
     else
         *f = a.facts;
     return DT_OK;
@@ -333,16 +333,16 @@ dt_status dti_cublas_ask(
 
 /* --- ops --- */
 
-struct dt_cublas_op {
-    dt_cublas *lib;
-    dt_cublas_problem p;
+struct dti_cublas_op {
+    dti_cublas *lib;
+    dti_cublas_problem p;
     product m;
     cublasLtMatmulAlgo_t algo;
     size_t scratch; /* of the algorithm alone */
     bool fused;
 };
 
-static dt_status prepare(dt_cublas_op *op, dt_err *err)
+static dt_status prepare(dti_cublas_op *op, dt_err *err)
 {
     answer a;
     bool absent;
@@ -357,14 +357,14 @@ static dt_status prepare(dt_cublas_op *op, dt_err *err)
 }
 
 dt_status dti_cublas_create(
-    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+    dti_cublas *lib, dti_cublas_op **out, const dti_cublas_problem *p, dt_err *err)
 {
     *out = NULL;
     if (lib->card != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "what is planned for a card by name (%s) is not run here: leave out device.card",
             lib->card->name);
-    dt_cublas_op *op = dt_alloc(1, sizeof *op);
+    dti_cublas_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a product");
     op->lib = lib;
@@ -378,7 +378,7 @@ dt_status dti_cublas_create(
     return DT_OK;
 }
 
-void dti_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dti_cublas_op *op)
 {
     if (op == NULL)
         return;
@@ -387,7 +387,8 @@ void dti_cublas_destroy(dt_cublas_op *op)
 }
 
 /* The bias where the library wants it. */
-static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+static dt_status bind_bias(
+    dti_cublas_op *op, void *queue, const dti_cublas_bytes *bytes, dt_err *err)
 {
     void *bias = bytes->bias;
     if (casts_bias(&op->p, op->fused)) {
@@ -398,11 +399,11 @@ static dt_status bind_bias(dt_cublas_op *op, void *queue, const dt_cublas_bytes 
     return op->m.status == CUBLAS_STATUS_SUCCESS ? DT_OK : failed(op->m.status, op->m.call, err);
 }
 
-dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes *bytes, dt_err *err)
 {
     const float one = 1, zero = 0;
-    const bool forward = op->p.direction == DT_CUBLAS_FORWARD,
-               data = op->p.direction == DT_CUBLAS_DATA;
+    const bool forward = op->p.direction == DTI_CUBLAS_FORWARD,
+               data = op->p.direction == DTI_CUBLAS_DATA;
     const void *a = forward || data ? bytes->weight : bytes->x, *b = forward ? bytes->x : bytes->y;
     void *d = forward ? bytes->y : data ? bytes->x : bytes->weight;
     const product *m = &op->m;

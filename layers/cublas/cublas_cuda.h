@@ -10,54 +10,54 @@
 #include "engine/base/error.h"
 #include "engine/card.h"
 
-typedef enum dt_cublas_direction {
-    DT_CUBLAS_FORWARD, /* x, weight, bias -> y */
-    DT_CUBLAS_DATA,    /* dy, weight -> dx */
-    DT_CUBLAS_WEIGHTS  /* x, dy -> dweight */
-} dt_cublas_direction;
+typedef enum dti_cublas_direction {
+    DTI_CUBLAS_FORWARD, /* x, weight, bias -> y */
+    DTI_CUBLAS_DATA,    /* dy, weight -> dx */
+    DTI_CUBLAS_WEIGHTS  /* x, dy -> dweight */
+} dti_cublas_direction;
 
-enum { DT_CUBLAS_WORK = 32 << 20 }; /* most bytes of scratch an algorithm may want */
+enum { DTI_CUBLAS_WORK = 32 << 20 }; /* most bytes of scratch an algorithm may want */
 
 /* Eight-byte members only, so that a problem can be compared as bytes.
  * @bias: forward adds one; other directions ignore it
  * @tf32: 1: fp32 may be rounded to TF32 */
-typedef struct dt_cublas_problem {
+typedef struct dti_cublas_problem {
     int64_t direction, rows, in, out, bias, bf16, tf32;
-} dt_cublas_problem;
+} dti_cublas_problem;
 
-typedef struct dt_cublas_facts {
+typedef struct dti_cublas_facts {
     size_t work_bytes;
     char impl[48];
-} dt_cublas_facts;
+} dti_cublas_facts;
 
 /* The library as one session has it: a handle and what it has answered.
  * @card: plans are for it, and it need not be here; NULL: for the one that answers. The handle is
  * made when a question first needs it. DT_E_NOMEM. */
-typedef struct dt_cublas dt_cublas;
-dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err) DT_NODISCARD;
-void dti_cublas_close(dt_cublas *lib); /* after its ops; NULL is allowed */
+typedef struct dti_cublas dti_cublas;
+dt_status dti_cublas_open(dti_cublas **out, const dt_card *card, dt_err *err) DT_NODISCARD;
+void dti_cublas_close(dti_cublas *lib); /* after its ops; NULL is allowed */
 
 /* Answers are kept; thread-safe. Where no device answers, no library is asked: no scratch, and impl
  * says so. For a card that is not here the library has no answer: the most scratch that it may
  * want. DT_E_DEVICE when the library fails. */
 dt_status dti_cublas_ask(
-    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err) DT_NODISCARD;
+    dti_cublas *lib, const dti_cublas_problem *p, dti_cublas_facts *f, dt_err *err) DT_NODISCARD;
 
-typedef struct dt_cublas_op dt_cublas_op;
+typedef struct dti_cublas_op dti_cublas_op;
 
 /* DT_E_DEVICE where no device answers, DT_E_CONFIG where plans are for a card by name. */
 dt_status dti_cublas_create(
-    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err) DT_NODISCARD;
-void dti_cublas_destroy(dt_cublas_op *op);
+    dti_cublas *lib, dti_cublas_op **out, const dti_cublas_problem *p, dt_err *err) DT_NODISCARD;
+void dti_cublas_destroy(dti_cublas_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, the bias (fp32, forward
  * only), facts' scratch. */
-typedef struct dt_cublas_bytes {
+typedef struct dti_cublas_bytes {
     void *x, *y, *weight, *bias, *work;
-} dt_cublas_bytes;
+} dti_cublas_bytes;
 
 /* Puts it on @queue (a cudaStream_t), without waiting; one op by one thread at a time. */
 dt_status dti_cublas_run(
-    dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err) DT_NODISCARD;
+    dti_cublas_op *op, void *queue, const dti_cublas_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -15,12 +15,12 @@ typedef struct curve_job {
 
 DT_DEVICE void curve_forward(const curve_job *j, dti_curve f, dt_dtype t)
 {
-    for (int64_t at = dti_first() * DT_FEW; at < j->count; at += dti_stride() * DT_FEW) {
+    for (int64_t at = dti_first() * DTI_FEW; at < j->count; at += dti_stride() * DTI_FEW) {
         const int n = dti_few(at, j->count);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->from, at, n, j->wide, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] = dti_curve_value(f, v[k]);
         dti_put(j->to, at, n, j->wide, t, v);
     }
@@ -28,13 +28,13 @@ DT_DEVICE void curve_forward(const curve_job *j, dti_curve f, dt_dtype t)
 
 DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
 {
-    for (int64_t at = dti_first() * DT_FEW; at < j->count; at += dti_stride() * DT_FEW) {
+    for (int64_t at = dti_first() * DTI_FEW; at < j->count; at += dti_stride() * DTI_FEW) {
         const int n = dti_few(at, j->count);
-        float v[DT_FEW], d[DT_FEW];
+        float v[DTI_FEW], d[DTI_FEW];
         dti_take(j->saved, at, n, j->wide, t, v);
         dti_take(j->from, at, n, j->wide, t, d);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             d[k] *= dti_curve_slope(f, v[k]);
         dti_put(j->to, at, n, j->wide, t, d);
     }
@@ -54,7 +54,7 @@ DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
     static void name##_launch(const curve_job *given, bool back, dt_dtype t, void *queue)          \
     {                                                                                              \
         const curve_job j = *given;                                                                \
-        const dt_grid g = dti_grid_of(dt_ceil_div(j.count, DT_FEW));                               \
+        const dti_grid g = dti_grid_of(dti_ceil_div(j.count, DTI_FEW));                            \
         if (back)                                                                                  \
             DT_LAUNCH_OF(name##_backward, t, g, queue, j);                                         \
         else                                                                                       \
@@ -81,7 +81,7 @@ static dt_status curve_run(
     j.from = a->port[back ? DT_DY : DT_X];
     j.to = a->port[back ? DT_DX : DT_Y];
     j.count = a->n * dt_shape_sample(&c->node->info.y);
-    j.wide = dt_wide(j.saved) && dt_wide(j.from) && dt_wide(j.to);
+    j.wide = dti_wide(j.saved) && dti_wide(j.from) && dti_wide(j.to);
     launch(&j, back, c->dtype, a->queue);
     return dt_cuda_launched(c->node->desc->name, err);
 }

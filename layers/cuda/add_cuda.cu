@@ -18,14 +18,14 @@ DT_DEVICE void add_forward(const add_job *j, dt_dtype t)
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
         for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
-            const int n = dti_few(g * DT_FEW, j->elements);
-            const int64_t at = s * j->elements + g * DT_FEW;
-            float sum[DT_FEW], more[DT_FEW];
+            const int n = dti_few(g * DTI_FEW, j->elements);
+            const int64_t at = s * j->elements + g * DTI_FEW;
+            float sum[DTI_FEW], more[DTI_FEW];
             dti_take(j->x[0], at, n, j->wide, t, sum);
             for (int i = 1; i < j->n_in; i++) {
                 dti_take(j->x[i], at, n, j->wide, t, more);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     sum[k] += more[k];
             }
             if (j->relu) {
@@ -42,10 +42,10 @@ DT_KERNELS(add_forward, add_job)
 static dt_status add_launch(add_job j, const dt_args *a, dt_dtype t, const char *what, dt_err *err)
 {
     j.y = a->port[DT_Y];
-    j.wide = dt_wide(j.y);
+    j.wide = dti_wide(j.y);
     for (int i = 0; i < j.n_in; i++) {
         j.x[i] = a->port[DT_X + i];
-        j.wide = j.wide && dt_wide(j.x[i]);
+        j.wide = j.wide && dti_wide(j.x[i]);
     }
     if (j.elements % 8 == 0) {
         j.elements *= j.samples;

@@ -55,14 +55,14 @@ DT_DEVICE float additive_tanh(
 DT_DEVICE void additive_score(const additive_job *j, int64_t sample, int64_t row, int64_t key)
 {
     float sum = 0;
-    for (int64_t k = threadIdx.x % DT_WARP; k < j->hidden; k += DT_WARP) {
+    for (int64_t k = threadIdx.x % DTI_WARP; k < j->hidden; k += DTI_WARP) {
         const float t = additive_tanh(j, sample, row, key, k);
         sum += j->weight[2][k] * t;
         if (j->tanh_of != NULL)
             j->tanh_of[(row * j->pos[0] + key) * j->hidden + k] = t;
     }
     const float all = (float)dti_warp_sum((double)sum);
-    if (threadIdx.x % DT_WARP == 0)
+    if (threadIdx.x % DTI_WARP == 0)
         j->prob[row * j->pos[0] + key] = all;
 }
 
@@ -85,12 +85,12 @@ DT_DEVICE void additive_softmax(float *s, int64_t n, int64_t all, double *shared
 /* Blocks are rows of [n][queries]. */
 DT_KERNEL(additive_scores, additive_job)
 {
-    __shared__ double shared[DT_THREADS / DT_WARP];
+    __shared__ double shared[DTI_THREADS / DTI_WARP];
     const additive_job *j = &given;
     for (int64_t row = blockIdx.x; row < j->n * j->pos[1]; row += gridDim.x) {
         int64_t query;
         const int64_t sample = additive_sample(j, row, &query), n = additive_seen(j, query);
-        for (int64_t key = threadIdx.x / DT_WARP; key < n; key += DT_THREADS / DT_WARP)
+        for (int64_t key = threadIdx.x / DTI_WARP; key < n; key += DTI_THREADS / DTI_WARP)
             additive_score(j, sample, row, key);
         if (j->tanh_of != NULL)
             for (int64_t i = n * j->hidden + threadIdx.x; i < j->pos[0] * j->hidden;
@@ -105,7 +105,7 @@ DT_KERNEL(additive_scores, additive_job)
 /* p (dp - the sum of p dp), by a block. */
 DT_KERNEL(additive_softmax_back, additive_job)
 {
-    __shared__ double shared[DT_THREADS / DT_WARP];
+    __shared__ double shared[DTI_THREADS / DTI_WARP];
     const additive_job *j = &given;
     for (int64_t row = blockIdx.x; row < j->n * j->pos[1]; row += gridDim.x) {
         int64_t query;
@@ -235,16 +235,16 @@ static void additive_add_values(const additive_job *j, void *queue)
 
 /* --- ops --- */
 
-static dt_grid additive_rows(const additive_job *j)
+static dti_grid additive_rows(const additive_job *j)
 {
-    const dt_grid g = {dti_blocks(j->n * j->pos[1], 1), 1};
+    const dti_grid g = {dti_blocks(j->n * j->pos[1], 1), 1};
     return g;
 }
 
 static dt_status additive_forward(const additive_job *j, void *queue, dt_err *err)
 {
     additive_project(j, queue);
-    DT_LAUNCH(additive_scores, additive_rows(j), DT_THREADS, queue, *j);
+    DT_LAUNCH(additive_scores, additive_rows(j), DTI_THREADS, queue, *j);
     additive_values(j, queue);
     return dt_cuda_launched("additive attention forward", err);
 }
@@ -254,9 +254,9 @@ static dt_status additive_backward(const additive_job *j, void *queue, dt_err *e
     const int64_t queries = j->n * j->pos[1], keys = j->n * j->pos[0];
     additive_project(j, queue);
     additive_multiply_dy(j, queue);
-    DT_LAUNCH(additive_softmax_back, additive_rows(j), DT_THREADS, queue, *j);
-    DT_LAUNCH(additive_queries, dti_grid_of(queries * j->hidden), DT_THREADS, queue, *j);
-    DT_LAUNCH(additive_keys, dti_grid_of(keys * j->hidden), DT_THREADS, queue, *j);
+    DT_LAUNCH(additive_softmax_back, additive_rows(j), DTI_THREADS, queue, *j);
+    DT_LAUNCH(additive_queries, dti_grid_of(queries * j->hidden), DTI_THREADS, queue, *j);
+    DT_LAUNCH(additive_keys, dti_grid_of(keys * j->hidden), DTI_THREADS, queue, *j);
     dti_sums_launch(j->dscore, queries, j->hidden, false, j->dweight[2], NULL, queue);
     for (int i = 0; i < 2; i++)
         additive_parts(j, i, queue);
@@ -296,7 +296,7 @@ static additive_job additive_job_of(const dt_call *c)
     j.n = c->n;
     j.hidden = o->hidden;
     j.causal = o->causal;
-    j.naive = o->kind == DT_ATTENTION_NAIVE;
+    j.naive = o->kind == DTI_ATTENTION_NAIVE;
     j.type = c->dtype;
     for (int i = 0; i < 2; i++) {
         const dt_shape x = dt_graph_shape(c->graph, c->node->in[i]);

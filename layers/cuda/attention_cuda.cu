@@ -107,7 +107,7 @@ static inline const struct dti_fragment *dti_bring(const uint32_t *a, const uint
     memcpy(of[threadIdx.x].a, a, sizeof of->a);
     memcpy(of[threadIdx.x].b, b, sizeof of->b);
     (void)__ballot_sync(0xFFFFFFFFu, 1);
-    return of + threadIdx.x / DT_WARP * DT_WARP;
+    return of + threadIdx.x / DTI_WARP * DTI_WARP;
 }
 
 /* Sums of a lane: row g or g + 8, column i or i + 1. */
@@ -116,7 +116,7 @@ static inline void dti_mma_tf32(
 {
     const uint32_t a[4] = {a0, a1, a2, a3}, b[2] = {b0, b1};
     const struct dti_fragment *f = dti_bring(a, b);
-    const unsigned g = threadIdx.x % DT_WARP / 4, column = threadIdx.x % 4 * 2;
+    const unsigned g = threadIdx.x % DTI_WARP / 4, column = threadIdx.x % 4 * 2;
     for (unsigned i = 0; i < 4; i++)
         for (unsigned k = 0; k < 8; k++)
             c[i] += dti_float(f[g * 4 + k % 4].a[k / 4 * 2 + i / 2]) *
@@ -133,7 +133,7 @@ static inline void dti_mma_bf16(float *c, const dt_pair *a, const dt_pair *b)
     const uint32_t fa[4] = {a[0].w[0], a[1].w[0], a[2].w[0], a[3].w[0]};
     const uint32_t fb[2] = {b[0].w[0], b[1].w[0]};
     const struct dti_fragment *f = dti_bring(fa, fb);
-    const unsigned g = threadIdx.x % DT_WARP / 4, column = threadIdx.x % 4 * 2;
+    const unsigned g = threadIdx.x % DTI_WARP / 4, column = threadIdx.x % 4 * 2;
     for (unsigned i = 0; i < 4; i++)
         for (unsigned k = 0; k < 16; k++)
             c[i] += dti_half(f[g * 4 + k % 8 / 2].a[k / 8 * 2 + i / 2], k % 2) *
@@ -286,15 +286,15 @@ DT_DEVICE tile take_tile(unsigned char **next, int n, int values, dt_dtype t)
 DT_DEVICE void load_tile(const attention_job *j, const rows *from, int64_t first, int n, int d,
     const tile *to, const tile *transposed, dt_dtype t)
 {
-    for (int i = (int)threadIdx.x; i < n * d / DT_FEW; i += ATTENTION_THREADS) {
-        const int r = i / 2 % n, c = (i / 2 / n * 2 + i % 2) * DT_FEW;
+    for (int i = (int)threadIdx.x; i < n * d / DTI_FEW; i += ATTENTION_THREADS) {
+        const int r = i / 2 % n, c = (i / 2 / n * 2 + i % 2) * DTI_FEW;
         const int few = first + r < j->t && c < j->d ? dti_few(c, j->d) : 0;
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(from->p, from->at + (first + r) * from->row + c, few, j->wide, t, v);
         if (to != NULL)
-            dti_put(to->p, r * to->row + c, DT_FEW, true, t, v);
+            dti_put(to->p, r * to->row + c, DTI_FEW, true, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW && transposed != NULL; k++)
+        for (int k = 0; k < DTI_FEW && transposed != NULL; k++)
             dti_store(transposed->p, (c + k) * transposed->row + r, t, v[k]);
     }
 }
@@ -303,12 +303,12 @@ DT_DEVICE void load_tile(const attention_job *j, const rows *from, int64_t first
 DT_DEVICE void store_tile(const attention_job *j, const tile *from, int64_t first, int d,
     const rows *at, void *to, dt_dtype t)
 {
-    for (int i = (int)threadIdx.x; i < ROWS * d / DT_FEW; i += ATTENTION_THREADS) {
-        const int r = i / (d / DT_FEW), c = i % (d / DT_FEW) * DT_FEW;
-        float v[DT_FEW];
+    for (int i = (int)threadIdx.x; i < ROWS * d / DTI_FEW; i += ATTENTION_THREADS) {
+        const int r = i / (d / DTI_FEW), c = i % (d / DTI_FEW) * DTI_FEW;
+        float v[DTI_FEW];
         if (first + r >= j->t || c >= j->d)
             continue;
-        dti_take(from->p, r * from->row + c, DT_FEW, true, t, v);
+        dti_take(from->p, r * from->row + c, DTI_FEW, true, t, v);
         dti_put(to, at->at + (first + r) * at->row + c, dti_few(c, j->d), j->wide, t, v);
     }
 }
@@ -316,7 +316,7 @@ DT_DEVICE void store_tile(const attention_job *j, const tile *from, int64_t firs
 /* Of a thread's sums: its first row in the block (the other is eight on) and its first column. */
 DT_DEVICE int my_row(void)
 {
-    return (int)(threadIdx.x / DT_WARP * 16 + threadIdx.x % DT_WARP / 4);
+    return (int)(threadIdx.x / DTI_WARP * 16 + threadIdx.x % DTI_WARP / 4);
 }
 
 DT_DEVICE int my_column(void)
@@ -337,7 +337,7 @@ DT_DEVICE void clear(float (*sums)[4], int tiles)
 DT_DEVICE void product(
     float (*sums)[4], const tile *a, const tile *b, int depth, int tiles, dt_dtype t)
 {
-    const int column = (int)(threadIdx.x % DT_WARP / 4);
+    const int column = (int)(threadIdx.x % DTI_WARP / 4);
     DT_UNROLL(4)
     for (int k = 0; k < depth; k += 16) {
         const int at = k + my_column();
@@ -358,7 +358,7 @@ DT_DEVICE void product(
 DT_DEVICE void product_of(
     float (*sums)[4], float (*a)[4], const tile *b, int depth, int tiles, dt_dtype t)
 {
-    const int column = (int)(threadIdx.x % DT_WARP / 4);
+    const int column = (int)(threadIdx.x % DTI_WARP / 4);
     DT_UNROLL(4)
     for (int k = 0; k < depth / 16; k++) {
         dt_pair fa[4], fb[2];
@@ -567,17 +567,17 @@ DT_DEVICE void write_prob(const attention_job *j, dt_dtype t, int d, int keys)
 /* dy . y of each row of each head, which is the sum over keys of p times dp: a warp a row. */
 DT_DEVICE void multiply_rows(const attention_job *j, dt_dtype t)
 {
-    const int64_t step = (int64_t)gridDim.x * (ATTENTION_THREADS / DT_WARP);
+    const int64_t step = (int64_t)gridDim.x * (ATTENTION_THREADS / DTI_WARP);
     const int64_t warp =
-        (int64_t)blockIdx.x * (ATTENTION_THREADS / DT_WARP) + threadIdx.x / DT_WARP;
+        (int64_t)blockIdx.x * (ATTENTION_THREADS / DTI_WARP) + threadIdx.x / DTI_WARP;
     for (int64_t i = warp; i < j->n * j->heads * j->t; i += step) {
         const int64_t head = i / j->t, row = i % j->t;
         const int64_t at = (head / j->heads * j->t + row) * j->c + head % j->heads * j->d;
         double sum = 0;
-        for (int64_t k = threadIdx.x % DT_WARP; k < j->d; k += DT_WARP)
+        for (int64_t k = threadIdx.x % DTI_WARP; k < j->d; k += DTI_WARP)
             sum += (double)(dti_load(j->dy, at + k, t) * dti_load(j->y, at + k, t));
         sum = dti_warp_sum(sum);
-        if (threadIdx.x % DT_WARP == 0)
+        if (threadIdx.x % DTI_WARP == 0)
             j->delta[i] = (float)sum;
     }
 }
@@ -812,7 +812,7 @@ static attention_job attention_job_of(const dt_call *c)
     j.c = x.c / 3;
     j.heads = o->heads;
     j.d = j.c / j.heads;
-    j.tiles = dt_ceil_div(j.t, ROWS);
+    j.tiles = dti_ceil_div(j.t, ROWS);
     j.causal = o->causal;
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -829,7 +829,7 @@ static const attention_width *width_of(const attention_job *j, dt_dtype t)
 
 static bool is_naive(const dt_call *c)
 {
-    return ((const dt_attention *)c->node->opts)->kind == DT_ATTENTION_NAIVE;
+    return ((const dt_attention *)c->node->opts)->kind == DTI_ATTENTION_NAIVE;
 }
 
 static dt_status attention_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -882,7 +882,7 @@ static dt_status attention_forward(
     const bool naive = is_naive(c);
     j->to = a->port[DT_Y];
     j->lse = (float *)a->port[naive ? DT_WORK : DT_S];
-    j->wide = j->wide && dt_wide(j->to);
+    j->wide = j->wide && dti_wide(j->to);
     DT_LAUNCH_POINTER(w->forward, blocks, ATTENTION_THREADS, forward_shared(w), a->queue, *j);
     DT_CHECK(dt_cuda_launched("attention forward", err));
     j->prob = naive ? (float *)a->port[DT_S] : NULL;
@@ -903,8 +903,8 @@ static dt_status attention_backward(
     j->delta = (float *)a->port[DT_WORK];
     j->lse = is_naive(c) ? NULL : saved;
     j->prob = is_naive(c) ? saved : NULL;
-    j->wide = j->wide && dt_wide(j->dy) && dt_wide(j->to);
-    const dt_grid grid = {dti_blocks(j->n * j->heads * j->t, ATTENTION_THREADS / DT_WARP), 1};
+    j->wide = j->wide && dti_wide(j->dy) && dti_wide(j->to);
+    const dti_grid grid = {dti_blocks(j->n * j->heads * j->t, ATTENTION_THREADS / DTI_WARP), 1};
     if (c->dtype == DT_BF16)
         DT_LAUNCH(multiply_rows_bf16, grid, ATTENTION_THREADS, a->queue, *j);
     else
@@ -923,7 +923,7 @@ static dt_status attention_run(const dt_call *c, void *state, const dt_args *a, 
     (void)state;
     DT_ASSERT(w != NULL && a->n == c->n);
     j.x = a->port[DT_X];
-    j.wide = dt_wide(j.x) && j.d % DT_FEW == 0;
+    j.wide = dti_wide(j.x) && j.d % DTI_FEW == 0;
     return c->form == DT_BACKWARD ? attention_backward(c, a, &j, w, err)
                                   : attention_forward(c, a, &j, w, err);
 }

@@ -13,33 +13,33 @@ DT_C_HEADERS_END
 typedef struct avgpool_job {
     const void *from;
     void *to;
-    dt_windows p;
+    dti_windows p;
     bool adaptive, include_pad, wide;
     dt_shape x, y;
     int64_t samples, groups;
 } avgpool_job;
 
 /* Part i of @n when @size pixels are cut into n. */
-DT_DEVICE dt_span avgpool_part(int64_t i, int64_t n, int64_t size)
+DT_DEVICE dti_span avgpool_part(int64_t i, int64_t n, int64_t size)
 {
-    dt_span s;
+    dti_span s;
     s.begin = dti_quotient(i * size, n);
     s.end = dti_quotient((i + 1) * size + n - 1, n);
     return s;
 }
 
 /* Pixels of window i, of @windows, along one side. */
-DT_DEVICE dt_span avgpool_span(
-    const avgpool_job *j, const dt_window *p, int64_t i, int64_t size, int64_t windows)
+DT_DEVICE dti_span avgpool_span(
+    const avgpool_job *j, const dti_window_side *p, int64_t i, int64_t size, int64_t windows)
 {
     return j->adaptive ? avgpool_part(i, windows, size) : dti_window_span(p, i, size);
 }
 
 /* And how many they count as. */
 DT_DEVICE int64_t avgpool_length(
-    const avgpool_job *j, const dt_window *p, int64_t i, int64_t size, int64_t windows)
+    const avgpool_job *j, const dti_window_side *p, int64_t i, int64_t size, int64_t windows)
 {
-    const dt_span inside = avgpool_span(j, p, i, size, windows);
+    const dti_span inside = avgpool_span(j, p, i, size, windows);
     const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
     const int64_t most = size + p->pad;
     if (j->adaptive || !j->include_pad)
@@ -48,11 +48,11 @@ DT_DEVICE int64_t avgpool_length(
 }
 
 /* Windows that hold pixel r. The parts' formula is its own inverse. */
-DT_DEVICE dt_span avgpool_windows(
-    const avgpool_job *j, const dt_window *p, int64_t r, int64_t size, int64_t windows)
+DT_DEVICE dti_span avgpool_windows(
+    const avgpool_job *j, const dti_window_side *p, int64_t r, int64_t size, int64_t windows)
 {
     const int64_t late = r + p->pad - p->kernel;
-    dt_span s;
+    dti_span s;
     if (j->adaptive)
         return avgpool_part(r, size, windows);
     s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
@@ -72,28 +72,28 @@ DT_DEVICE void avgpool_forward(const avgpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->y.h * j->y.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
-        const dt_span h = avgpool_span(j, &j->p.h, p.row, j->x.h, j->y.h);
-        const dt_span w = avgpool_span(j, &j->p.w, p.col, j->x.w, j->y.w);
-        const int64_t c = p.group * DT_FEW;
+        const dti_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
+        const dti_span h = avgpool_span(j, &j->p.h, p.row, j->x.h, j->y.h);
+        const dti_span w = avgpool_span(j, &j->p.w, p.col, j->x.w, j->y.w);
+        const int64_t c = p.group * DTI_FEW;
         const int n = dti_few(c, j->x.c);
         const float over = avgpool_over(j, p.row, p.col);
-        float sum[DT_FEW] = {0}, v[DT_FEW];
+        float sum[DTI_FEW] = {0}, v[DTI_FEW];
         for (int64_t r = h.begin; r < h.end; r++) {
-            float line[DT_FEW] = {0};
+            float line[DTI_FEW] = {0};
             for (int64_t q = w.begin; q < w.end; q++) {
                 dti_take(
                     j->from, ((p.sample * j->x.h + r) * j->x.w + q) * j->x.c + c, n, j->wide, t, v);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     line[k] += v[k];
             }
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++)
+            for (int k = 0; k < DTI_FEW; k++)
                 sum[k] += line[k];
         }
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             sum[k] /= over;
         dti_put(
             j->to, ((p.sample * j->y.h + p.row) * j->y.w + p.col) * j->y.c + c, n, j->wide, t, sum);
@@ -106,19 +106,19 @@ DT_DEVICE void avgpool_backward(const avgpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->x.h * j->x.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
-        const dt_span rows = avgpool_windows(j, &j->p.h, p.row, j->x.h, j->y.h);
-        const dt_span cols = avgpool_windows(j, &j->p.w, p.col, j->x.w, j->y.w);
-        const int64_t c = p.group * DT_FEW;
+        const dti_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
+        const dti_span rows = avgpool_windows(j, &j->p.h, p.row, j->x.h, j->y.h);
+        const dti_span cols = avgpool_windows(j, &j->p.w, p.col, j->x.w, j->y.w);
+        const int64_t c = p.group * DTI_FEW;
         const int n = dti_few(c, j->x.c);
-        float sum[DT_FEW] = {0}, v[DT_FEW];
+        float sum[DTI_FEW] = {0}, v[DTI_FEW];
         for (int64_t r = rows.begin; r < rows.end; r++)
             for (int64_t q = cols.begin; q < cols.end; q++) {
                 const float over = avgpool_over(j, r, q);
                 dti_take(
                     j->from, ((p.sample * j->y.h + r) * j->y.w + q) * j->y.c + c, n, j->wide, t, v);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     sum[k] += v[k] / over;
             }
         dti_put(
@@ -136,13 +136,13 @@ static dt_status avgpool_launch(avgpool_job j, const dt_call *c, const dt_args *
     j.x = dt_graph_shape(c->graph, c->node->in[0]);
     j.y = c->node->info.y;
     j.samples = a->n;
-    j.groups = dt_ceil_div(j.x.c, DT_FEW);
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.x.c, c->dtype);
+    j.groups = dti_ceil_div(j.x.c, DTI_FEW);
+    j.wide = dti_wide(j.from) && dti_wide(j.to) && dti_wide_rows(j.x.c, c->dtype);
     if (back) {
-        const dt_grid g = dti_grid_of(j.samples * j.x.h * j.x.w * j.groups);
+        const dti_grid g = dti_grid_of(j.samples * j.x.h * j.x.w * j.groups);
         DT_LAUNCH_OF(avgpool_backward, c->dtype, g, a->queue, j);
     } else {
-        const dt_grid g = dti_grid_of(j.samples * j.y.h * j.y.w * j.groups);
+        const dti_grid g = dti_grid_of(j.samples * j.y.h * j.y.w * j.groups);
         DT_LAUNCH_OF(avgpool_forward, c->dtype, g, a->queue, j);
     }
     return dt_cuda_launched(c->node->desc->name, err);

@@ -24,37 +24,37 @@ DT_DEVICE float bn_norm(float apart, float scale, float bias)
 
 DT_DEVICE void bn_params(const bn_job *j, int64_t c, int n, float *mean, float *scale, float *bias)
 {
-    float weight[DT_FEW], istd[DT_FEW];
-    dti_take(j->n.mean, c, n, dt_wide(j->n.mean), DT_F32, mean);
-    dti_take(j->n.weight, c, n, dt_wide(j->n.weight), DT_F32, weight);
+    float weight[DTI_FEW], istd[DTI_FEW];
+    dti_take(j->n.mean, c, n, dti_wide(j->n.mean), DT_F32, mean);
+    dti_take(j->n.weight, c, n, dti_wide(j->n.weight), DT_F32, weight);
     const float *spread = j->var == NULL ? j->n.istd : j->var;
-    dti_take(spread, c, n, dt_wide(spread), DT_F32, istd);
+    dti_take(spread, c, n, dti_wide(spread), DT_F32, istd);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         if (j->var != NULL)
             istd[k] = (float)(1 / sqrt((double)istd[k] + j->n.eps));
         scale[k] = istd[k] * weight[k];
         bias[k] = 0;
     }
     if (j->n.bias != NULL)
-        dti_take(j->n.bias, c, n, dt_wide(j->n.bias), DT_F32, bias);
+        dti_take(j->n.bias, c, n, dti_wide(j->n.bias), DT_F32, bias);
 }
 
 DT_DEVICE void bn_statistics_begin(
-    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW], dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
     dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, state[0]);
 }
 
 DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
-    float (*state)[DT_FEW], float *first, float *second, dt_dtype t)
+    float (*state)[DTI_FEW], float *first, float *second, dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
-    float x[DT_FEW];
+    float x[DTI_FEW];
     dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, x);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         const float d = x[k] - state[0][k];
         first[k] += d;
         second[k] += d * d;
@@ -89,10 +89,10 @@ DT_KERNEL(bn_finish, bn_job)
  * the memory's delay. */
 DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dti_column(&j->n.s), high = DT_THREADS / j->n.s.across;
+    const int64_t c = dti_column(&j->n.s), high = DTI_THREADS / j->n.s.across;
     const int64_t step = gridDim.y * high;
     const int n = dti_few(c, j->n.s.channels);
-    float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], v[2][DT_FEW];
+    float mean[DTI_FEW], scale[DTI_FEW], bias[DTI_FEW], v[2][DTI_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
@@ -104,7 +104,7 @@ DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
         DT_UNROLL(2)
         for (int i = 0; i < 2; i++) {
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++) {
+            for (int k = 0; k < DTI_FEW; k++) {
                 const float y = bn_norm(v[i][k] - mean[k], scale[k], bias[k]);
                 v[i][k] = j->relu ? dti_rectify(y) : y;
             }
@@ -118,22 +118,22 @@ DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
 DT_KERNELS(bn_normalise, bn_job)
 
 DT_DEVICE void bn_sums_begin(
-    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t)
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW], dt_dtype t)
 {
     (void)row, (void)t;
     bn_params((const bn_job *)job, c, n, state[0], state[1], state[2]);
 }
 
-DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW],
+DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW],
     float *first, float *second, dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
     const int64_t at = row * j->n.s.channels + c;
-    float x[DT_FEW], d[DT_FEW];
+    float x[DTI_FEW], d[DTI_FEW];
     dti_take(j->n.x, at, n, j->n.wide, t, x);
     dti_take(j->n.dy, at, n, j->n.wide, t, d);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         const float apart = x[k] - state[0][k];
         const bool off = j->relu && bn_norm(apart, state[1][k], state[2][k]) <= 0.0f;
         d[k] = off ? 0.0f : d[k];
@@ -152,19 +152,19 @@ DT_KERNELS(bn_sums, bn_job)
 /* dx = scale (dy - shift - slope (x - mean)); dx may be dy. */
 DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
 {
-    const int64_t c = dti_column(&j->n.s), high = DT_THREADS / j->n.s.across;
+    const int64_t c = dti_column(&j->n.s), high = DTI_THREADS / j->n.s.across;
     const int n = dti_few(c, j->n.s.channels);
     const float over = 1.0f / (float)j->n.s.rows;
-    float mean[DT_FEW], scale[DT_FEW], bias[DT_FEW], shift[DT_FEW], slope[DT_FEW];
-    float v[DT_FEW], d[DT_FEW];
+    float mean[DTI_FEW], scale[DTI_FEW], bias[DTI_FEW], shift[DTI_FEW], slope[DTI_FEW];
+    float v[DTI_FEW], d[DTI_FEW];
     if (n <= 0)
         return;
     bn_params(j, c, n, mean, scale, bias);
-    dti_take(j->n.dbias, c, n, dt_wide(j->n.dbias), DT_F32, shift);
-    dti_take(j->n.dweight, c, n, dt_wide(j->n.dweight), DT_F32, slope);
-    dti_take(j->n.istd, c, n, dt_wide(j->n.istd), DT_F32, v);
+    dti_take(j->n.dbias, c, n, dti_wide(j->n.dbias), DT_F32, shift);
+    dti_take(j->n.dweight, c, n, dti_wide(j->n.dweight), DT_F32, slope);
+    dti_take(j->n.istd, c, n, dti_wide(j->n.istd), DT_F32, v);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         shift[k] *= over;
         slope[k] *= v[k] * over;
     }
@@ -175,7 +175,7 @@ DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
         dti_take(j->n.x, at, n, j->n.wide, t, v);
         dti_take(j->n.dy, at, n, j->n.wide, t, d);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++) {
+        for (int k = 0; k < DTI_FEW; k++) {
             const float apart = v[k] - mean[k];
             const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
             d[k] = scale[k] * ((off ? 0.0f : d[k]) - shift[k] - apart * slope[k]);
@@ -189,7 +189,7 @@ DT_KERNELS(bn_differentiate, bn_job)
 static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_columns s = dti_norm_columns(c, c->n, NULL);
+    const dti_columns s = dti_norm_columns(c, c->n, NULL);
     const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
     f->work_bytes = sums ? dti_columns_bytes(&s) : 0;
     return DT_OK;
@@ -216,7 +216,7 @@ static bn_job bn_job_of(const dt_call *c, const dt_args *a, bool relu)
 static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *err)
 {
     const bn_job j = bn_job_of(c, a, relu);
-    const dt_grid parts = dti_columns_grid(&j.n.s), all = dti_rows_grid(&j.n.s);
+    const dti_grid parts = dti_columns_grid(&j.n.s), all = dti_rows_grid(&j.n.s);
     if (c->form == DT_BACKWARD) {
         DT_LAUNCH_OF(bn_sums, c->dtype, parts, a->queue, j);
         dti_norm_gradients(&j.n, j.n.istd, a->queue);
@@ -226,7 +226,7 @@ static dt_status bn_run(const dt_call *c, const dt_args *a, bool relu, dt_err *e
     }
     if (c->form == DT_FORWARD) {
         DT_LAUNCH_OF(bn_statistics, c->dtype, parts, a->queue, j);
-        DT_LAUNCH(bn_finish, dti_total_grid(&j.n.s), DT_THREADS, a->queue, j);
+        DT_LAUNCH(bn_finish, dti_total_grid(&j.n.s), DTI_THREADS, a->queue, j);
     }
     DT_LAUNCH_OF(bn_normalise, c->dtype, all, a->queue, j);
     return dt_cuda_launched("batchnorm forward", err);

@@ -13,10 +13,10 @@ typedef struct concat_job {
 DT_DEVICE void concat_move(const concat_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->pixels * j->groups; i += dti_stride()) {
-        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
+        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DTI_FEW;
         const int64_t part = pixel * j->channels + c, wide = pixel * j->all + j->at + c;
         const int n = dti_few(c, j->channels);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->from, j->back ? wide : part, n, j->wide, t, v);
         dti_put(j->to, j->back ? part : wide, n, j->wide, t, v);
     }
@@ -38,8 +38,8 @@ static dt_status concat_run(const dt_call *c, void *state, const dt_args *a, dt_
         j.channels = dt_graph_shape(c->graph, c->node->in[k]).c;
         j.all = y.c;
         j.at = at;
-        j.groups = dt_ceil_div(j.channels, DT_FEW);
-        j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.channels, c->dtype) &&
+        j.groups = dti_ceil_div(j.channels, DTI_FEW);
+        j.wide = dti_wide(j.from) && dti_wide(j.to) && dti_wide_rows(j.channels, c->dtype) &&
                  dti_wide_rows(j.all, c->dtype) && dti_wide_rows(j.at, c->dtype);
         at += j.channels;
         if (j.to == NULL)

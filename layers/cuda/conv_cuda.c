@@ -23,20 +23,20 @@ static bool conv_transposed(const dt_call *c)
     return strcmp(c->node->desc->name, "conv_transpose") == 0;
 }
 
-static dt_cudnn_problem conv_shape(const dt_call *c)
+static dti_cudnn_problem conv_shape(const dt_call *c)
 {
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
     if (conv_transposed(c)) {
         const dt_conv_transpose *o = c->node->opts;
-        return (dt_cudnn_problem){DTI_CONV_TRANSPOSE_SHAPE(o, x, y)};
+        return (dti_cudnn_problem){DTI_CONV_TRANSPOSE_SHAPE(o, x, y)};
     }
     const dt_conv *o = c->node->opts;
-    return (dt_cudnn_problem){DTI_CONV_SHAPE(o, x, y)};
+    return (dti_cudnn_problem){DTI_CONV_SHAPE(o, x, y)};
 }
 
-static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direction)
+static dti_cudnn_problem conv_problem(const dt_call *c, dti_cudnn_direction direction)
 {
-    dt_cudnn_problem p = conv_shape(c);
+    dti_cudnn_problem p = conv_shape(c);
     p.direction = (int64_t)direction;
     p.n = c->n;
     p.bf16 = c->dtype == DT_BF16;
@@ -45,11 +45,11 @@ static dt_cudnn_problem conv_problem(const dt_call *c, dt_cudnn_direction direct
     return p;
 }
 
-static dt_cudnn_direction conv_direction(const dt_call *c)
+static dti_cudnn_direction conv_direction(const dt_call *c)
 {
     if (c->form == DT_BACKWARD)
-        return DT_CUDNN_WEIGHTS;
-    return (c->form == DT_BACKWARD2) != conv_transposed(c) ? DT_CUDNN_DATA : DT_CUDNN_FORWARD;
+        return DTI_CUDNN_WEIGHTS;
+    return (c->form == DT_BACKWARD2) != conv_transposed(c) ? DTI_CUDNN_DATA : DTI_CUDNN_FORWARD;
 }
 
 static bool conv_has_bias(const dt_call *c)
@@ -58,10 +58,10 @@ static bool conv_has_bias(const dt_call *c)
 }
 
 /* Bytes of the convolution that is run: its x is y, and its y x, where this one is transposed. */
-static dt_cudnn_bytes conv_bytes(const dt_call *c, void *x, void *y, void *weight, void *work)
+static dti_cudnn_bytes conv_bytes(const dt_call *c, void *x, void *y, void *weight, void *work)
 {
-    return conv_transposed(c) ? (dt_cudnn_bytes){y, x, weight, work}
-                              : (dt_cudnn_bytes){x, y, weight, work};
+    return conv_transposed(c) ? (dti_cudnn_bytes){y, x, weight, work}
+                              : (dti_cudnn_bytes){x, y, weight, work};
 }
 
 static int64_t conv_weights(const dt_call *c)
@@ -108,8 +108,8 @@ static size_t conv_work(const dt_call *c, size_t engine)
 /* Where the library cannot be asked, facts says so. */
 static bool cudnn_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
-    dt_cudnn_facts f;
+    const dti_cudnn_problem p = conv_problem(c, conv_direction(c));
+    dti_cudnn_facts f;
     if (dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &f, NULL) != DT_OK || !f.direct)
         return true;
     return dt_refuse(why, "has no engine that is allowed");
@@ -120,8 +120,8 @@ static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
     *f = (dt_facts){.impl = "to_bf16"};
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
-    dt_cudnn_facts own;
+    const dti_cudnn_problem p = conv_problem(c, conv_direction(c));
+    dti_cudnn_facts own;
     DT_TRY(err, dti_cudnn_ask(dti_cuda_cudnn(c), &p, conv_limit(c), &own, err), "layer '%s'",
         c->node->name);
     f->work_bytes = conv_work(c, own.work_bytes);
@@ -129,7 +129,7 @@ static dt_status convolution_facts(const dt_call *c, dt_facts *f, dt_err *err)
     memcpy(f->impl, own.impl, sizeof f->impl);
     return DT_OK;
 }
-_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cudnn_facts){0}.impl), "copied whole");
+_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dti_cudnn_facts){0}.impl), "copied whole");
 
 static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *err)
 {
@@ -137,7 +137,7 @@ static dt_status cudnn_algorithms(const dt_call *c, dt_algorithms *all, dt_err *
     all->n = 0;
     if (dti_cuda_derives(c))
         return DT_OK;
-    dt_cudnn_problem p = conv_problem(c, conv_direction(c));
+    dti_cudnn_problem p = conv_problem(c, conv_direction(c));
     p.many = 1;
     DT_TRY(err, dti_cudnn_algorithms(dti_cuda_cudnn(c), &p, &engines, err), "layer '%s'",
         c->node->name);
@@ -154,11 +154,11 @@ static void cudnn_destroy(void *state)
 
 static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 {
-    dt_cudnn_op *op = NULL;
+    dti_cudnn_op *op = NULL;
     *state = NULL;
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
+    const dti_cudnn_problem p = conv_problem(c, conv_direction(c));
     DT_TRY(err, dti_cudnn_create(dti_cuda_cudnn(c), &op, &p, conv_limit(c), err), "layer '%s'",
         c->node->name);
     *state = op;
@@ -166,17 +166,17 @@ static dt_status cudnn_create(const dt_call *c, void **state, dt_err *err)
 }
 
 /* @op: the library's; NULL: ours. */
-static dt_status convolve(
-    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, const dt_cudnn_bytes *b, dt_err *err)
+static dt_status convolve(const dt_call *c, const dti_cudnn_op *op, const dt_args *a,
+    const dti_cudnn_bytes *b, dt_err *err)
 {
-    const dt_cudnn_problem p = conv_problem(c, conv_direction(c));
+    const dti_cudnn_problem p = conv_problem(c, conv_direction(c));
     return op != NULL ? dti_cudnn_run(op, a->queue, b, err) : dti_conv_direct(&p, a->queue, b, err);
 }
 
 static dt_status conv_forward(
-    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
+    const dt_call *c, const dti_cudnn_op *op, const dt_args *a, dt_err *err)
 {
-    const dt_cudnn_bytes b =
+    const dti_cudnn_bytes b =
         conv_bytes(c, a->port[DT_X], a->port[DT_Y], a->port[DT_D], a->port[DT_WORK]);
     DT_CHECK(convolve(c, op, a, &b, err));
     if (!conv_has_bias(c))
@@ -186,9 +186,9 @@ static dt_status conv_forward(
 }
 
 static dt_status conv_backward_weights(
-    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
+    const dt_call *c, const dti_cudnn_op *op, const dt_args *a, dt_err *err)
 {
-    const dt_cudnn_bytes b =
+    const dti_cudnn_bytes b =
         conv_bytes(c, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], a->port[DT_WORK]);
     DT_CHECK(convolve(c, op, a, &b, err));
     if (!conv_has_bias(c))
@@ -198,7 +198,7 @@ static dt_status conv_backward_weights(
 }
 
 static dt_status conv_run_form(
-    const dt_call *c, const dt_cudnn_op *op, const dt_args *a, dt_err *err)
+    const dt_call *c, const dti_cudnn_op *op, const dt_args *a, dt_err *err)
 {
     DT_ASSERT(a->n == c->n);
     if (dti_cuda_derives(c))
@@ -208,7 +208,7 @@ static dt_status conv_run_form(
         return conv_backward_weights(c, op, a, err);
     if (c->form != DT_BACKWARD2)
         return conv_forward(c, op, a, err);
-    const dt_cudnn_bytes b =
+    const dti_cudnn_bytes b =
         conv_bytes(c, a->port[DT_DX], a->port[DT_DY], a->port[DT_D + 1], a->port[DT_WORK]);
     return convolve(c, op, a, &b, err);
 }

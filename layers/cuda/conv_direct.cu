@@ -6,33 +6,33 @@ DT_C_HEADERS
 DT_C_HEADERS_END
 
 typedef struct direct_job {
-    dt_cudnn_problem p;
-    dt_cudnn_bytes b;
+    dti_cudnn_problem p;
+    dti_cudnn_bytes b;
     int64_t count;
 } direct_job;
 
 DT_KERNEL(direct, direct_job)
 {
-    const dt_cudnn_problem *p = &given.p;
-    const dt_dtype t = dt_direct_type(p);
+    const dti_cudnn_problem *p = &given.p;
+    const dt_dtype t = dti_direct_type(p);
     for (int64_t i = dti_first(); i < given.count; i += dti_stride())
-        if (p->direction == DT_CUDNN_FORWARD)
-            dti_store(given.b.y, i, t, dt_direct_y(p, given.b.x, given.b.weight, i));
-        else if (p->direction == DT_CUDNN_DATA)
-            dti_store(given.b.x, i, t, dt_direct_dx(p, given.b.y, given.b.weight, i));
+        if (p->direction == DTI_CUDNN_FORWARD)
+            dti_store(given.b.y, i, t, dti_direct_y(p, given.b.x, given.b.weight, i));
+        else if (p->direction == DTI_CUDNN_DATA)
+            dti_store(given.b.x, i, t, dti_direct_dx(p, given.b.y, given.b.weight, i));
         else
-            dti_store(given.b.weight, i, DT_F32, dt_direct_dw(p, given.b.x, given.b.y, i));
+            dti_store(given.b.weight, i, DT_F32, dti_direct_dw(p, given.b.x, given.b.y, i));
 }
 
 dt_status dti_conv_direct(
-    const dt_cudnn_problem *p, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+    const dti_cudnn_problem *p, void *queue, const dti_cudnn_bytes *bytes, dt_err *err)
 {
     direct_job j;
     j.p = *p;
     j.b = *bytes;
-    j.count = p->direction == DT_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
-              : p->direction == DT_CUDNN_DATA  ? p->n * p->h * p->w * p->c
-                                               : dti_cudnn_weights(p);
-    DT_LAUNCH(direct, dti_grid_of(j.count), DT_THREADS, queue, j);
+    j.count = p->direction == DTI_CUDNN_FORWARD ? p->n * p->p * p->q * p->out
+              : p->direction == DTI_CUDNN_DATA  ? p->n * p->h * p->w * p->c
+                                                : dti_cudnn_weights(p);
+    DT_LAUNCH(direct, dti_grid_of(j.count), DTI_THREADS, queue, j);
     return dt_cuda_launched("direct convolution", err);
 }

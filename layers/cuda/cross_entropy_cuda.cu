@@ -24,7 +24,7 @@ typedef struct ce_job {
     bool eval, accumulate;
 } ce_job;
 
-enum { CE_WARPS = DT_THREADS / DT_WARP, CE_SOME = 4 }; /* some: scores that a thread holds */
+enum { CE_WARPS = DTI_THREADS / DTI_WARP, CE_SOME = 4 }; /* some: scores that a thread holds */
 
 DT_DEVICE float ce_smooth(const ce_job *j)
 {
@@ -110,7 +110,7 @@ DT_KERNEL(ce_add_up, ce_job)
 {
     __shared__ double shared[CE_WARPS];
     loss_sums s = {0, 0, 0, 0};
-    for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
+    for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
         const verdict_of_row v = given.verdict[i];
         s.loss += v.loss;
         s.top1 += v.top1;
@@ -126,7 +126,7 @@ DT_KERNEL(ce_count, ce_job)
     __shared__ double shared[CE_WARPS];
     for (int64_t c = blockIdx.x; c < given.counted; c += gridDim.x) {
         double labelled = 0, predicted = 0, both = 0; /* exact to 2^53 */
-        for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
+        for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
             const bool is = given.labels[i] == c, said = given.verdict[i].predicted == c;
             labelled += is ? 1 : 0;
             predicted += said ? 1 : 0;
@@ -188,15 +188,15 @@ static dt_status ce_facts(const dt_call *c, dt_facts *f, dt_err *err)
 /* Threads for a row: few where it is short. */
 static unsigned ce_threads(int64_t classes)
 {
-    unsigned threads = DT_WARP;
-    while (threads < DT_THREADS && threads * 8 < classes)
+    unsigned threads = DTI_WARP;
+    while (threads < DTI_THREADS && threads * 8 < classes)
         threads *= 2;
     return threads;
 }
 
 #define CE_LAUNCH(name, t, blocks, classes, queue, given)                                          \
     do {                                                                                           \
-        const dt_grid ce_grid = {dti_blocks((blocks), 1), 1};                                      \
+        const dti_grid ce_grid = {dti_blocks((blocks), 1), 1};                                     \
         if ((t) == DT_BF16)                                                                        \
             DT_LAUNCH(name##_bf16, ce_grid, ce_threads(classes), queue, given);                    \
         else                                                                                       \
@@ -215,8 +215,8 @@ static dt_status ce_run_backward(ce_job j, const dt_call *c, void *queue, dt_err
     const int64_t all = j.rows;
     for (int64_t n = 1; j.first < all; j.first = j.rows) {
         n = j.first == 0 ? 1 : j.first;
-        if (n > DT_MOST_BLOCKS)
-            n = DT_MOST_BLOCKS;
+        if (n > DTI_MOST_BLOCKS)
+            n = DTI_MOST_BLOCKS;
         j.rows = n < all - j.first ? j.first + n : all;
         CE_LAUNCH(ce_backward, DT_BF16, j.rows - j.first, j.classes, queue, j);
         DT_CHECK(dt_cuda_launched("cross_entropy backward", err));
@@ -245,12 +245,12 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     j.accumulate = a->accumulate;
     if (c->form == DT_BACKWARD)
         return ce_run_backward(j, c, a->queue, err);
-    const dt_grid one = {1, 1};
+    const dti_grid one = {1, 1};
     CE_LAUNCH(ce_forward, c->dtype, j.rows, j.classes, a->queue, j);
-    DT_LAUNCH(ce_add_up, one, DT_THREADS, a->queue, j);
+    DT_LAUNCH(ce_add_up, one, DTI_THREADS, a->queue, j);
     if (j.counted > 0) {
-        const dt_grid classes = {dti_blocks(j.counted, 1), 1};
-        DT_LAUNCH(ce_count, classes, DT_THREADS, a->queue, j);
+        const dti_grid classes = {dti_blocks(j.counted, 1), 1};
+        DT_LAUNCH(ce_count, classes, DTI_THREADS, a->queue, j);
     }
     return dt_cuda_launched("cross_entropy forward", err);
 }

@@ -22,9 +22,9 @@ DT_C_HEADERS
 #include "layers/value.h"
 DT_C_HEADERS_END
 
-enum { DT_THREADS = 256, DT_WARP = 32, DT_FEW = 8, DT_MOST_BLOCKS = 1 << 15 };
+enum { DTI_THREADS = 256, DTI_WARP = 32, DTI_FEW = 8, DTI_MOST_BLOCKS = 1 << 15 };
 
-#define DT_KERNEL(name, type) DT_KERNEL_OF(DT_THREADS, name, type)
+#define DT_KERNEL(name, type) DT_KERNEL_OF(DTI_THREADS, name, type)
 
 /* A kernel for each type of values, and the launch of the one that fits. */
 #define DT_KERNELS(name, type)                                                                     \
@@ -39,41 +39,41 @@ enum { DT_THREADS = 256, DT_WARP = 32, DT_FEW = 8, DT_MOST_BLOCKS = 1 << 15 };
 #define DT_LAUNCH_OF(name, t, grid, queue, given)                                                  \
     do {                                                                                           \
         if ((t) == DT_BF16)                                                                        \
-            DT_LAUNCH(name##_bf16, grid, DT_THREADS, queue, given);                                \
+            DT_LAUNCH(name##_bf16, grid, DTI_THREADS, queue, given);                               \
         else                                                                                       \
-            DT_LAUNCH(name##_f32, grid, DT_THREADS, queue, given);                                 \
+            DT_LAUNCH(name##_f32, grid, DTI_THREADS, queue, given);                                \
     } while (0)
 
 /* Blocks of a launch. What they have to do may be more: kernels go on with dti_stride(), and
  * samples or rows that y counts with gridDim.y. */
-typedef struct dt_grid {
+typedef struct dti_grid {
     unsigned x, y;
-} dt_grid;
+} dti_grid;
 
 static inline unsigned dti_blocks(int64_t items, int64_t each)
 {
-    const int64_t n = dt_ceil_div(items, each);
-    if (n > DT_MOST_BLOCKS)
-        return DT_MOST_BLOCKS;
+    const int64_t n = dti_ceil_div(items, each);
+    if (n > DTI_MOST_BLOCKS)
+        return DTI_MOST_BLOCKS;
     return n < 1 ? 1 : (unsigned)n;
 }
 
 /* So many items, a thread each. */
-static inline dt_grid dti_grid_of(int64_t items)
+static inline dti_grid dti_grid_of(int64_t items)
 {
-    const dt_grid g = {dti_blocks(items, DT_THREADS), 1};
+    const dti_grid g = {dti_blocks(items, DTI_THREADS), 1};
     return g;
 }
 
 /* Of x items, a thread each, of each of y others. */
-static inline dt_grid dti_grid_2d(int64_t x, int64_t y)
+static inline dti_grid dti_grid_2d(int64_t x, int64_t y)
 {
-    const dt_grid g = {dti_blocks(x, DT_THREADS), dti_blocks(y, 1)};
+    const dti_grid g = {dti_blocks(x, DTI_THREADS), dti_blocks(y, 1)};
     return g;
 }
 
 /* Whether every value that is a multiple of eight elements after @p begins at 16 bytes. */
-DT_BOTH static inline bool dt_wide(const void *p)
+DT_BOTH static inline bool dti_wide(const void *p)
 {
     return (uintptr_t)p % 16 == 0;
 }
@@ -97,7 +97,7 @@ DT_DEVICE int64_t dti_stride(void)
 /* How many of eight are left from @at on. */
 DT_DEVICE int dti_few(int64_t at, int64_t end)
 {
-    return end - at < DT_FEW ? (int)(end - at) : DT_FEW;
+    return end - at < DTI_FEW ? (int)(end - at) : DTI_FEW;
 }
 
 /* Most sizes are below 2^32, where dividing costs a fifth. */
@@ -109,13 +109,13 @@ DT_DEVICE int64_t dti_quotient(int64_t a, int64_t b)
 }
 
 /* Item i of samples times h times w times @groups. */
-typedef struct dt_place {
+typedef struct dti_place {
     int64_t sample, row, col, group;
-} dt_place;
+} dti_place;
 
-DT_DEVICE dt_place dti_place_of(int64_t i, int64_t h, int64_t w, int64_t groups)
+DT_DEVICE dti_place dti_place_of(int64_t i, int64_t h, int64_t w, int64_t groups)
 {
-    dt_place p;
+    dti_place p;
     const int64_t pixel = dti_quotient(i, groups), line = dti_quotient(pixel, w);
     p.group = i - pixel * groups;
     p.col = pixel - line * w;
@@ -150,32 +150,32 @@ DT_DEVICE uint32_t dti_bf16_pair(float low, float high)
 /* Values [at, at + n) of @p, zeros behind them. @wide: that eight of them begin at 16 bytes. */
 DT_DEVICE void dti_take(const void *p, int64_t at, int n, bool wide, dt_dtype t, float *v)
 {
-    if (wide && n == DT_FEW && t == DT_BF16) {
+    if (wide && n == DTI_FEW && t == DT_BF16) {
         const uint4 u = DT_READ16((const dt_bf16 *)p + at, uint4);
         v[0] = dti_low_bf16(u.x), v[1] = dti_high_bf16(u.x);
         v[2] = dti_low_bf16(u.y), v[3] = dti_high_bf16(u.y);
         v[4] = dti_low_bf16(u.z), v[5] = dti_high_bf16(u.z);
         v[6] = dti_low_bf16(u.w), v[7] = dti_high_bf16(u.w);
-    } else if (wide && n == DT_FEW) {
+    } else if (wide && n == DTI_FEW) {
         const float4 a = DT_READ16((const float *)p + at, float4);
         const float4 b = DT_READ16((const float *)p + at + 4, float4);
         v[0] = a.x, v[1] = a.y, v[2] = a.z, v[3] = a.w;
         v[4] = b.x, v[5] = b.y, v[6] = b.z, v[7] = b.w;
     } else {
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] = k < n ? dti_load(p, at + k, t) : 0.0f;
     }
 }
 
 DT_DEVICE void dti_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const float *v)
 {
-    if (wide && n == DT_FEW && t == DT_BF16) {
+    if (wide && n == DTI_FEW && t == DT_BF16) {
         uint4 u;
         u.x = dti_bf16_pair(v[0], v[1]), u.y = dti_bf16_pair(v[2], v[3]);
         u.z = dti_bf16_pair(v[4], v[5]), u.w = dti_bf16_pair(v[6], v[7]);
         DT_WRITE16((dt_bf16 *)p + at, uint4, u);
-    } else if (wide && n == DT_FEW) {
+    } else if (wide && n == DTI_FEW) {
         float4 a, b;
         a.x = v[0], a.y = v[1], a.z = v[2], a.w = v[3];
         b.x = v[4], b.y = v[5], b.z = v[6], b.w = v[7];
@@ -183,7 +183,7 @@ DT_DEVICE void dti_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const 
         DT_WRITE16((float *)p + at + 4, float4, b);
     } else {
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             if (k < n)
                 dti_store(p, at + k, t, v[k]);
     }
@@ -192,28 +192,28 @@ DT_DEVICE void dti_put(void *p, int64_t at, int n, bool wide, dt_dtype t, const 
 /* Sums and maxima over the 32 threads of a warp, all of which call: each gets the same bits. */
 DT_DEVICE double dti_warp_sum(double v)
 {
-    for (int apart = DT_WARP / 2; apart > 0; apart /= 2)
+    for (int apart = DTI_WARP / 2; apart > 0; apart /= 2)
         v += __shfl_xor_sync(0xFFFFFFFFu, v, apart);
     return v;
 }
 
 DT_DEVICE double dti_warp_max(double v)
 {
-    for (int apart = DT_WARP / 2; apart > 0; apart /= 2) {
+    for (int apart = DTI_WARP / 2; apart > 0; apart /= 2) {
         const double other = __shfl_xor_sync(0xFFFFFFFFu, v, apart);
         v = other > v ? other : v;
     }
     return v;
 }
 
-/* The same over a block of up to DT_THREADS, whole warps; @shared: a double for each warp, in
+/* The same over a block of up to DTI_THREADS, whole warps; @shared: a double for each warp, in
  * shared memory. */
 DT_DEVICE double dti_block_sum(double v, double *shared)
 {
-    const int warps = (int)blockDim.x / DT_WARP;
+    const int warps = (int)blockDim.x / DTI_WARP;
     v = dti_warp_sum(v);
-    if (threadIdx.x % DT_WARP == 0)
-        shared[threadIdx.x / DT_WARP] = v;
+    if (threadIdx.x % DTI_WARP == 0)
+        shared[threadIdx.x / DTI_WARP] = v;
     __syncthreads();
     v = 0;
     for (int i = 0; i < warps; i++)
@@ -224,10 +224,10 @@ DT_DEVICE double dti_block_sum(double v, double *shared)
 
 DT_DEVICE double dti_block_max(double v, double *shared)
 {
-    const int warps = (int)blockDim.x / DT_WARP;
+    const int warps = (int)blockDim.x / DTI_WARP;
     v = dti_warp_max(v);
-    if (threadIdx.x % DT_WARP == 0)
-        shared[threadIdx.x / DT_WARP] = v;
+    if (threadIdx.x % DTI_WARP == 0)
+        shared[threadIdx.x / DTI_WARP] = v;
     __syncthreads();
     v = shared[0];
     for (int i = 1; i < warps; i++)

@@ -36,9 +36,9 @@ DT_DEVICE void dropout_apply(const dropout_job *j, dt_dtype t)
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
         for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
-            const int n = dti_few(g * DT_FEW, j->elements);
-            const int64_t at = s * j->elements + g * DT_FEW;
-            float v[DT_FEW];
+            const int n = dti_few(g * DTI_FEW, j->elements);
+            const int64_t at = s * j->elements + g * DTI_FEW;
+            float v[DTI_FEW];
             dti_take(j->from, at, n, j->wide, t, v);
             if (!j->keep_all) {
                 const int64_t sample = j->now->sample0 + j->sample0 + s;
@@ -68,7 +68,7 @@ static dt_status dropout_run(const dt_call *c, void *state, const dt_args *a, dt
     j.least = (uint32_t)ceil(o->rate * 0x1p24);
     j.scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0;
     j.keep_all = c->form == DT_EVAL;
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(j.elements, c->dtype);
+    j.wide = dti_wide(j.from) && dti_wide(j.to) && dti_wide_rows(j.elements, c->dtype);
     if (j.keep_all && j.from == j.to)
         return DT_OK;
     DT_LAUNCH_OF(

@@ -33,13 +33,13 @@ DT_DEVICE int64_t token_of(const token_job *j, int64_t row)
 DT_DEVICE void token_forward(const token_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->rows * j->groups; i += dti_stride()) {
-        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DTI_FEW;
         const int64_t token = token_of(j, row);
         const int n = dti_few(c, j->channels);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->weight, (token < 0 ? 0 : token) * j->channels + c, n, j->wide, DT_F32, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] = token == NO_TOKEN ? NAN : token < 0 ? 0.0f : v[k];
         dti_put(j->y, row * j->channels + c, n, j->wide, t, v);
     }
@@ -51,27 +51,27 @@ DT_KERNELS(token_forward, token_job)
  * looks at as many ids at a time as it has threads, and lists those that are the same. dweight is
  * zero before, for tokens that do not occur. */
 typedef struct token_list {
-    int n[DT_THREADS / DT_WARP]; /* of each warp's share */
-    int rows[DT_THREADS];
+    int n[DTI_THREADS / DTI_WARP]; /* of each warp's share */
+    int rows[DTI_THREADS];
 } token_list;
 
 /* The rows of [at, at + threads) with this token, in order, and how many. All threads call. */
 DT_DEVICE int token_rows(const token_job *j, int64_t token, int64_t at, token_list *list)
 {
-    const int tid = (int)threadIdx.x, warp = tid / DT_WARP;
+    const int tid = (int)threadIdx.x, warp = tid / DTI_WARP;
     const bool same = at + tid < j->rows && token_of(j, at + tid) == token;
     const unsigned all = __ballot_sync(0xFFFFFFFFu, same);
     int before = 0, n = 0;
-    for (unsigned m = all & ((1u << tid % DT_WARP) - 1u); m != 0; m &= m - 1)
+    for (unsigned m = all & ((1u << tid % DTI_WARP) - 1u); m != 0; m &= m - 1)
         before++;
     for (unsigned m = all; m != 0; m &= m - 1)
         n++;
     __syncthreads();
-    if (tid % DT_WARP == 0)
+    if (tid % DTI_WARP == 0)
         list->n[warp] = n;
     __syncthreads();
     n = 0;
-    for (int w = 0; w < DT_THREADS / DT_WARP; w++) {
+    for (int w = 0; w < DTI_THREADS / DTI_WARP; w++) {
         before += w < warp ? list->n[w] : 0;
         n += list->n[w];
     }
@@ -84,7 +84,7 @@ DT_DEVICE int token_rows(const token_job *j, int64_t token, int64_t at, token_li
 DT_DEVICE void token_add(const token_job *j, int64_t token, int64_t at, const token_list *list,
     int n, bool first, dt_dtype t)
 {
-    for (int64_t c = threadIdx.x; c < j->channels; c += DT_THREADS) {
+    for (int64_t c = threadIdx.x; c < j->channels; c += DTI_THREADS) {
         float *to = j->dweight + token * j->channels + c;
         float sum = first ? 0.0f : *to;
         DT_UNROLL(4)
@@ -100,11 +100,12 @@ DT_DEVICE void token_backward(const token_job *j, dt_dtype t)
     for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x) {
         const int64_t token = token_of(j, row);
         bool first = token >= 0;
-        for (int64_t at = 0; at < row && first; at += DT_THREADS) {
+        for (int64_t at = 0; at < row && first; at += DTI_THREADS) {
             const int n = token_rows(j, token, at, &list);
             first = n == 0 || at + list.rows[0] >= row;
         }
-        for (int64_t at = row / DT_THREADS * DT_THREADS; at < j->rows && first; at += DT_THREADS) {
+        for (int64_t at = row / DTI_THREADS * DTI_THREADS; at < j->rows && first;
+             at += DTI_THREADS) {
             const int n = token_rows(j, token, at, &list);
             if (n > 0)
                 token_add(j, token, at, &list, n, at <= row, t);
@@ -127,7 +128,7 @@ static token_job token_job_of(const dt_args *a, int64_t rows, int64_t vocab, int
     j.rows = rows;
     j.vocab = vocab;
     j.channels = channels;
-    j.groups = dt_ceil_div(channels, DT_FEW);
+    j.groups = dti_ceil_div(channels, DTI_FEW);
     j.first = 0;
     j.weights = vocab;
     j.wide = false;
@@ -143,13 +144,13 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
     j.first = o->first;
     j.weights = dti_embedding_rows(o);
     if (c->form == DT_BACKWARD) {
-        const dt_grid g = {dti_blocks(j.rows, 1), 1};
+        const dti_grid g = {dti_blocks(j.rows, 1), 1};
         DT_CUDA_TRY(err, cudaMemsetAsync(j.dweight, 0, (size_t)(j.weights * o->out) * sizeof(float),
                              (cudaStream_t)a->queue));
         DT_LAUNCH_OF(token_backward, c->dtype, g, a->queue, j);
         return dt_cuda_launched("embedding backward", err);
     }
-    j.wide = dt_wide(j.weight) && dt_wide(j.y) && dti_wide_rows(o->out, c->dtype);
+    j.wide = dti_wide(j.weight) && dti_wide(j.y) && dti_wide_rows(o->out, c->dtype);
     DT_LAUNCH_OF(token_forward, c->dtype, dti_grid_of(j.rows * j.groups), a->queue, j);
     return dt_cuda_launched("embedding forward", err);
 }
@@ -158,14 +159,14 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
 DT_DEVICE void position_forward(const token_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->rows * j->groups; i += dti_stride()) {
-        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DT_FEW;
+        const int64_t row = dti_quotient(i, j->groups), c = (i - row * j->groups) * DTI_FEW;
         const int64_t position = row - dti_quotient(row, j->vocab) * j->vocab;
         const int n = dti_few(c, j->channels);
-        float v[DT_FEW], weight[DT_FEW];
+        float v[DTI_FEW], weight[DTI_FEW];
         dti_take(j->x, row * j->channels + c, n, j->wide, t, v);
         dti_take(j->weight, position * j->channels + c, n, j->wide, DT_F32, weight);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] += weight[k];
         dti_put(j->y, row * j->channels + c, n, j->wide, t, v);
     }
@@ -178,13 +179,13 @@ DT_DEVICE void position_backward(const token_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->vocab * j->groups; i += dti_stride()) {
         const int64_t position = dti_quotient(i, j->groups),
-                      c = (i - position * j->groups) * DT_FEW;
+                      c = (i - position * j->groups) * DTI_FEW;
         const int n = dti_few(c, j->channels);
-        float sum[DT_FEW] = {0}, v[DT_FEW];
+        float sum[DTI_FEW] = {0}, v[DTI_FEW];
         for (int64_t row = position; row < j->rows; row += j->vocab) {
             dti_take(j->dy, row * j->channels + c, n, j->wide, t, v);
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++)
+            for (int k = 0; k < DTI_FEW; k++)
                 sum[k] += v[k];
         }
         dti_put(j->dweight, position * j->channels + c, n, j->wide, DT_F32, sum);
@@ -200,11 +201,11 @@ static dt_status position_run(const dt_call *c, void *state, const dt_args *a, d
     token_job j = token_job_of(a, a->n * x.h * x.w, x.h * x.w, x.c);
     j.wide = dti_wide_rows(x.c, c->dtype);
     if (c->form == DT_BACKWARD) {
-        j.wide = j.wide && dt_wide(j.dy) && dt_wide(j.dweight);
+        j.wide = j.wide && dti_wide(j.dy) && dti_wide(j.dweight);
         DT_LAUNCH_OF(position_backward, c->dtype, dti_grid_of(j.vocab * j.groups), a->queue, j);
         return dt_cuda_launched("position backward", err);
     }
-    j.wide = j.wide && dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.weight);
+    j.wide = j.wide && dti_wide(j.x) && dti_wide(j.y) && dti_wide(j.weight);
     DT_LAUNCH_OF(position_forward, c->dtype, dti_grid_of(j.rows * j.groups), a->queue, j);
     return dt_cuda_launched("position forward", err);
 }

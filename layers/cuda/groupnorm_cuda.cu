@@ -37,7 +37,7 @@ DT_DEVICE double gn_moment(
 
 DT_DEVICE void gn_forward(const gn_job *j, dt_dtype t)
 {
-    __shared__ double shared[DT_THREADS / DT_WARP];
+    __shared__ double shared[DTI_THREADS / DTI_WARP];
     for (int64_t group = blockIdx.x; group < j->samples * j->groups; group += gridDim.x) {
         const float mean = (float)gn_moment(j, group, false, 0.0f, shared, t);
         const float istd = (float)(1 / sqrt(gn_moment(j, group, true, mean, shared, t) + j->n.eps));
@@ -59,12 +59,12 @@ DT_KERNELS(gn_forward, gn_job)
 /* A block adds up eight channels over a sample's pixels. */
 DT_DEVICE void gn_sums(const gn_job *j, dt_dtype t)
 {
-    __shared__ double shared[DT_THREADS / DT_WARP];
+    __shared__ double shared[DTI_THREADS / DTI_WARP];
     for (int64_t b = blockIdx.x; b < j->samples * j->octets; b += gridDim.x) {
-        const int64_t sample = dti_quotient(b, j->octets), c = (b - sample * j->octets) * DT_FEW;
+        const int64_t sample = dti_quotient(b, j->octets), c = (b - sample * j->octets) * DTI_FEW;
         const int n = dti_few(c, j->n.s.channels);
-        double sum[DT_FEW] = {0}, product[DT_FEW] = {0};
-        float x[DT_FEW], dy[DT_FEW], mean[DT_FEW] = {0}, istd[DT_FEW] = {0};
+        double sum[DTI_FEW] = {0}, product[DTI_FEW] = {0};
+        float x[DTI_FEW], dy[DTI_FEW], mean[DTI_FEW] = {0}, istd[DTI_FEW] = {0};
         for (int k = 0; k < n; k++) {
             mean[k] = j->n.mean[sample * j->groups + dti_quotient(c + k, j->each)];
             istd[k] = j->n.istd[sample * j->groups + dti_quotient(c + k, j->each)];
@@ -74,7 +74,7 @@ DT_DEVICE void gn_sums(const gn_job *j, dt_dtype t)
             dti_take(j->n.x, at, n, j->n.wide, t, x);
             dti_take(j->n.dy, at, n, j->n.wide, t, dy);
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++) {
+            for (int k = 0; k < DTI_FEW; k++) {
                 sum[k] += (double)dy[k];
                 product[k] += (double)(dy[k] * ((x[k] - mean[k]) * istd[k]));
             }
@@ -97,7 +97,7 @@ DT_KERNELS(gn_sums, gn_job)
  * are the group's means of g and of g xn; dx may be dy. */
 DT_DEVICE void gn_backward(const gn_job *j, dt_dtype t)
 {
-    __shared__ double shared[DT_THREADS / DT_WARP];
+    __shared__ double shared[DTI_THREADS / DTI_WARP];
     const double count = (double)(j->pixels * j->each);
     for (int64_t group = blockIdx.x; group < j->samples * j->groups; group += gridDim.x) {
         const int64_t sample = dti_quotient(group, j->groups);
@@ -139,7 +139,7 @@ DT_KERNEL(gn_gradients, gn_job)
 static gn_job gn_job_of(const dt_call *c, const dt_args *a)
 {
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
-    const dt_groupnorm *o = (const dt_groupnorm *)c->node->opts;
+    const dti_groupnorm *o = (const dti_groupnorm *)c->node->opts;
     gn_job j;
     j.n = dti_norm_job_of(c, a, o->eps);
     j.sums = (double *)a->port[DT_WORK];
@@ -147,7 +147,7 @@ static gn_job gn_job_of(const dt_call *c, const dt_args *a)
     j.pixels = x.h * x.w;
     j.groups = o->groups;
     j.each = x.c / o->groups;
-    j.octets = dt_ceil_div(x.c, DT_FEW);
+    j.octets = dti_ceil_div(x.c, DTI_FEW);
     return j;
 }
 
@@ -163,14 +163,14 @@ static dt_status gn_run(const dt_call *c, void *state, const dt_args *a, dt_err 
 {
     (void)state;
     const gn_job j = gn_job_of(c, a);
-    const dt_grid groups = {dti_blocks(j.samples * j.groups, 1), 1};
-    const dt_grid octets = {dti_blocks(j.samples * j.octets, 1), 1};
+    const dti_grid groups = {dti_blocks(j.samples * j.groups, 1), 1};
+    const dti_grid octets = {dti_blocks(j.samples * j.octets, 1), 1};
     if (c->form != DT_BACKWARD) {
         DT_LAUNCH_OF(gn_forward, c->dtype, groups, a->queue, j);
         return dt_cuda_launched("groupnorm forward", err);
     }
     DT_LAUNCH_OF(gn_sums, c->dtype, octets, a->queue, j);
-    DT_LAUNCH(gn_gradients, dti_grid_of(j.n.s.channels), DT_THREADS, a->queue, j);
+    DT_LAUNCH(gn_gradients, dti_grid_of(j.n.s.channels), DTI_THREADS, a->queue, j);
     if (j.n.to != NULL)
         DT_LAUNCH_OF(gn_backward, c->dtype, groups, a->queue, j);
     return dt_cuda_launched("groupnorm backward", err);

@@ -17,13 +17,13 @@ typedef struct leaky_job {
 
 DT_DEVICE void leaky_values(const leaky_job *j, dt_dtype t)
 {
-    for (int64_t at = dti_first() * DT_FEW; at < j->count; at += dti_stride() * DT_FEW) {
+    for (int64_t at = dti_first() * DTI_FEW; at < j->count; at += dti_stride() * DTI_FEW) {
         const int n = dti_few(at, j->count);
-        float sign[DT_FEW], v[DT_FEW];
+        float sign[DTI_FEW], v[DTI_FEW];
         dti_take(j->sign, at, n, j->wide, t, sign);
         dti_take(j->from, at, n, j->wide, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++) {
+        for (int k = 0; k < DTI_FEW; k++) {
             const float below = sign[k] <= 0.0f ? j->slope * v[k] : sign[k]; /* no number */
             v[k] = sign[k] > 0.0f ? v[k] : below;
         }
@@ -43,8 +43,8 @@ static dt_status leaky_relu_run(const dt_call *c, void *state, const dt_args *a,
     j.to = a->port[back ? DT_DX : DT_Y];
     j.count = a->n * dt_shape_sample(&c->node->info.y);
     j.slope = (float)((const dt_leaky_relu *)c->node->opts)->slope;
-    j.wide = dt_wide(j.sign) && dt_wide(j.from) && dt_wide(j.to);
-    DT_LAUNCH_OF(leaky_values, c->dtype, dti_grid_of(dt_ceil_div(j.count, DT_FEW)), a->queue, j);
+    j.wide = dti_wide(j.sign) && dti_wide(j.from) && dti_wide(j.to);
+    DT_LAUNCH_OF(leaky_values, c->dtype, dti_grid_of(dti_ceil_div(j.count, DTI_FEW)), a->queue, j);
     return dt_cuda_launched("leaky_relu", err);
 }
 

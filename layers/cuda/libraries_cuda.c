@@ -5,7 +5,7 @@
 
 void dt_cuda_libraries_close(void *libraries)
 {
-    dt_cuda_libraries *l = libraries;
+    dti_cuda_libraries *l = libraries;
     if (l == NULL)
         return;
     dti_cudnn_close(l->cudnn);
@@ -16,7 +16,7 @@ void dt_cuda_libraries_close(void *libraries)
 dt_status dt_cuda_libraries_open(void **out, const dt_card *card, dt_err *err)
 {
     *out = NULL;
-    dt_cuda_libraries *l = dt_alloc(1, sizeof *l);
+    dti_cuda_libraries *l = dt_alloc(1, sizeof *l);
     if (l == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the card's libraries");
     dt_status st = dti_cudnn_open(&l->cudnn, card, err);

@@ -6,23 +6,23 @@
 #include "layers/cublas/cublas_cuda.h"
 #include "layers/cudnn/cudnn_cuda.h"
 
-typedef struct dt_cuda_libraries {
-    dt_cudnn *cudnn;
-    dt_cublas *cublas;
-} dt_cuda_libraries;
+typedef struct dti_cuda_libraries {
+    dti_cudnn *cudnn;
+    dti_cublas *cublas;
+} dti_cuda_libraries;
 
-/* As in dt_device_module: what close takes is a dt_cuda_libraries. *out is NULL on failure. */
+/* As in dt_device_module: what close takes is a dti_cuda_libraries. *out is NULL on failure. */
 dt_status dt_cuda_libraries_open(void **out, const dt_card *card, dt_err *err) DT_NODISCARD;
 void dt_cuda_libraries_close(void *libraries);
 
-static inline dt_cudnn *dti_cuda_cudnn(const dt_call *c)
+static inline dti_cudnn *dti_cuda_cudnn(const dt_call *c)
 {
-    return ((const dt_cuda_libraries *)c->context->libraries)->cudnn;
+    return ((const dti_cuda_libraries *)c->context->libraries)->cudnn;
 }
 
-static inline dt_cublas *dti_cuda_cublas(const dt_call *c)
+static inline dti_cublas *dti_cuda_cublas(const dt_call *c)
 {
-    return ((const dt_cuda_libraries *)c->context->libraries)->cublas;
+    return ((const dti_cuda_libraries *)c->context->libraries)->cublas;
 }
 
 #endif

@@ -10,11 +10,11 @@
 #include "layers/weighted.h"
 #include "layers/linear.h"
 
-static dt_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
+static dti_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {
-    return (dt_cublas_problem){.direction = c->form == DT_BACKWARD    ? DT_CUBLAS_WEIGHTS
-                                            : c->form == DT_BACKWARD2 ? DT_CUBLAS_DATA
-                                                                      : DT_CUBLAS_FORWARD,
+    return (dti_cublas_problem){.direction = c->form == DT_BACKWARD    ? DTI_CUBLAS_WEIGHTS
+                                             : c->form == DT_BACKWARD2 ? DTI_CUBLAS_DATA
+                                                                       : DTI_CUBLAS_FORWARD,
         .rows = c->n * r->rows,
         .in = r->in,
         .out = r->out,
@@ -28,8 +28,8 @@ dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_er
     *f = (dt_facts){.impl = "to_bf16"};
     if (dti_cuda_derives(c))
         return DT_OK;
-    const dt_cublas_problem p = rows_problem(r, c);
-    dt_cublas_facts own;
+    const dti_cublas_problem p = rows_problem(r, c);
+    dti_cublas_facts own;
     DT_TRY(err, dti_cublas_ask(dti_cuda_cublas(c), &p, &own, err), "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     if (r->bias && c->form == DT_BACKWARD) { /* after the product, in the same scratch */
@@ -41,17 +41,17 @@ dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_er
     memcpy(f->impl, own.impl, sizeof f->impl);
     return DT_OK;
 }
-_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_cublas_facts){0}.impl), "copied whole");
+_Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dti_cublas_facts){0}.impl), "copied whole");
 
 /* @op: NULL for forms that derive */
 typedef struct rows_state {
     dti_rows r;
-    dt_cublas_op *op;
+    dti_cublas_op *op;
 } rows_state;
 
 dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_err *err)
 {
-    const dt_cublas_problem p = rows_problem(r, c);
+    const dti_cublas_problem p = rows_problem(r, c);
     *state = NULL;
     rows_state *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
@@ -79,7 +79,7 @@ void dti_rows_destroy(void *state)
 static dt_status rows_backward_weights(
     const dt_call *c, const rows_state *s, const dt_args *a, dt_err *err)
 {
-    const dt_cublas_bytes b = {.x = a->port[DT_X],
+    const dti_cublas_bytes b = {.x = a->port[DT_X],
         .y = a->port[DT_DY],
         .weight = a->port[DT_DP],
         .work = a->port[DT_WORK]};
@@ -99,7 +99,7 @@ static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_a
     if (c->form == DT_BACKWARD)
         return rows_backward_weights(c, s, a, err);
     const bool data = c->form == DT_BACKWARD2;
-    const dt_cublas_bytes b = {.x = a->port[data ? DT_DX : DT_X],
+    const dti_cublas_bytes b = {.x = a->port[data ? DT_DX : DT_X],
         .y = a->port[data ? DT_DY : DT_Y],
         .weight = a->port[data ? DT_D + 1 : DT_D],
         .bias = a->port[DT_P + 1],

@@ -7,7 +7,7 @@ DT_C_HEADERS_END
 
 /* A block works on one pixel, channels in tiles of as many as it has threads. It holds the tile and
  * its surroundings, so results may take the bytes of what is read, which is always ahead. */
-enum { LRN_HALO = DT_LRN_MOST - 1, LRN_HELD = DT_THREADS + 2 * LRN_HALO };
+enum { LRN_HALO = DTI_LRN_MOST - 1, LRN_HELD = DTI_THREADS + 2 * LRN_HALO };
 
 typedef struct lrn_job {
     const void *x, *dy;
@@ -25,11 +25,11 @@ DT_DEVICE void lrn_hold(
     const int tid = (int)threadIdx.x;
     float left = 0;
     if (tid < 2 * j->halo && c > 0)
-        left = shared[DT_THREADS + tid];
+        left = shared[DTI_THREADS + tid];
     __syncthreads();
     if (tid < 2 * j->halo && c > 0)
         shared[tid] = left;
-    for (int i = tid + (c > 0 ? 2 * j->halo : 0); i < DT_THREADS + 2 * j->halo; i += DT_THREADS) {
+    for (int i = tid + (c > 0 ? 2 * j->halo : 0); i < DTI_THREADS + 2 * j->halo; i += DTI_THREADS) {
         const int64_t at = c - j->halo + i;
         shared[i] = at >= 0 && at < j->channels ? dti_load(v, base + at, t) : 0.0f;
     }
@@ -50,7 +50,7 @@ DT_DEVICE void lrn_forward(const lrn_job *j, dt_dtype t)
     __shared__ float x[LRN_HELD];
     const int tid = (int)threadIdx.x;
     for (int64_t p = blockIdx.x; p < j->pixels; p += gridDim.x)
-        for (int64_t c = 0; c < j->channels; c += DT_THREADS) {
+        for (int64_t c = 0; c < j->channels; c += DTI_THREADS) {
             lrn_hold(j, j->x, p * j->channels, c, x, t);
             const float scale = lrn_scale(j, x + j->halo - j->before + tid);
             const float y = x[j->halo + tid] * dti_curve_pow(scale, j->power);
@@ -69,10 +69,10 @@ DT_DEVICE void lrn_backward(const lrn_job *j, dt_dtype t)
     __shared__ float x[LRN_HELD], dy[LRN_HELD], slope[LRN_HELD], part[LRN_HELD];
     const int tid = (int)threadIdx.x;
     for (int64_t p = blockIdx.x; p < j->pixels; p += gridDim.x)
-        for (int64_t c = 0; c < j->channels; c += DT_THREADS) {
+        for (int64_t c = 0; c < j->channels; c += DTI_THREADS) {
             lrn_hold(j, j->x, p * j->channels, c, x, t);
             lrn_hold(j, j->dy, p * j->channels, c, dy, t);
-            for (int i = tid; i < DT_THREADS + j->halo; i += DT_THREADS) {
+            for (int i = tid; i < DTI_THREADS + j->halo; i += DTI_THREADS) {
                 const float scale = lrn_scale(j, x + i);
                 slope[i] = dy[j->before + i] * dti_curve_pow(scale, j->power);
                 part[i] = slope[i] * x[j->before + i] / scale;
@@ -93,7 +93,7 @@ DT_KERNELS(lrn_backward, lrn_job)
 static dt_status lrn_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dt_lrn *o = (const dt_lrn *)c->node->opts;
+    const dti_lrn *o = (const dti_lrn *)c->node->opts;
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
     const bool back = c->form == DT_BACKWARD;
     lrn_job j;
@@ -109,7 +109,7 @@ static dt_status lrn_run(const dt_call *c, void *state, const dt_args *a, dt_err
     j.share = (float)(o->alpha / (double)o->size);
     j.power = (float)-o->beta;
     j.pull = (float)(2 * o->alpha * o->beta / (double)o->size);
-    const dt_grid g = {dti_blocks(j.pixels, 1), 1};
+    const dti_grid g = {dti_blocks(j.pixels, 1), 1};
     if (back)
         DT_LAUNCH_OF(lrn_backward, c->dtype, g, a->queue, j);
     else

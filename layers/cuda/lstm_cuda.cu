@@ -218,13 +218,14 @@ static void lstm_find_gates(lstm_job *j, void *queue)
         lstm_multiply_x(j, queue);
         lstm_add_h(j, j->first + skip, j->many - skip, queue);
     }
-    DT_LAUNCH(lstm_gates, dti_grid_of(j->many * j->n * LSTM_GATES * j->out), DT_THREADS, queue, *j);
+    DT_LAUNCH(
+        lstm_gates, dti_grid_of(j->many * j->n * LSTM_GATES * j->out), DTI_THREADS, queue, *j);
 }
 
 static dt_status lstm_backward(lstm_job *j, void *queue, dt_err *err)
 {
-    for (int64_t i = dt_ceil_div(j->steps, j->chunk); i-- > 0;) {
-        const dt_span s = dt_span_of(j->steps, j->chunk, i);
+    for (int64_t i = dti_ceil_div(j->steps, j->chunk); i-- > 0;) {
+        const dti_span s = dti_span_of(j->steps, j->chunk, i);
         j->first = s.begin;
         j->many = s.end - s.begin;
         lstm_find_gates(j, queue);
@@ -233,7 +234,7 @@ static dt_status lstm_backward(lstm_job *j, void *queue, dt_err *err)
                 lstm_multiply_next(j, queue);
             DT_LAUNCH_OF(lstm_retreat, j->type, dti_grid_of(j->n * j->out), queue, *j);
         }
-        DT_LAUNCH(lstm_keep, dti_grid_of(j->n * LSTM_GATES * j->out), DT_THREADS, queue, *j);
+        DT_LAUNCH(lstm_keep, dti_grid_of(j->n * LSTM_GATES * j->out), DTI_THREADS, queue, *j);
         lstm_multiply_rows(j, queue);
         lstm_multiply_gates(j, queue);
     }
@@ -271,10 +272,10 @@ static lstm_job lstm_job_of(const dt_call *c)
     j.steps = x.h * x.w;
     j.in = x.c;
     j.out = o->out;
-    j.chunk = dt_ceil_div(LSTM_CHUNK_ROWS, j.n);
+    j.chunk = dti_ceil_div(LSTM_CHUNK_ROWS, j.n);
     j.chunk = j.chunk < j.steps ? j.chunk : j.steps;
     j.type = c->dtype;
-    j.again = c->form == DT_BACKWARD && o->keep == DT_LSTM_CELLS;
+    j.again = c->form == DT_BACKWARD && o->keep == DTI_LSTM_KEEP_CELLS;
     return j;
 }
 

@@ -11,7 +11,7 @@ typedef struct unpool_job {
     const void *x, *position, *dy;
     void *y, *dx;
     uint8_t *index;
-    dt_windows p;
+    dti_windows p;
     dt_shape xs, ys;
     int64_t samples;
 } unpool_job;
@@ -36,7 +36,7 @@ DT_KERNELS(unpool_note, unpool_job)
 
 /* The window of row or column @r, and its place there; false where no window reaches. */
 DT_DEVICE bool unpool_window(
-    const dt_window *p, int64_t r, int64_t windows, int64_t *window, int64_t *place)
+    const dti_window_side *p, int64_t r, int64_t windows, int64_t *window, int64_t *place)
 {
     *window = dti_quotient(r + p->pad, p->stride);
     *place = r + p->pad - *window * p->stride;
@@ -47,7 +47,7 @@ DT_DEVICE void unpool_forward(const unpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * dt_shape_sample(&j->ys);
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->ys.h, j->ys.w, j->ys.c);
+        const dti_place p = dti_place_of(i, j->ys.h, j->ys.w, j->ys.c);
         int64_t row, col, r, q;
         float v = 0;
         if (unpool_window(&j->p.h, p.row, j->xs.h, &row, &r) &&
@@ -66,7 +66,7 @@ DT_DEVICE void unpool_backward(const unpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * dt_shape_sample(&j->xs), wide = j->p.w.kernel;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->xs.h, j->xs.w, j->xs.c);
+        const dti_place p = dti_place_of(i, j->xs.h, j->xs.w, j->xs.c);
         const int at = j->index[i];
         const int64_t r = p.row * j->p.h.stride - j->p.h.pad + dti_quotient(at, wide);
         const int64_t q = p.col * j->p.w.stride - j->p.w.pad + (at - dti_quotient(at, wide) * wide);
@@ -91,7 +91,7 @@ DT_KERNELS(unpool_clear, unpool_job)
 
 static dt_status unpool_gradients(unpool_job j, const dt_call *c, const dt_args *a, dt_err *err)
 {
-    const dt_grid g = dti_grid_of(j.samples * dt_shape_sample(&j.xs));
+    const dti_grid g = dti_grid_of(j.samples * dt_shape_sample(&j.xs));
     if (j.dx != NULL)
         DT_LAUNCH_OF(unpool_backward, c->dtype, g, a->queue, j);
     j.dx = a->port[DT_DX + 1];
@@ -119,7 +119,7 @@ static dt_status max_unpool_run(const dt_call *c, void *state, const dt_args *a,
     if (c->form == DT_BACKWARD)
         return unpool_gradients(j, c, a, err);
     if (j.index != NULL) {
-        const dt_grid g = dti_grid_of(j.samples * dt_shape_sample(&j.xs));
+        const dti_grid g = dti_grid_of(j.samples * dt_shape_sample(&j.xs));
         DT_LAUNCH_OF(unpool_note, c->dtype, g, a->queue, j);
     }
     DT_LAUNCH_OF(

@@ -12,7 +12,7 @@ typedef struct maxpool_job {
     const void *x, *y_read, *dy;
     void *y, *dx;
     uint8_t *index;
-    dt_windows p;
+    dti_windows p;
     dt_shape xs, ys;
     int64_t samples, groups, index_bytes;
     bool packed, wide;
@@ -36,11 +36,11 @@ DT_DEVICE int maxpool_number(const maxpool_job *j, int64_t row, int64_t col, int
 DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, int64_t col,
     int64_t c, int n, bool wide, float *best, int *at, dt_dtype t)
 {
-    const dt_span h = dti_window_span(&j->p.h, row, j->xs.h),
-                  w = dti_window_span(&j->p.w, col, j->xs.w);
-    float v[DT_FEW];
+    const dti_span h = dti_window_span(&j->p.h, row, j->xs.h),
+                   w = dti_window_span(&j->p.w, col, j->xs.w);
+    float v[DTI_FEW];
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         best[k] = -INFINITY;
         at[k] = maxpool_number(j, row, col, h.begin, w.begin);
     }
@@ -49,7 +49,7 @@ DT_DEVICE void maxpool_find(const maxpool_job *j, int64_t sample, int64_t row, i
             const int number = maxpool_number(j, row, col, r, q);
             dti_take(j->x, maxpool_pixel(j, sample, r, q) + c, n, wide, t, v);
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++) {
+            for (int k = 0; k < DTI_FEW; k++) {
                 const bool wins = !(v[k] <= best[k]) && best[k] == best[k];
                 at[k] = wins ? number : at[k];
                 best[k] = wins ? v[k] : best[k];
@@ -62,22 +62,22 @@ DT_DEVICE void maxpool_put_index(
     const maxpool_job *j, uint8_t *index, int64_t e, int n, const int *at)
 {
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++)
+    for (int k = 0; k < DTI_FEW; k++)
         if (k < n && !j->packed)
             index[e + k] = (uint8_t)at[k];
         else if (k < n && k % 2 == 0)
-            index[(e + k) / 2] = (uint8_t)(at[k] | (k + 1 < n ? at[(k + 1) % DT_FEW] : 0) << 4);
+            index[(e + k) / 2] = (uint8_t)(at[k] | (k + 1 < n ? at[(k + 1) % DTI_FEW] : 0) << 4);
 }
 
 DT_DEVICE void maxpool_forward(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->ys.h * j->ys.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
-        const int64_t c = p.group * DT_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
+        const dti_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
+        const int64_t c = p.group * DTI_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
         const int n = dti_few(c, j->ys.c);
-        float best[DT_FEW];
-        int at[DT_FEW];
+        float best[DTI_FEW];
+        int at[DTI_FEW];
         maxpool_find(j, p.sample, p.row, p.col, c, n, j->wide, best, at, t);
         dti_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
         if (j->index != NULL)
@@ -92,14 +92,14 @@ DT_DEVICE void maxpool_places(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->ys.h * j->ys.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
-        const int64_t c = p.group * DT_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
+        const dti_place p = dti_place_of(i, j->ys.h, j->ys.w, j->groups);
+        const int64_t c = p.group * DTI_FEW, e = (p.row * j->ys.w + p.col) * j->ys.c + c;
         const int n = dti_few(c, j->ys.c);
-        float best[DT_FEW];
-        int at[DT_FEW];
+        float best[DTI_FEW];
+        int at[DTI_FEW];
         maxpool_find(j, p.sample, p.row, p.col, c, n, j->wide, best, at, t);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             best[k] = (float)at[k];
         dti_put(j->y, p.sample * dt_shape_sample(&j->ys) + e, n, j->wide, t, best);
     }
@@ -116,9 +116,9 @@ DT_DEVICE void maxpool_pairs(const maxpool_job *j, dt_dtype t)
         const int64_t e = 2 * (i - sample * j->index_bytes);
         unsigned byte = 0;
         for (int half = 0; half < 2 && e + half < outputs; half++) {
-            const dt_place p = dti_place_of(e + half, j->ys.h, j->ys.w, j->ys.c);
-            float best[DT_FEW];
-            int at[DT_FEW];
+            const dti_place p = dti_place_of(e + half, j->ys.h, j->ys.w, j->ys.c);
+            float best[DTI_FEW];
+            int at[DTI_FEW];
             maxpool_find(j, sample, p.row, p.col, p.group, 1, false, best, at, t);
             byte |= (unsigned)at[0] << 4 * half;
         }
@@ -136,7 +136,7 @@ DT_DEVICE unsigned maxpool_won_by_index(
     const uint8_t *index = j->index + sample * j->index_bytes;
     unsigned won = 0;
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++)
+    for (int k = 0; k < DTI_FEW; k++)
         if (k < n) {
             const int at = j->packed ? index[(e + k) / 2] >> (e + k) % 2 * 4 & 15 : index[e + k];
             won |= (at == number ? 1u : 0u) << k;
@@ -148,33 +148,34 @@ DT_DEVICE unsigned maxpool_equal(const float *v, const float *best)
 {
     unsigned equal = 0;
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++)
+    for (int k = 0; k < DTI_FEW; k++)
         equal |= (v[k] == best[k] || (v[k] != v[k] && best[k] != best[k]) ? 1u : 0u) << k;
     return equal;
 }
 
 /* By the values: x there is y, and is not at an earlier place of the window. */
-DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dt_place *p, int64_t row,
+DT_DEVICE unsigned maxpool_won_by_value(const maxpool_job *j, const dti_place *p, int64_t row,
     int64_t col, int64_t out, int n, const float *here, dt_dtype t)
 {
-    const dt_span h = dti_window_span(&j->p.h, row, j->xs.h),
-                  w = dti_window_span(&j->p.w, col, j->xs.w);
-    float best[DT_FEW], v[DT_FEW];
+    const dti_span h = dti_window_span(&j->p.h, row, j->xs.h),
+                   w = dti_window_span(&j->p.w, col, j->xs.w);
+    float best[DTI_FEW], v[DTI_FEW];
     dti_take(j->y_read, out, n, j->wide, t, best);
     unsigned won = maxpool_equal(here, best) & ((1u << n) - 1);
     for (int64_t r = h.begin; r <= p->row && won != 0; r++)
         for (int64_t q = w.begin; q < (r < p->row ? w.end : p->col); q++) {
-            dti_take(j->x, maxpool_pixel(j, p->sample, r, q) + p->group * DT_FEW, n, j->wide, t, v);
+            dti_take(
+                j->x, maxpool_pixel(j, p->sample, r, q) + p->group * DTI_FEW, n, j->wide, t, v);
             won &= ~maxpool_equal(v, best);
         }
     return won;
 }
 
 /* The windows that reach row r: from first on, up to, without, the result's end. */
-DT_DEVICE dt_span maxpool_windows(const dt_window *p, int64_t r, int64_t windows)
+DT_DEVICE dti_span maxpool_windows(const dti_window_side *p, int64_t r, int64_t windows)
 {
     const int64_t late = r + p->pad - p->kernel, last = dti_quotient(r + p->pad, p->stride) + 1;
-    dt_span s;
+    dti_span s;
     s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
     s.end = last < windows ? last : windows;
     return s;
@@ -184,12 +185,12 @@ DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->xs.h * j->xs.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->xs.h, j->xs.w, j->groups);
-        const int64_t c = p.group * DT_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
+        const dti_place p = dti_place_of(i, j->xs.h, j->xs.w, j->groups);
+        const int64_t c = p.group * DTI_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
         const int n = dti_few(c, j->xs.c);
-        const dt_span rows = maxpool_windows(&j->p.h, p.row, j->ys.h);
-        const dt_span cols = maxpool_windows(&j->p.w, p.col, j->ys.w);
-        float sum[DT_FEW] = {0}, here[DT_FEW], d[DT_FEW];
+        const dti_span rows = maxpool_windows(&j->p.h, p.row, j->ys.h);
+        const dti_span cols = maxpool_windows(&j->p.w, p.col, j->ys.w);
+        float sum[DTI_FEW] = {0}, here[DTI_FEW], d[DTI_FEW];
         if (j->index == NULL)
             dti_take(j->x, at, n, j->wide, t, here);
         for (int64_t row = rows.begin; row < rows.end; row++)
@@ -204,7 +205,7 @@ DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
                     continue;
                 dti_take(j->dy, out, n, j->wide, t, d);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     sum[k] += won & 1u << k ? d[k] : 0.0f;
             }
         dti_put(j->dx, at, n, j->wide, t, sum);
@@ -227,10 +228,10 @@ static maxpool_job maxpool_job_of(const dt_call *c, const dt_args *a)
     j.xs = dt_graph_shape(c->graph, c->node->in[0]);
     j.ys = c->node->info.y;
     j.samples = a->n;
-    j.groups = dt_ceil_div(j.ys.c, DT_FEW);
+    j.groups = dti_ceil_div(j.ys.c, DTI_FEW);
     j.index_bytes = c->node->info.n_stash > 0 ? (int64_t)c->node->info.stash[0].sample_bytes : 0;
     j.packed = dti_maxpool_packed(o);
-    j.wide = dt_wide(j.x) && dt_wide(j.y) && dt_wide(j.dy) && dt_wide(j.dx) &&
+    j.wide = dti_wide(j.x) && dti_wide(j.y) && dti_wide(j.dy) && dti_wide(j.dx) &&
              dti_wide_rows(j.ys.c, c->dtype);
     return j;
 }

@@ -19,28 +19,28 @@ enum { MEAN_BLOCK = 32 }; /* values added in single precision; blocks of them in
 DT_DEVICE void mean_forward(const mean_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->outer * j->groups; i += dti_stride()) {
-        const int64_t outer = dti_quotient(i, j->groups), c = (i - outer * j->groups) * DT_FEW;
+        const int64_t outer = dti_quotient(i, j->groups), c = (i - outer * j->groups) * DTI_FEW;
         const int n = dti_few(c, j->inner);
-        double sum[DT_FEW] = {0};
-        float part[DT_FEW], v[DT_FEW];
+        double sum[DTI_FEW] = {0};
+        float part[DTI_FEW], v[DTI_FEW];
         for (int64_t at = 0; at < j->count; at += MEAN_BLOCK) {
             const int64_t end = j->count - at < MEAN_BLOCK ? j->count : at + MEAN_BLOCK;
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++)
+            for (int k = 0; k < DTI_FEW; k++)
                 part[k] = 0;
             DT_UNROLL(4)
             for (int64_t p = at; p < end; p++) {
                 dti_take(j->from, (outer * j->count + p) * j->inner + c, n, j->wide, t, v);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     part[k] += v[k];
             }
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++)
+            for (int k = 0; k < DTI_FEW; k++)
                 sum[k] += (double)part[k];
         }
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             part[k] = (float)(sum[k] / (double)j->count);
         dti_put(j->to, outer * j->inner + c, n, j->wide, t, part);
     }
@@ -52,13 +52,13 @@ DT_DEVICE void mean_backward(const mean_job *j, dt_dtype t)
 {
     const int64_t items = j->outer * j->count * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const int64_t at = dti_quotient(i, j->groups), c = (i - at * j->groups) * DT_FEW;
+        const int64_t at = dti_quotient(i, j->groups), c = (i - at * j->groups) * DTI_FEW;
         const int64_t outer = dti_quotient(at, j->count);
         const int n = dti_few(c, j->inner);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->from, outer * j->inner + c, n, j->wide, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] /= (float)j->count;
         dti_put(j->to, at * j->inner + c, n, j->wide, t, v);
     }
@@ -76,8 +76,8 @@ static dt_status mean_launch(const dt_call *c, const dt_args *a, int over, dt_er
     j.outer = a->n * v.outer;
     j.count = v.count;
     j.inner = v.inner;
-    j.groups = dt_ceil_div(v.inner, DT_FEW);
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(v.inner, c->dtype);
+    j.groups = dti_ceil_div(v.inner, DTI_FEW);
+    j.wide = dti_wide(j.from) && dti_wide(j.to) && dti_wide_rows(v.inner, c->dtype);
     if (back)
         DT_LAUNCH_OF(
             mean_backward, c->dtype, dti_grid_of(j.outer * j.count * j.groups), a->queue, j);
@@ -89,13 +89,13 @@ static dt_status mean_launch(const dt_call *c, const dt_args *a, int over, dt_er
 static dt_status mean_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    return mean_launch(c, a, ((const dt_mean *)c->node->opts)->over, err);
+    return mean_launch(c, a, ((const dti_mean *)c->node->opts)->over, err);
 }
 
 static dt_status global_avgpool_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    return mean_launch(c, a, DT_MEAN_SPACE, err);
+    return mean_launch(c, a, DTI_MEAN_SPACE, err);
 }
 
 DT_CUDA_TABLE(mean, NULL, NULL, mean_run, NULL);

@@ -15,14 +15,14 @@ DT_DEVICE void mul_values(const mul_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->pixels * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DT_FEW;
+        const int64_t pixel = dti_quotient(i, j->groups), c = (i - pixel * j->groups) * DTI_FEW;
         const int64_t other = j->factor ? dti_quotient(pixel, j->pixels) : pixel;
         const int n = dti_few(c, j->channels);
-        float u[DT_FEW], v[DT_FEW];
+        float u[DTI_FEW], v[DTI_FEW];
         dti_take(j->a, pixel * j->channels + c, n, j->wide, t, u);
         dti_take(j->b, other * j->channels + c, n, j->wide, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] *= u[k];
         dti_put(j->to, pixel * j->channels + c, n, j->wide, t, v);
     }
@@ -37,17 +37,17 @@ DT_DEVICE void mul_add_block(
     const mul_job *j, int64_t sample, int64_t first, int64_t c, int n, double *sum, dt_dtype t)
 {
     const int64_t end = j->pixels - first < MUL_BLOCK ? j->pixels : first + MUL_BLOCK;
-    float part[DT_FEW] = {0}, u[DT_FEW], v[DT_FEW];
+    float part[DTI_FEW] = {0}, u[DTI_FEW], v[DTI_FEW];
     for (int64_t p = first; p < end; p++) {
         const int64_t at = (sample * j->pixels + p) * j->channels + c;
         dti_take(j->a, at, n, j->wide, t, u);
         dti_take(j->b, at, n, j->wide, t, v);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             part[k] += u[k] * v[k];
     }
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++)
+    for (int k = 0; k < DTI_FEW; k++)
         sum[k] += (double)part[k];
 }
 
@@ -55,14 +55,14 @@ DT_DEVICE void mul_add_block(
 DT_DEVICE void mul_factor(const mul_job *j, dt_dtype t)
 {
     for (int64_t i = dti_first(); i < j->samples * j->groups; i += dti_stride()) {
-        const int64_t sample = dti_quotient(i, j->groups), c = (i - sample * j->groups) * DT_FEW;
+        const int64_t sample = dti_quotient(i, j->groups), c = (i - sample * j->groups) * DTI_FEW;
         const int n = dti_few(c, j->channels);
-        double sum[DT_FEW] = {0};
-        float v[DT_FEW];
+        double sum[DTI_FEW] = {0};
+        float v[DTI_FEW];
         for (int64_t first = 0; first < j->pixels; first += MUL_BLOCK)
             mul_add_block(j, sample, first, c, n, sum, t);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] = (float)sum[k];
         dti_put(j->to, sample * j->channels + c, n, j->wide, t, v);
     }
@@ -79,7 +79,7 @@ static mul_job mul_job_of(const dt_call *c, const dt_args *a)
     j.samples = a->n;
     j.pixels = x.h * x.w;
     j.channels = x.c;
-    j.groups = dt_ceil_div(x.c, DT_FEW);
+    j.groups = dti_ceil_div(x.c, DTI_FEW);
     j.factor = !dt_shape_same(&x, &factor);
     return j;
 }
@@ -93,7 +93,7 @@ static dt_status mul_launch(mul_job j, const dt_args *a, dt_port first, dt_port 
     j.to = a->port[to];
     if (j.to == NULL)
         return DT_OK; /* an input that is not trained has no gradient */
-    j.wide = dt_wide(j.a) && dt_wide(j.b) && dt_wide(j.to) && dti_wide_rows(j.channels, t);
+    j.wide = dti_wide(j.a) && dti_wide(j.b) && dti_wide(j.to) && dti_wide_rows(j.channels, t);
     if (sums)
         DT_LAUNCH_OF(mul_factor, t, dti_grid_of(j.samples * j.groups), a->queue, j);
     else

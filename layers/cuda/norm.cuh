@@ -10,86 +10,86 @@
  * parts by shape alone; each part leaves its two sums a channel in scratch, in double precision,
  * and these are added up in the order of parts. */
 enum {
-    DT_COLUMN_BLOCK = 16,   /* rows that a thread adds up in single precision */
-    DT_COLUMN_PARTS = 256,  /* at most */
-    DT_COLUMN_BLOCKS = 528, /* that keep a large card busy */
-    DT_TOTAL_CHANNELS = 16, /* of a block that adds up parts; as many threads share the parts */
-    DT_COLUMN_STATE = 5     /* numbers a channel that threads may keep */
+    DTI_COLUMN_BLOCK = 16,   /* rows that a thread adds up in single precision */
+    DTI_COLUMN_PARTS = 256,  /* at most */
+    DTI_COLUMN_BLOCKS = 528, /* that keep a large card busy */
+    DTI_TOTAL_CHANNELS = 16, /* of a block that adds up parts; as many threads share the parts */
+    DTI_COLUMN_STATE = 5     /* numbers a channel that threads may keep */
 };
 
 /* A block is @across groups of channels wide and 256 / @across rows high. */
-typedef struct dt_columns {
+typedef struct dti_columns {
     int64_t rows, channels, part_rows, parts;
     int across;
     double *partial; /* part by part, the first sum of all channels, then the second */
-} dt_columns;
+} dti_columns;
 
-static inline dt_columns dti_columns_of(int64_t rows, int64_t channels, void *work)
+static inline dti_columns dti_columns_of(int64_t rows, int64_t channels, void *work)
 {
-    const int64_t groups = dt_ceil_div(channels, DT_FEW);
-    dt_columns s;
+    const int64_t groups = dti_ceil_div(channels, DTI_FEW);
+    dti_columns s;
     s.rows = rows;
     s.channels = channels;
     s.across = 4;
     while (s.across < 32 && s.across < groups)
         s.across *= 2;
-    const int64_t high = DT_THREADS / s.across;
-    int64_t parts = dt_ceil_div(DT_COLUMN_BLOCKS, dt_ceil_div(groups, s.across));
-    if (parts > DT_COLUMN_PARTS)
-        parts = DT_COLUMN_PARTS;
-    s.part_rows = dt_ceil_div(rows, parts);
+    const int64_t high = DTI_THREADS / s.across;
+    int64_t parts = dti_ceil_div(DTI_COLUMN_BLOCKS, dti_ceil_div(groups, s.across));
+    if (parts > DTI_COLUMN_PARTS)
+        parts = DTI_COLUMN_PARTS;
+    s.part_rows = dti_ceil_div(rows, parts);
     s.part_rows = s.part_rows > 2 * high ? s.part_rows : 2 * high;
-    s.parts = dt_ceil_div(rows, s.part_rows);
+    s.parts = dti_ceil_div(rows, s.part_rows);
     s.partial = (double *)work;
     return s;
 }
 
-static inline size_t dti_columns_bytes(const dt_columns *s)
+static inline size_t dti_columns_bytes(const dti_columns *s)
 {
     return (size_t)(2 * s->parts * s->channels) * sizeof(double);
 }
 
 /* A launch of dti_columns_sum: x counts groups of channels, y parts. */
-static inline dt_grid dti_columns_grid(const dt_columns *s)
+static inline dti_grid dti_columns_grid(const dti_columns *s)
 {
-    const dt_grid g = {
-        (unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across), (unsigned)s->parts};
+    const dti_grid g = {
+        (unsigned)dti_ceil_div(dti_ceil_div(s->channels, DTI_FEW), s->across), (unsigned)s->parts};
     return g;
 }
 
 /* Of elementwise work on rows, each thread on one group of channels; dt_columns_rows tells which
  * rows a block has. */
-static inline dt_grid dti_rows_grid(const dt_columns *s)
+static inline dti_grid dti_rows_grid(const dti_columns *s)
 {
-    const int64_t high = DT_THREADS / s->across;
-    const dt_grid g = {(unsigned)dt_ceil_div(dt_ceil_div(s->channels, DT_FEW), s->across),
-        dti_blocks(s->rows, high * DT_COLUMN_BLOCK)};
+    const int64_t high = DTI_THREADS / s->across;
+    const dti_grid g = {(unsigned)dti_ceil_div(dti_ceil_div(s->channels, DTI_FEW), s->across),
+        dti_blocks(s->rows, high * DTI_COLUMN_BLOCK)};
     return g;
 }
 
 /* The first channel of a thread's group, and where in its block it stands. */
-DT_DEVICE int64_t dti_column(const dt_columns *s)
+DT_DEVICE int64_t dti_column(const dti_columns *s)
 {
-    return ((int64_t)blockIdx.x * s->across + threadIdx.x % (unsigned)s->across) * DT_FEW;
+    return ((int64_t)blockIdx.x * s->across + threadIdx.x % (unsigned)s->across) * DTI_FEW;
 }
 
-DT_DEVICE int64_t dti_lane_row(const dt_columns *s)
+DT_DEVICE int64_t dti_lane_row(const dti_columns *s)
 {
     return threadIdx.x / (unsigned)s->across;
 }
 
 /* What is summed up: begin sets numbers of the thread's channels before its first row; add takes
  * one row of eight channels at most. */
-typedef void dt_column_begin(
-    const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW], dt_dtype t);
-typedef void dt_column_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DT_FEW],
+typedef void dti_column_begin(
+    const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW], dt_dtype t);
+typedef void dti_column_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW],
     float *first, float *second, dt_dtype t);
 
 /* The sums of distances from a middle, and of their squares, become those of the values. */
 DT_DEVICE void dti_columns_move(const float *middle, double rows, double *first, double *second)
 {
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         const double m = (double)middle[k];
         second[k] += m * (2 * first[k] + rows * m);
         first[k] += rows * m;
@@ -97,26 +97,26 @@ DT_DEVICE void dti_columns_move(const float *middle, double rows, double *first,
 }
 
 /* A thread's sums over its rows, every @high-th from @row on. */
-DT_DEVICE void dti_columns_thread(const dt_columns *s, const void *job, dt_column_begin *begin,
-    dt_column_add *add, bool distances, int64_t row, int64_t rows, double (*sum)[DT_FEW],
+DT_DEVICE void dti_columns_thread(const dti_columns *s, const void *job, dti_column_begin *begin,
+    dti_column_add *add, bool distances, int64_t row, int64_t rows, double (*sum)[DTI_FEW],
     dt_dtype t)
 {
-    const int64_t c = dti_column(s), high = DT_THREADS / s->across;
+    const int64_t c = dti_column(s), high = DTI_THREADS / s->across;
     const int n = dti_few(c, s->channels);
-    float state[DT_COLUMN_STATE][DT_FEW];
+    float state[DTI_COLUMN_STATE][DTI_FEW];
     begin(job, row, c, n, state, t);
-    for (int64_t i = 0; i < rows; i += DT_COLUMN_BLOCK) {
-        float first[DT_FEW] = {0}, second[DT_FEW] = {0};
-        if (rows - i >= DT_COLUMN_BLOCK) {
+    for (int64_t i = 0; i < rows; i += DTI_COLUMN_BLOCK) {
+        float first[DTI_FEW] = {0}, second[DTI_FEW] = {0};
+        if (rows - i >= DTI_COLUMN_BLOCK) {
             DT_UNROLL(4)
-            for (int k = 0; k < DT_COLUMN_BLOCK; k++)
+            for (int k = 0; k < DTI_COLUMN_BLOCK; k++)
                 add(job, row + (i + k) * high, c, n, state, first, second, t);
         } else {
             for (int64_t k = i; k < rows; k++)
                 add(job, row + k * high, c, n, state, first, second, t);
         }
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++) {
+        for (int k = 0; k < DTI_FEW; k++) {
             sum[0][k] += (double)first[k];
             sum[1][k] += (double)second[k];
         }
@@ -126,49 +126,49 @@ DT_DEVICE void dti_columns_thread(const dt_columns *s, const void *job, dt_colum
 }
 
 /* One block: the sums of a part. @distances: see dti_columns_move, with middles in state[0]. */
-DT_DEVICE void dti_columns_sum(const dt_columns *s, const void *job, dt_column_begin *begin,
-    dt_column_add *add, bool distances, dt_dtype t)
+DT_DEVICE void dti_columns_sum(const dti_columns *s, const void *job, dti_column_begin *begin,
+    dti_column_add *add, bool distances, dt_dtype t)
 {
-    __shared__ double shared[2 * DT_FEW][DT_THREADS];
-    const int64_t high = DT_THREADS / s->across;
-    const dt_span part = dt_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
+    __shared__ double shared[2 * DTI_FEW][DTI_THREADS];
+    const int64_t high = DTI_THREADS / s->across;
+    const dti_span part = dti_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
     const int64_t row = part.begin + dti_lane_row(s);
-    double sum[2][DT_FEW] = {{0}};
+    double sum[2][DTI_FEW] = {{0}};
     if (row < part.end && dti_column(s) < s->channels)
         dti_columns_thread(s, job, begin, add, distances, row,
             dti_quotient(part.end - row + high - 1, high), sum, t);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         shared[k][threadIdx.x] = sum[0][k];
-        shared[DT_FEW + k][threadIdx.x] = sum[1][k];
+        shared[DTI_FEW + k][threadIdx.x] = sum[1][k];
     }
     __syncthreads();
-    for (int i = (int)threadIdx.x; i < 2 * DT_FEW * s->across; i += DT_THREADS) {
+    for (int i = (int)threadIdx.x; i < 2 * DTI_FEW * s->across; i += DTI_THREADS) {
         const int k = i / s->across, group = i % s->across;
-        const int64_t c = ((int64_t)blockIdx.x * s->across + group) * DT_FEW + k % DT_FEW;
+        const int64_t c = ((int64_t)blockIdx.x * s->across + group) * DTI_FEW + k % DTI_FEW;
         double all = 0;
         if (c >= s->channels)
             continue;
         for (int y = 0; y < high; y++)
             all += shared[k][y * s->across + group];
-        s->partial[(2 * (int64_t)blockIdx.y + k / DT_FEW) * s->channels + c] = all;
+        s->partial[(2 * (int64_t)blockIdx.y + k / DTI_FEW) * s->channels + c] = all;
     }
 }
 
 /* Blocks of dti_columns_total, and a channel's sums over all parts: true for the thread that has
  * them. */
-static inline dt_grid dti_total_grid(const dt_columns *s)
+static inline dti_grid dti_total_grid(const dti_columns *s)
 {
-    const dt_grid g = {(unsigned)dt_ceil_div(s->channels, DT_TOTAL_CHANNELS), 1};
+    const dti_grid g = {(unsigned)dti_ceil_div(s->channels, DTI_TOTAL_CHANNELS), 1};
     return g;
 }
 
-DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first, double *second)
+DT_DEVICE bool dti_columns_total(const dti_columns *s, int64_t *c, double *first, double *second)
 {
-    enum { LANES = DT_THREADS / DT_TOTAL_CHANNELS };
-    __shared__ double shared[2][LANES][DT_TOTAL_CHANNELS];
-    const unsigned at = threadIdx.x % DT_TOTAL_CHANNELS, lane = threadIdx.x / DT_TOTAL_CHANNELS;
-    const int64_t channel = (int64_t)blockIdx.x * DT_TOTAL_CHANNELS + at;
+    enum { LANES = DTI_THREADS / DTI_TOTAL_CHANNELS };
+    __shared__ double shared[2][LANES][DTI_TOTAL_CHANNELS];
+    const unsigned at = threadIdx.x % DTI_TOTAL_CHANNELS, lane = threadIdx.x / DTI_TOTAL_CHANNELS;
+    const int64_t channel = (int64_t)blockIdx.x * DTI_TOTAL_CHANNELS + at;
     *c = channel;
     *first = *second = 0;
     DT_UNROLL(4)
@@ -194,7 +194,7 @@ DT_DEVICE bool dti_columns_total(const dt_columns *s, int64_t *c, double *first,
  * them. @rms: the mean and the bias are zero, and there are none.
  * @wide: eight values lie at 16 bytes in every row */
 typedef struct dti_norm_job {
-    dt_columns s;
+    dti_columns s;
     const void *x, *dy;
     void *to; /* y or dx */
     const float *weight, *bias;
@@ -203,7 +203,7 @@ typedef struct dti_norm_job {
     bool wide, rms;
 } dti_norm_job;
 
-static inline dt_columns dti_norm_columns(const dt_call *c, int64_t n, void *work)
+static inline dti_columns dti_norm_columns(const dt_call *c, int64_t n, void *work)
 {
     const dt_shape x = dt_graph_shape(c->graph, c->node->in[0]);
     return dti_columns_of(n * x.h * x.w, x.c, work);
@@ -225,14 +225,14 @@ static inline dti_norm_job dti_norm_job_of(const dt_call *c, const dt_args *a, d
     j.eps = eps;
     j.rms = false;
     j.wide =
-        dt_wide(j.x) && dt_wide(j.dy) && dt_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
+        dti_wide(j.x) && dti_wide(j.dy) && dti_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
     return j;
 }
 
 /* The parameters' gradients, once parts have their sums of dy and of what it is multiplied by.
  * @factor: of the second, a channel; NULL: 1 */
 typedef struct norm_sums {
-    dt_columns s;
+    dti_columns s;
     const float *factor;
     float *dweight, *dbias;
 } norm_sums;
@@ -256,7 +256,7 @@ static inline void dti_norm_gradients(const dti_norm_job *j, const float *factor
     sums.factor = factor;
     sums.dweight = j->dweight;
     sums.dbias = j->dbias;
-    DT_LAUNCH(norm_gradients, dti_total_grid(&j->s), DT_THREADS, queue, sums);
+    DT_LAUNCH(norm_gradients, dti_total_grid(&j->s), DTI_THREADS, queue, sums);
 }
 
 #endif

@@ -84,7 +84,7 @@ DT_DEVICE void dti_product_tile(const dti_product_job *j, int64_t sample, int64_
     const int down = (int)threadIdx.x / DTI_DEEP, across = (int)threadIdx.x % DTI_DEEP;
     float sum[DTI_EACH][DTI_EACH] = {{0}};
     for (int64_t first = 0; first < j->k; first += DTI_DEEP) {
-        for (int i = (int)threadIdx.x; i < DTI_SIDE * DTI_DEEP; i += DT_THREADS) {
+        for (int i = (int)threadIdx.x; i < DTI_SIDE * DTI_DEEP; i += DTI_THREADS) {
             int at, deep;
             dti_copied(i, j->a.step == 1, &at, &deep);
             a[deep][at] = row + at < j->m && first + deep < j->k
@@ -122,7 +122,7 @@ DT_DEVICE void dti_product_tile(const dti_product_job *j, int64_t sample, int64_
 DT_DEVICE void dti_product(const dti_product_job *j, dt_dtype t)
 {
     __shared__ float a[DTI_DEEP][DTI_SIDE + 1], b[DTI_DEEP][DTI_SIDE + 1];
-    const int64_t down = dt_ceil_div(j->m, DTI_SIDE), across = dt_ceil_div(j->n, DTI_SIDE);
+    const int64_t down = dti_ceil_div(j->m, DTI_SIDE), across = dti_ceil_div(j->n, DTI_SIDE);
     for (int64_t i = blockIdx.x; i < down * across * j->samples; i += gridDim.x) {
         const int64_t line = dti_quotient(i, across), sample = dti_quotient(line, down);
         dti_product_tile(
@@ -134,8 +134,8 @@ DT_KERNELS(dti_product, dti_product_job)
 
 static inline void dti_product_launch(const dti_product_job *j, dt_dtype t, void *queue)
 {
-    const int64_t tiles = dt_ceil_div(j->m, DTI_SIDE) * dt_ceil_div(j->n, DTI_SIDE) * j->samples;
-    const dt_grid grid = {dti_blocks(tiles, 1), 1};
+    const int64_t tiles = dti_ceil_div(j->m, DTI_SIDE) * dti_ceil_div(j->n, DTI_SIDE) * j->samples;
+    const dti_grid grid = {dti_blocks(tiles, 1), 1};
     if (tiles > 0)
         DT_LAUNCH_OF(dti_product, t, grid, queue, *j);
 }
@@ -169,7 +169,7 @@ static inline void dti_sums_launch(
     memset(&j, 0, sizeof j);
     j.from = from, j.to = to, j.copy = copy;
     j.rows = rows, j.width = width, j.add = add;
-    DT_LAUNCH(dti_sums, dti_grid_of(width), DT_THREADS, queue, j);
+    DT_LAUNCH(dti_sums, dti_grid_of(width), DTI_THREADS, queue, j);
 }
 
 #endif

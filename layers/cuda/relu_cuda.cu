@@ -14,9 +14,9 @@ DT_DEVICE void relu_forward(const relu_job *j, dt_dtype t)
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
         for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
-            const int n = dti_few(g * DT_FEW, j->elements);
-            const int64_t at = s * j->elements + g * DT_FEW;
-            float v[DT_FEW];
+            const int n = dti_few(g * DTI_FEW, j->elements);
+            const int64_t at = s * j->elements + g * DTI_FEW;
+            float v[DTI_FEW];
             dti_take(j->x, at, n, j->wide, t, v);
             const uint8_t on = relu_few(v);
             dti_put(j->y, at, n, j->wide, t, v);
@@ -43,7 +43,7 @@ static dt_status relu_run(const dt_call *c, void *state, const dt_args *a, dt_er
         j.samples = 1;
     }
     j.wide =
-        dt_wide(j.x) && dt_wide(j.y) && (j.samples == 1 || dti_wide_rows(j.elements, c->dtype));
+        dti_wide(j.x) && dti_wide(j.y) && (j.samples == 1 || dti_wide_rows(j.elements, c->dtype));
     DT_LAUNCH_OF(relu_forward, c->dtype, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
     return dt_cuda_launched("relu forward", err);
 }

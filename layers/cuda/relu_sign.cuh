@@ -19,7 +19,7 @@ DT_DEVICE uint8_t relu_few(float *v)
 {
     unsigned on = 0;
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         v[k] = dti_rectify(v[k]);
         on |= (v[k] <= 0.0f ? 0u : 1u) << k;
     }
@@ -31,9 +31,9 @@ DT_DEVICE void relu_backward(const relu_back *j, dt_dtype t)
     const int64_t groups = (j->elements + 7) / 8;
     for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
         for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
-            const int n = dti_few(g * DT_FEW, j->elements);
-            const int64_t at = s * j->elements + g * DT_FEW;
-            float v[DT_FEW], d[DT_FEW];
+            const int n = dti_few(g * DTI_FEW, j->elements);
+            const int64_t at = s * j->elements + g * DTI_FEW;
+            float v[DTI_FEW], d[DTI_FEW];
             unsigned on = 0;
             dti_take(j->dy, at, n, j->wide, t, d);
             if (j->mask != NULL) {
@@ -43,7 +43,7 @@ DT_DEVICE void relu_backward(const relu_back *j, dt_dtype t)
                 on = relu_few(v);
             }
             DT_UNROLL(8)
-            for (int k = 0; k < DT_FEW; k++)
+            for (int k = 0; k < DTI_FEW; k++)
                 d[k] = on & 1u << k ? d[k] : 0.0f;
             dti_put(j->dx, at, n, j->wide, t, d);
         }
@@ -65,7 +65,7 @@ static inline dt_status relu_run_backward(
         j.elements *= j.samples;
         j.samples = 1;
     }
-    j.wide = dt_wide(j.dy) && dt_wide(j.dx) && (j.mask != NULL || dt_wide(j.y)) &&
+    j.wide = dti_wide(j.dy) && dti_wide(j.dx) && (j.mask != NULL || dti_wide(j.y)) &&
              (j.samples == 1 || dti_wide_rows(j.elements, c->dtype));
     DT_LAUNCH_OF(
         relu_backward, c->dtype, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);

@@ -18,14 +18,14 @@ DT_DEVICE void shortcut_forward(const shortcut_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->y.h * j->y.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
-        const int64_t c = p.group * DT_FEW;
+        const dti_place p = dti_place_of(i, j->y.h, j->y.w, j->groups);
+        const int64_t c = p.group * DTI_FEW;
         const int64_t row = p.sample * j->x.h + p.row * j->stride;
         const int64_t x = (row * j->x.w + p.col * j->stride) * j->x.c - j->front;
         const int64_t y = ((p.sample * j->y.h + p.row) * j->y.w + p.col) * j->y.c;
-        float v[DT_FEW];
+        float v[DTI_FEW];
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++) {
+        for (int k = 0; k < DTI_FEW; k++) {
             const bool inside = c + k >= j->front && c + k < j->front + j->x.c;
             v[k] = inside ? dti_load(j->from, x + c + k, t) : 0.0f;
         }
@@ -39,14 +39,14 @@ DT_DEVICE void shortcut_backward(const shortcut_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->x.h * j->x.w * j->groups;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
-        const int64_t c = p.group * DT_FEW;
+        const dti_place p = dti_place_of(i, j->x.h, j->x.w, j->groups);
+        const int64_t c = p.group * DTI_FEW;
         const int64_t row = dti_quotient(p.row, j->stride), col = dti_quotient(p.col, j->stride);
         const bool taken = row * j->stride == p.row && col * j->stride == p.col;
         const int64_t y = ((p.sample * j->y.h + row) * j->y.w + col) * j->y.c + j->front;
         const int64_t x = ((p.sample * j->x.h + p.row) * j->x.w + p.col) * j->x.c;
         const int n = dti_few(c, j->x.c);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->from, y + c, taken ? n : 0, false, t, v);
         dti_put(j->to, x + c, n, j->wide, t, v);
     }
@@ -68,9 +68,9 @@ static dt_status shortcut_run(const dt_call *c, void *state, const dt_args *a, d
     j.stride = o->stride;
     j.front = (j.y.c - j.x.c) / 2;
     j.samples = a->n;
-    j.groups = dt_ceil_div(made.c, DT_FEW);
-    j.wide = dt_wide(j.to) && dti_wide_rows(made.c, c->dtype);
-    const dt_grid g = dti_grid_of(j.samples * made.h * made.w * j.groups);
+    j.groups = dti_ceil_div(made.c, DTI_FEW);
+    j.wide = dti_wide(j.to) && dti_wide_rows(made.c, c->dtype);
+    const dti_grid g = dti_grid_of(j.samples * made.h * made.w * j.groups);
     if (back)
         DT_LAUNCH_OF(shortcut_backward, c->dtype, g, a->queue, j);
     else

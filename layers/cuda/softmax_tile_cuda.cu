@@ -15,7 +15,7 @@ typedef struct tile_job {
     int64_t rows, classes, first; /* positions of all samples; scores of each, and their first */
 } tile_job;
 
-enum { TILE_WARPS = DT_THREADS / DT_WARP };
+enum { TILE_WARPS = DTI_THREADS / DTI_WARP };
 
 /* ---- forward ---- */
 
@@ -47,17 +47,17 @@ DT_DEVICE void tile_begin(const tile_job *j, int64_t row, float *s)
         dti_state_begin(s);
         return;
     }
-    for (int k = 0; k < DT_TILE_STATE; k++)
-        s[k] = j->x1[row * DT_TILE_STATE + k];
+    for (int k = 0; k < DTI_TILE_STATE; k++)
+        s[k] = j->x1[row * DTI_TILE_STATE + k];
 }
 
 DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype t)
 {
     const int64_t at = row * j->classes, label = (int64_t)j->labels[row] - j->first;
-    float s[DT_TILE_STATE], score = INFINITY;
+    float s[DTI_TILE_STATE], score = INFINITY;
     int64_t of = j->classes;
     tile_begin(j, row, s);
-    for (int k = 0; k < DT_TILE_BEST_N; k++) {
+    for (int k = 0; k < DTI_TILE_BEST_N; k++) {
         tile_next(j, at, &score, &of, shared, t);
         if (of < j->classes)
             dti_state_insert(s, score, (float)(j->first + of));
@@ -78,17 +78,17 @@ DT_DEVICE void tile_row(const tile_job *j, int64_t row, double *shared, dt_dtype
     below = dti_block_sum(below, shared);
     if (threadIdx.x > 0)
         return;
-    const float before = s[DT_TILE_MOST], all = most > before ? most : before;
+    const float before = s[DTI_TILE_MOST], all = most > before ? most : before;
     const double old =
-        j->x1 != NULL ? dti_state_sum(&s[DT_TILE_SUM]) * exp((double)before - (double)all) : 0;
-    dti_state_put_sum(&s[DT_TILE_SUM], old + sum * exp((double)most - (double)all));
-    dti_state_put_sum(&s[DT_TILE_TOTAL],
-        dti_state_sum(&s[DT_TILE_TOTAL]) + below + (double)most * (double)j->classes);
-    s[DT_TILE_MOST] = all;
+        j->x1 != NULL ? dti_state_sum(&s[DTI_TILE_SUM]) * exp((double)before - (double)all) : 0;
+    dti_state_put_sum(&s[DTI_TILE_SUM], old + sum * exp((double)most - (double)all));
+    dti_state_put_sum(&s[DTI_TILE_TOTAL],
+        dti_state_sum(&s[DTI_TILE_TOTAL]) + below + (double)most * (double)j->classes);
+    s[DTI_TILE_MOST] = all;
     if (label >= 0 && label < j->classes)
-        s[DT_TILE_OWN] = dti_load(j->x, at + label, t);
-    for (int k = 0; k < DT_TILE_STATE; k++)
-        j->y[row * DT_TILE_STATE + k] = s[k];
+        s[DTI_TILE_OWN] = dti_load(j->x, at + label, t);
+    for (int k = 0; k < DTI_TILE_STATE; k++)
+        j->y[row * DTI_TILE_STATE + k] = s[k];
 }
 
 DT_DEVICE void tile_forward(const tile_job *j, dt_dtype t)
@@ -106,26 +106,26 @@ DT_KERNELS(tile_forward, tile_job)
 DT_DEVICE void tile_backward(const tile_job *j, dt_dtype t)
 {
     for (int64_t row = blockIdx.x; row < j->rows; row += gridDim.x) {
-        const float *dy = j->dy + row * DT_TILE_STATE, *y = j->y_was + row * DT_TILE_STATE;
+        const float *dy = j->dy + row * DTI_TILE_STATE, *y = j->y_was + row * DTI_TILE_STATE;
         const int64_t at = row * j->classes, label = (int64_t)j->labels[row] - j->first;
-        const double over = dti_state_sum(&y[DT_TILE_SUM]);
-        const float all = (float)((double)dy[DT_TILE_MOST] / over);
+        const double over = dti_state_sum(&y[DTI_TILE_SUM]);
+        const float all = (float)((double)dy[DTI_TILE_MOST] / over);
         for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-            const float e = dti_curve_exp(dti_load(j->x, at + c, t) - y[DT_TILE_MOST]);
-            const float d = all * e + dy[DT_TILE_TOTAL];
-            dti_store(j->dx, at + c, t, c == label ? d + dy[DT_TILE_OWN] : d);
+            const float e = dti_curve_exp(dti_load(j->x, at + c, t) - y[DTI_TILE_MOST]);
+            const float d = all * e + dy[DTI_TILE_TOTAL];
+            dti_store(j->dx, at + c, t, c == label ? d + dy[DTI_TILE_OWN] : d);
         }
         if (threadIdx.x > 0 || j->x1 == NULL || j->dx1 == NULL)
             continue;
-        const float *x1 = j->x1 + row * DT_TILE_STATE;
-        float *dx1 = j->dx1 + row * DT_TILE_STATE;
-        const double share = dti_state_sum(&x1[DT_TILE_SUM]) *
-                             exp((double)x1[DT_TILE_MOST] - (double)y[DT_TILE_MOST]) / over;
-        for (int k = 0; k < DT_TILE_STATE; k++)
+        const float *x1 = j->x1 + row * DTI_TILE_STATE;
+        float *dx1 = j->dx1 + row * DTI_TILE_STATE;
+        const double share = dti_state_sum(&x1[DTI_TILE_SUM]) *
+                             exp((double)x1[DTI_TILE_MOST] - (double)y[DTI_TILE_MOST]) / over;
+        for (int k = 0; k < DTI_TILE_STATE; k++)
             dx1[k] = 0.0f;
-        dx1[DT_TILE_MOST] = (float)((double)dy[DT_TILE_MOST] * share);
-        dx1[DT_TILE_OWN] = label >= 0 && label < j->classes ? 0.0f : dy[DT_TILE_OWN];
-        dx1[DT_TILE_TOTAL] = dy[DT_TILE_TOTAL];
+        dx1[DTI_TILE_MOST] = (float)((double)dy[DTI_TILE_MOST] * share);
+        dx1[DTI_TILE_OWN] = label >= 0 && label < j->classes ? 0.0f : dy[DTI_TILE_OWN];
+        dx1[DTI_TILE_TOTAL] = dy[DTI_TILE_TOTAL];
     }
 }
 
@@ -147,7 +147,7 @@ static dt_status softmax_tile_run(const dt_call *c, void *state, const dt_args *
     j.rows = a->n * x.h;
     j.classes = x.c;
     j.first = ((const dt_softmax_tile *)c->node->opts)->first;
-    const dt_grid g = {dti_blocks(j.rows, 1), 1};
+    const dti_grid g = {dti_blocks(j.rows, 1), 1};
     if (c->form == DT_BACKWARD)
         DT_LAUNCH_OF(tile_backward, c->dtype, g, a->queue, j);
     else
@@ -175,7 +175,7 @@ DT_DEVICE double tiled_loss(const tiled_job *j, int64_t row, float smooth)
 {
     if (j->labels[row] < 0 || j->labels[row] >= j->classes)
         return (double)NAN;
-    return dti_state_loss(j->x + row * DT_TILE_STATE, j->classes, smooth);
+    return dti_state_loss(j->x + row * DTI_TILE_STATE, j->classes, smooth);
 }
 
 /* One block. */
@@ -184,12 +184,12 @@ DT_KERNEL(tiled_forward, tiled_job)
     __shared__ double shared[TILE_WARPS];
     const float smooth = given.eval ? 0.0f : given.now->hyper.label_smoothing;
     loss_sums s = {0, 0, 0, 0};
-    for (int64_t i = threadIdx.x; i < given.rows; i += DT_THREADS) {
+    for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
         const double own = tiled_loss(&given, i, smooth);
-        const int before = dti_state_rank(given.x + i * DT_TILE_STATE, given.labels[i]);
+        const int before = dti_state_rank(given.x + i * DTI_TILE_STATE, given.labels[i]);
         s.loss += own;
         s.top1 += before < 1;
-        s.top5 += before < DT_TILE_BEST_N;
+        s.top5 += before < DTI_TILE_BEST_N;
         s.nonfinite += isfinite(own) ? 0 : 1;
     }
     dti_loss_tell(s, given.rows, given.accumulate, given.metrics, shared);
@@ -199,12 +199,12 @@ DT_KERNEL(tiled_backward, tiled_job)
 {
     const float over = (float)(given.now->step_samples * given.positions);
     const float smooth = given.now->hyper.label_smoothing;
-    for (int64_t i = dti_first(); i < given.rows * DT_TILE_STATE; i += dti_stride()) {
-        const int64_t k = i % DT_TILE_STATE;
-        given.dx[i] = k == DT_TILE_MOST    ? 1 / over
-                      : k == DT_TILE_OWN   ? -(1.0f - smooth) / over
-                      : k == DT_TILE_TOTAL ? -smooth / (float)given.classes / over
-                                           : 0.0f;
+    for (int64_t i = dti_first(); i < given.rows * DTI_TILE_STATE; i += dti_stride()) {
+        const int64_t k = i % DTI_TILE_STATE;
+        given.dx[i] = k == DTI_TILE_MOST    ? 1 / over
+                      : k == DTI_TILE_OWN   ? -(1.0f - smooth) / over
+                      : k == DTI_TILE_TOTAL ? -smooth / (float)given.classes / over
+                                            : 0.0f;
     }
 }
 
@@ -223,11 +223,11 @@ static dt_status tiled_run(const dt_call *c, void *state, const dt_args *a, dt_e
     j.classes = c->graph->classes;
     j.eval = c->form == DT_EVAL;
     j.accumulate = a->accumulate;
-    const dt_grid one = {1, 1};
+    const dti_grid one = {1, 1};
     if (c->form == DT_BACKWARD)
-        DT_LAUNCH(tiled_backward, dti_grid_of(j.rows * DT_TILE_STATE), DT_THREADS, a->queue, j);
+        DT_LAUNCH(tiled_backward, dti_grid_of(j.rows * DTI_TILE_STATE), DTI_THREADS, a->queue, j);
     else
-        DT_LAUNCH(tiled_forward, one, DT_THREADS, a->queue, j);
+        DT_LAUNCH(tiled_forward, one, DTI_THREADS, a->queue, j);
     return dt_cuda_launched("tiled_cross_entropy", err);
 }
 

@@ -13,7 +13,7 @@ DT_C_HEADERS_END
  * The numbers of the step are read on the device: what is launched once runs in many steps. */
 enum {
     UPDATE_TENSORS = 84,
-    UPDATE_CHUNK = 4 * DT_THREADS * DT_FEW,
+    UPDATE_CHUNK = 4 * DTI_THREADS * DTI_FEW,
     UPDATE_BLOCKS = 1056 /* eight for each processor of a large card */
 };
 
@@ -53,21 +53,21 @@ DT_DEVICE update_tensor update_tensor_of(const update_job *j, int32_t chunk)
     return j->tensor[low];
 }
 
-DT_DEVICE dt_span update_span_of(const update_tensor *t, int32_t chunk)
+DT_DEVICE dti_span update_span_of(const update_tensor *t, int32_t chunk)
 {
-    return dt_span_of(t->count, UPDATE_CHUNK, chunk - t->first);
+    return dti_span_of(t->count, UPDATE_CHUNK, chunk - t->first);
 }
 
 DT_DEVICE void sgd_few(
-    const update_tensor *t, const dt_hyper *h, dt_gradient gradient, int64_t at, int n)
+    const update_tensor *t, const dt_hyper *h, dti_gradient gradient, int64_t at, int n)
 {
-    float w[DT_FEW], d[DT_FEW], m[DT_FEW];
+    float w[DTI_FEW], d[DTI_FEW], m[DTI_FEW];
     dti_take(t->w, at, n, t->wide, DT_F32, w);
     dti_take(t->from, at, n, t->wide, DT_F32, d);
     if (t->m != NULL)
         dti_take(t->m, at, n, t->wide, DT_F32, m);
     DT_UNROLL(8)
-    for (int k = 0; k < DT_FEW; k++) {
+    for (int k = 0; k < DTI_FEW; k++) {
         const float g = dti_gradient_at(gradient, d[k], w[k]);
         const float fast = t->m != NULL ? h->momentum * m[k] + g : g;
         m[k] = fast;
@@ -84,22 +84,22 @@ DT_KERNEL(update_sgd, update_job)
     const dt_hyper h = given.now->hyper;
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
-        const dt_span s = update_span_of(&t, chunk);
-        const dt_gradient gradient = dti_gradient_of(&h, t.vector);
-        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
+        const dti_span s = update_span_of(&t, chunk);
+        const dti_gradient gradient = dti_gradient_of(&h, t.vector);
+        for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
             sgd_few(&t, &h, gradient, at, dti_few(at, s.end));
     }
 }
 
-DT_DEVICE void adam_few(const update_tensor *t, const dt_adam *k, int64_t at, int n)
+DT_DEVICE void adam_few(const update_tensor *t, const dti_adam *k, int64_t at, int n)
 {
-    float w[DT_FEW], d[DT_FEW], m[DT_FEW], v[DT_FEW];
+    float w[DTI_FEW], d[DTI_FEW], m[DTI_FEW], v[DTI_FEW];
     dti_take(t->w, at, n, t->wide, DT_F32, w);
     dti_take(t->from, at, n, t->wide, DT_F32, d);
     dti_take(t->m, at, n, t->wide, DT_F32, m);
     dti_take(t->v, at, n, t->wide, DT_F32, v);
     DT_UNROLL(8)
-    for (int i = 0; i < DT_FEW; i++)
+    for (int i = 0; i < DTI_FEW; i++)
         dti_adam_at(k, d[i], &w[i], &m[i], &v[i]);
     dti_put(t->w, at, n, t->wide, DT_F32, w);
     dti_put(t->m, at, n, t->wide, DT_F32, m);
@@ -109,7 +109,7 @@ DT_DEVICE void adam_few(const update_tensor *t, const dt_adam *k, int64_t at, in
 /* Two threads of each block find the numbers of the step, for matrices and for vectors. */
 DT_KERNEL(update_adam, update_job)
 {
-    __shared__ dt_adam shared[2];
+    __shared__ dti_adam shared[2];
     if (threadIdx.x < 2) {
         const dt_hyper h = given.now->hyper;
         shared[threadIdx.x] = dti_adam_of(&h, given.now->step, threadIdx.x == 1, given.decoupled);
@@ -117,9 +117,9 @@ DT_KERNEL(update_adam, update_job)
     __syncthreads();
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
-        const dt_span s = update_span_of(&t, chunk);
-        const dt_adam k = shared[t.vector ? 1 : 0];
-        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW)
+        const dti_span s = update_span_of(&t, chunk);
+        const dti_adam k = shared[t.vector ? 1 : 0];
+        for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
             adam_few(&t, &k, at, dti_few(at, s.end));
     }
 }
@@ -129,10 +129,11 @@ DT_KERNEL(update_commit, update_job)
 {
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
-        const dt_span s = update_span_of(&t, chunk);
-        for (int64_t at = s.begin + threadIdx.x * DT_FEW; at < s.end; at += DT_THREADS * DT_FEW) {
+        const dti_span s = update_span_of(&t, chunk);
+        for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end;
+             at += DTI_THREADS * DTI_FEW) {
             const int n = dti_few(at, s.end);
-            float v[DT_FEW];
+            float v[DTI_FEW];
             dti_take(t.from, at, n, t.wide, DT_F32, v);
             dti_put(t.w, at, n, t.wide, DT_F32, v);
         }
@@ -149,7 +150,7 @@ static update_tensor update_tensor_for(const dt_call *c, const dt_args *a, int32
     t.count = c->count;
     t.first = first;
     t.vector = c->vector;
-    t.wide = dt_wide(t.w) && dt_wide(t.m) && dt_wide(t.v) && dt_wide(t.from);
+    t.wide = dti_wide(t.w) && dti_wide(t.m) && dti_wide(t.v) && dti_wide(t.from);
     return t;
 }
 
@@ -163,14 +164,14 @@ static update_job update_job_of(const dt_call *const *c, const dt_args *a, int n
     j.decoupled = decoupled;
     for (int i = 0; i < j.n; i++) {
         j.tensor[i] = update_tensor_for(c[i], &a[i], j.chunks);
-        j.chunks += (int32_t)dt_ceil_div(c[i]->count, UPDATE_CHUNK);
+        j.chunks += (int32_t)dti_ceil_div(c[i]->count, UPDATE_CHUNK);
     }
     return j;
 }
 
-static dt_grid update_grid(const update_job *j)
+static dti_grid update_grid(const update_job *j)
 {
-    const dt_grid g = {j->chunks < UPDATE_BLOCKS ? (unsigned)j->chunks : UPDATE_BLOCKS, 1};
+    const dti_grid g = {j->chunks < UPDATE_BLOCKS ? (unsigned)j->chunks : UPDATE_BLOCKS, 1};
     return g;
 }
 
@@ -181,11 +182,11 @@ static dt_status update_launch(update_op op, const update_job j, void *queue, dt
     if (j.chunks == 0)
         return DT_OK;
     if (op == UPDATE_SGD)
-        DT_LAUNCH(update_sgd, update_grid(&j), DT_THREADS, queue, j);
+        DT_LAUNCH(update_sgd, update_grid(&j), DTI_THREADS, queue, j);
     else if (op == UPDATE_COMMIT)
-        DT_LAUNCH(update_commit, update_grid(&j), DT_THREADS, queue, j);
+        DT_LAUNCH(update_commit, update_grid(&j), DTI_THREADS, queue, j);
     else
-        DT_LAUNCH(update_adam, update_grid(&j), DT_THREADS, queue, j);
+        DT_LAUNCH(update_adam, update_grid(&j), DTI_THREADS, queue, j);
     return dt_cuda_launched("update", err);
 }
 

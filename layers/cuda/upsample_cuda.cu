@@ -17,12 +17,12 @@ DT_DEVICE void upsample_forward(const upsample_job *j, dt_dtype t)
 {
     const int64_t h = j->h * j->factor, w = j->w * j->factor;
     for (int64_t i = dti_first(); i < j->samples * h * w * j->groups; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, h, w, j->groups);
-        const int64_t c = p.group * DT_FEW, y = ((p.sample * h + p.row) * w + p.col) * j->channels;
+        const dti_place p = dti_place_of(i, h, w, j->groups);
+        const int64_t c = p.group * DTI_FEW, y = ((p.sample * h + p.row) * w + p.col) * j->channels;
         const int64_t row = p.sample * j->h + dti_quotient(p.row, j->factor);
         const int64_t x = (row * j->w + dti_quotient(p.col, j->factor)) * j->channels;
         const int n = dti_few(c, j->channels);
-        float v[DT_FEW];
+        float v[DTI_FEW];
         dti_take(j->from, x + c, n, j->wide, t, v);
         dti_put(j->to, y + c, n, j->wide, t, v);
     }
@@ -34,16 +34,16 @@ DT_DEVICE void upsample_backward(const upsample_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->h * j->w * j->groups, wide = j->w * j->factor;
     for (int64_t i = dti_first(); i < items; i += dti_stride()) {
-        const dt_place p = dti_place_of(i, j->h, j->w, j->groups);
-        const int64_t c = p.group * DT_FEW, line = p.sample * j->h + p.row;
+        const dti_place p = dti_place_of(i, j->h, j->w, j->groups);
+        const int64_t c = p.group * DTI_FEW, line = p.sample * j->h + p.row;
         const int n = dti_few(c, j->channels);
-        float sum[DT_FEW] = {0}, v[DT_FEW];
+        float sum[DTI_FEW] = {0}, v[DTI_FEW];
         for (int64_t r = 0; r < j->factor; r++)
             for (int64_t q = 0; q < j->factor; q++) {
                 const int64_t pixel = (line * j->factor + r) * wide + p.col * j->factor + q;
                 dti_take(j->from, pixel * j->channels + c, n, j->wide, t, v);
                 DT_UNROLL(8)
-                for (int k = 0; k < DT_FEW; k++)
+                for (int k = 0; k < DTI_FEW; k++)
                     sum[k] += v[k];
             }
         dti_put(j->to, (line * j->w + p.col) * j->channels + c, n, j->wide, t, sum);
@@ -65,8 +65,8 @@ static dt_status upsample_run(const dt_call *c, void *state, const dt_args *a, d
     j.channels = x.c;
     j.factor = ((const dt_upsample *)c->node->opts)->factor;
     j.samples = a->n;
-    j.groups = dt_ceil_div(x.c, DT_FEW);
-    j.wide = dt_wide(j.from) && dt_wide(j.to) && dti_wide_rows(x.c, c->dtype);
+    j.groups = dti_ceil_div(x.c, DTI_FEW);
+    j.wide = dti_wide(j.from) && dti_wide(j.to) && dti_wide_rows(x.c, c->dtype);
     const int64_t items = j.samples * j.h * j.w * j.groups;
     if (back)
         DT_LAUNCH_OF(upsample_backward, c->dtype, dti_grid_of(items), a->queue, j);

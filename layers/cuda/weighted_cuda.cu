@@ -7,7 +7,7 @@ DT_C_HEADERS_END
 
 /* A block of column sums: a warp across 32 columns, and 8 rows at a time of the CHUNK or more it
  * adds up. */
-enum { COLUMN_WARPS = DT_THREADS / DT_WARP, COLUMN_CHUNK = 512, COLUMN_PARTS = 512 };
+enum { COLUMN_WARPS = DTI_THREADS / DTI_WARP, COLUMN_CHUNK = 512, COLUMN_PARTS = 512 };
 
 /* @wide: eight values begin at 16 bytes, on both sides */
 typedef struct convert_job {
@@ -19,11 +19,11 @@ typedef struct convert_job {
 
 DT_DEVICE void convert(const convert_job *j, dt_dtype to, dt_dtype from)
 {
-    for (int64_t g = dti_first(); g * DT_FEW < j->count; g += dti_stride()) {
-        const int n = dti_few(g * DT_FEW, j->count);
-        float v[DT_FEW];
-        dti_take(j->from, g * DT_FEW, n, j->wide, from, v);
-        dti_put(j->to, g * DT_FEW, n, j->wide, to, v);
+    for (int64_t g = dti_first(); g * DTI_FEW < j->count; g += dti_stride()) {
+        const int n = dti_few(g * DTI_FEW, j->count);
+        float v[DTI_FEW];
+        dti_take(j->from, g * DTI_FEW, n, j->wide, from, v);
+        dti_put(j->to, g * DTI_FEW, n, j->wide, to, v);
     }
 }
 
@@ -39,15 +39,15 @@ DT_KERNEL(to_fp32, convert_job)
 
 dt_status dti_cuda_to_bf16(void *queue, dt_bf16 *to, const float *from, int64_t count, dt_err *err)
 {
-    const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(to_bf16, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    const convert_job j = {to, from, count, dti_wide(to) && dti_wide(from)};
+    DT_LAUNCH(to_bf16, dti_grid_of(dti_ceil_div(count, DTI_FEW)), DTI_THREADS, queue, j);
     return dt_cuda_launched("conversion to bf16", err);
 }
 
 dt_status dti_cuda_to_fp32(void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err)
 {
-    const convert_job j = {to, from, count, dt_wide(to) && dt_wide(from)};
-    DT_LAUNCH(to_fp32, dti_grid_of(dt_ceil_div(count, DT_FEW)), DT_THREADS, queue, j);
+    const convert_job j = {to, from, count, dti_wide(to) && dti_wide(from)};
+    DT_LAUNCH(to_fp32, dti_grid_of(dti_ceil_div(count, DTI_FEW)), DTI_THREADS, queue, j);
     return dt_cuda_launched("conversion to fp32", err);
 }
 
@@ -61,15 +61,15 @@ typedef struct bias_job {
 
 DT_DEVICE void add_bias(const bias_job *j, dt_dtype t)
 {
-    const int64_t groups = (j->columns + DT_FEW - 1) / DT_FEW;
+    const int64_t groups = (j->columns + DTI_FEW - 1) / DTI_FEW;
     for (int64_t i = dti_first(); i < j->rows * groups; i += dti_stride()) {
-        const int64_t row = dti_quotient(i, groups), c = (i - row * groups) * DT_FEW;
+        const int64_t row = dti_quotient(i, groups), c = (i - row * groups) * DTI_FEW;
         const int n = dti_few(c, j->columns);
-        float v[DT_FEW], bias[DT_FEW];
+        float v[DTI_FEW], bias[DTI_FEW];
         dti_take(j->y, row * j->columns + c, n, j->wide, t, v);
         dti_take(j->bias, c, n, j->wide, DT_F32, bias);
         DT_UNROLL(8)
-        for (int k = 0; k < DT_FEW; k++)
+        for (int k = 0; k < DTI_FEW; k++)
             v[k] += bias[k];
         dti_put(j->y, row * j->columns + c, n, j->wide, t, v);
     }
@@ -81,8 +81,8 @@ dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bi
     int64_t columns, dt_err *err)
 {
     const bias_job j = {y, bias, rows, columns,
-        dt_wide(y) && dt_wide(bias) && dti_wide_rows(columns, type) && columns % DT_FEW == 0};
-    DT_LAUNCH_OF(add_bias, type, dti_grid_of(rows * dt_ceil_div(columns, DT_FEW)), queue, j);
+        dti_wide(y) && dti_wide(bias) && dti_wide_rows(columns, type) && columns % DTI_FEW == 0};
+    DT_LAUNCH_OF(add_bias, type, dti_grid_of(rows * dti_ceil_div(columns, DTI_FEW)), queue, j);
     return dt_cuda_launched("bias", err);
 }
 
@@ -99,9 +99,9 @@ static column_job column_job_of(int64_t rows, int64_t columns)
     memset(&j, 0, sizeof j);
     j.rows = rows;
     j.columns = columns;
-    j.parts = dt_ceil_div(rows, (int64_t)COLUMN_CHUNK);
+    j.parts = dti_ceil_div(rows, (int64_t)COLUMN_CHUNK);
     j.parts = j.parts < (int64_t)COLUMN_PARTS ? j.parts : (int64_t)COLUMN_PARTS;
-    j.chunk = dt_ceil_div(rows, j.parts);
+    j.chunk = dti_ceil_div(rows, j.parts);
     return j;
 }
 
@@ -109,9 +109,9 @@ static column_job column_job_of(int64_t rows, int64_t columns)
  * have. */
 DT_DEVICE void sum_part(const column_job *j, dt_dtype t)
 {
-    __shared__ float sums[COLUMN_WARPS][DT_WARP];
-    const int lane = (int)(threadIdx.x % DT_WARP), warp = (int)(threadIdx.x / DT_WARP);
-    const int64_t column = (int64_t)blockIdx.x * DT_WARP + lane, first = blockIdx.y * j->chunk;
+    __shared__ float sums[COLUMN_WARPS][DTI_WARP];
+    const int lane = (int)(threadIdx.x % DTI_WARP), warp = (int)(threadIdx.x / DTI_WARP);
+    const int64_t column = (int64_t)blockIdx.x * DTI_WARP + lane, first = blockIdx.y * j->chunk;
     const int64_t end = first + j->chunk < j->rows ? first + j->chunk : j->rows;
     float sum = 0;
     for (int64_t r = first + warp; r < end && column < j->columns; r += COLUMN_WARPS)
@@ -147,7 +147,7 @@ dt_status dti_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t ro
     float *sums, float *work, dt_err *err)
 {
     column_job j = column_job_of(rows, columns);
-    const dt_grid grid = {(unsigned)dt_ceil_div(columns, (int64_t)DT_WARP), (unsigned)j.parts};
+    const dti_grid grid = {(unsigned)dti_ceil_div(columns, (int64_t)DTI_WARP), (unsigned)j.parts};
     j.m = m;
     j.part = j.parts == 1 ? sums : work;
     j.sums = sums;
@@ -155,6 +155,6 @@ dt_status dti_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t ro
     DT_CHECK(dt_cuda_launched("column sums", err));
     if (j.parts == 1)
         return DT_OK;
-    DT_LAUNCH(sum_parts, dti_grid_of(columns), DT_THREADS, queue, j);
+    DT_LAUNCH(sum_parts, dti_grid_of(columns), DTI_THREADS, queue, j);
     return dt_cuda_launched("column sums", err);
 }

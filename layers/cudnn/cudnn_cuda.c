@@ -16,17 +16,17 @@ enum { MEMO = 8192, ALIGN = 64 };
 
 /* An answered question. */
 typedef struct memo_entry {
-    dt_cudnn_problem p;
+    dti_cudnn_problem p;
     dti_cudnn_plan *plan; /* NULL: free */
 } memo_entry;
 
-_Static_assert(sizeof(dt_cudnn_problem) == 16 * 8, "a key has no padding");
+_Static_assert(sizeof(dti_cudnn_problem) == 16 * 8, "a key has no padding");
 
 /* @started: it was tried to make the handle or the properties, with @status
  * @target: neither: no device answers
  * @memo:   open addressing, forgotten as a whole when it fills up. Ops keep the plans they use
  * @lock:   of all of it, and of plans' users */
-struct dt_cudnn {
+struct dti_cudnn {
     const dt_card *card;
     bool started;
     cudnnStatus_t status;
@@ -36,9 +36,9 @@ struct dt_cudnn {
     memo_entry memo[MEMO];
 };
 
-dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
+dt_status dti_cudnn_open(dti_cudnn **out, const dt_card *card, dt_err *err)
 {
-    dt_cudnn *lib = *out = dt_alloc(1, sizeof *lib);
+    dti_cudnn *lib = *out = dt_alloc(1, sizeof *lib);
     if (lib == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for what cuDNN answers");
     lib->card = card;
@@ -46,7 +46,7 @@ dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
     return DT_OK;
 }
 
-static void memo_forget(dt_cudnn *lib)
+static void memo_forget(dti_cudnn *lib)
 {
     for (size_t i = 0; i < MEMO; i++) {
         dti_cudnn_release(lib->memo[i].plan);
@@ -55,7 +55,7 @@ static void memo_forget(dt_cudnn *lib)
     lib->memo_used = 0;
 }
 
-void dti_cudnn_close(dt_cudnn *lib)
+void dti_cudnn_close(dti_cudnn *lib)
 {
     if (lib == NULL)
         return;
@@ -69,7 +69,7 @@ void dti_cudnn_close(dt_cudnn *lib)
 }
 
 /* Whom to ask, from the first question on: the card by name, else the one that answers. */
-static dt_status start(dt_cudnn *lib, dt_err *err)
+static dt_status start(dti_cudnn *lib, dt_err *err)
 {
     if (lib->card != NULL)
         return lib->target.properties != NULL
@@ -83,7 +83,7 @@ static dt_status start(dt_cudnn *lib, dt_err *err)
 }
 
 /* The entry of this problem, or the free one where it belongs. */
-static memo_entry *memo_find(dt_cudnn *lib, const dt_cudnn_problem *p)
+static memo_entry *memo_find(dti_cudnn *lib, const dti_cudnn_problem *p)
 {
     for (size_t i = dt_mix_place(p, sizeof *p, MEMO);; i++) {
         memo_entry *e = &lib->memo[i % MEMO];
@@ -94,7 +94,7 @@ static memo_entry *memo_find(dt_cudnn *lib, const dt_cudnn_problem *p)
 
 /* The caller holds the lock. */
 static dt_status find_locked(
-    dt_cudnn *lib, const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
     DT_CHECK(start(lib, err));
     if (lib->target.handle == NULL && lib->target.properties == NULL)
@@ -116,7 +116,7 @@ static dt_status find_locked(
 }
 
 /* The plan of a shape, with one more user; NULL where no device answers and none is described. */
-static dt_status hold(dt_cudnn *lib, const dt_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
+static dt_status hold(dti_cudnn *lib, const dti_cudnn_problem *p, dti_cudnn_plan **out, dt_err *err)
 {
     *out = NULL;
     pthread_mutex_lock(&lib->lock);
@@ -127,7 +127,7 @@ static dt_status hold(dt_cudnn *lib, const dt_cudnn_problem *p, dti_cudnn_plan *
     return st;
 }
 
-static void let_go(dt_cudnn *lib, dti_cudnn_plan *plan)
+static void let_go(dti_cudnn *lib, dti_cudnn_plan *plan)
 {
     pthread_mutex_lock(&lib->lock);
     dti_cudnn_release(plan);
@@ -135,17 +135,17 @@ static void let_go(dt_cudnn *lib, dti_cudnn_plan *plan)
 }
 
 /* Whether the gradient of the weight comes out in bf16 and has yet to be made fp32. */
-static bool gives_bf16(const dt_cudnn_problem *p)
+static bool gives_bf16(const dti_cudnn_problem *p)
 {
-    return p->bf16 != 0 && p->direction == DT_CUDNN_WEIGHTS;
+    return p->bf16 != 0 && p->direction == DTI_CUDNN_WEIGHTS;
 }
 
-static size_t bf16_bytes(const dt_cudnn_problem *p)
+static size_t bf16_bytes(const dti_cudnn_problem *p)
 {
     return (size_t)dti_cudnn_weights(p) * sizeof(dt_bf16);
 }
 
-static const dt_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int algorithm)
+static const dti_cudnn_candidate *engine_of(const dti_cudnn_plan *plan, int algorithm)
 {
     return &plan->table[plan->algorithm[algorithm].at];
 }
@@ -156,14 +156,14 @@ static size_t bf16_at(const dti_cudnn_plan *plan, int algorithm)
     return (engine_of(plan, algorithm)->work_bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
-static size_t work_of(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int algorithm)
+static size_t work_of(const dti_cudnn_plan *plan, const dti_cudnn_problem *p, int algorithm)
 {
     return dti_cuda_aligned_bytes(gives_bf16(p) ? bf16_at(plan, algorithm) + bf16_bytes(p)
                                                 : engine_of(plan, algorithm)->work_bytes);
 }
 
 /* The fastest within the limit, else the one with the least scratch. */
-static int algorithm_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *p, size_t limit)
+static int algorithm_within(const dti_cudnn_plan *plan, const dti_cudnn_problem *p, size_t limit)
 {
     int i = 0;
     while (limit != DT_LIMIT_ANY && i + 1 < plan->n_algorithm && work_of(plan, p, i) > limit)
@@ -172,19 +172,19 @@ static int algorithm_within(const dti_cudnn_plan *plan, const dt_cudnn_problem *
 }
 
 static void describe_algorithm(
-    const dti_cudnn_plan *plan, const dt_cudnn_problem *p, int algorithm, dt_cudnn_facts *f)
+    const dti_cudnn_plan *plan, const dti_cudnn_problem *p, int algorithm, dti_cudnn_facts *f)
 {
-    const dt_cudnn_candidate *c = engine_of(plan, algorithm);
+    const dti_cudnn_candidate *c = engine_of(plan, algorithm);
     f->work_bytes = work_of(plan, p, algorithm);
     snprintf(f->impl, sizeof f->impl, "cudnn engine %" PRId64 " settings %08" PRIx32 "%s",
         c->engine, (uint32_t)(c->knobs ^ c->knobs >> 32), gives_bf16(p) ? " bf16" : "");
 }
 
 dt_status dti_cudnn_ask(
-    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, size_t limit, dti_cudnn_facts *f, dt_err *err)
 {
     dti_cudnn_plan *plan;
-    *f = (dt_cudnn_facts){0};
+    *f = (dti_cudnn_facts){0};
     DT_CHECK(hold(lib, p, &plan, err));
     if (plan == NULL) {
         snprintf(f->impl, sizeof f->impl, "cudnn, not asked: no card");
@@ -200,13 +200,13 @@ dt_status dti_cudnn_ask(
 }
 
 dt_status dti_cudnn_algorithms(
-    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     dti_cudnn_plan *plan;
     w->n = 0;
     DT_CHECK(hold(lib, p, &plan, err));
     for (int i = 0; plan != NULL && i < plan->n_algorithm; i++) {
-        dt_cudnn_facts f;
+        dti_cudnn_facts f;
         describe_algorithm(plan, p, i, &f);
         dt_algorithms_add(w, f.impl, f.work_bytes);
     }
@@ -215,22 +215,22 @@ dt_status dti_cudnn_algorithms(
     return DT_OK;
 }
 
-struct dt_cudnn_op {
-    dt_cudnn *lib;
-    dt_cudnn_problem p;
+struct dti_cudnn_op {
+    dti_cudnn *lib;
+    dti_cudnn_problem p;
     dti_cudnn_plan *plan;
     int algorithm;
 };
 
 dt_status dti_cudnn_create(
-    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+    dti_cudnn *lib, dti_cudnn_op **out, const dti_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = NULL;
     if (lib->card != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "what is planned for a card by name (%s) is not run here: leave out device.card",
             lib->card->name);
-    dt_cudnn_op *op = dt_alloc(1, sizeof *op);
+    dti_cudnn_op *op = dt_alloc(1, sizeof *op);
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
     op->lib = lib;
@@ -247,7 +247,7 @@ dt_status dti_cudnn_create(
     return DT_OK;
 }
 
-void dti_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dti_cudnn_op *op)
 {
     if (op == NULL)
         return;
@@ -256,7 +256,7 @@ void dti_cudnn_destroy(dt_cudnn_op *op)
 }
 
 /* Where the library reads or leaves the weight. */
-static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+static void *weight_of(const dti_cudnn_op *op, const dti_cudnn_bytes *bytes)
 {
     return gives_bf16(&op->p) ? dti_cuda_scratch(bytes->work) + bf16_at(op->plan, op->algorithm)
                               : bytes->weight;
@@ -264,7 +264,7 @@ static void *weight_of(const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
 
 /* The library's bookkeeping of one execution: a few hundred bytes of the host's memory, given back
  * before we return. */
-static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_bytes *bytes)
+static void execute(dti_cudnn_bag *b, const dti_cudnn_op *op, const dti_cudnn_bytes *bytes)
 {
     const int64_t ids[3] = {DTI_CUDNN_X, DTI_CUDNN_W, DTI_CUDNN_Y};
     void *const at[3] = {bytes->x, weight_of(op, bytes), bytes->y};
@@ -282,7 +282,7 @@ static void execute(dti_cudnn_bag *b, const dt_cudnn_op *op, const dt_cudnn_byte
 }
 
 dt_status dti_cudnn_run(
-    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+    const dti_cudnn_op *op, void *queue, const dti_cudnn_bytes *bytes, dt_err *err)
 {
     dti_cudnn_bag b = {0};
     DT_ASSERT(op->algorithm < op->plan->n_algorithm);

@@ -17,46 +17,47 @@
 #include "layers/cudnn/cudnn_problem.h"
 
 /* @direct: no engine of the library's; dti_conv_direct() is to be called instead */
-typedef struct dt_cudnn_facts {
+typedef struct dti_cudnn_facts {
     size_t work_bytes;
     bool direct;
     char impl[DT_IMPL_BYTES];
-} dt_cudnn_facts;
+} dti_cudnn_facts;
 
 /* The library as one session has it: a handle, the card that it is asked about, and its answers.
  * @card: need not be here; NULL: the one that answers. The handle is made when a question first
  * needs it. DT_E_NOMEM. */
-typedef struct dt_cudnn dt_cudnn;
-dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err) DT_NODISCARD;
-void dti_cudnn_close(dt_cudnn *lib); /* after its ops; NULL is allowed */
+typedef struct dti_cudnn dti_cudnn;
+dt_status dti_cudnn_open(dti_cudnn **out, const dt_card *card, dt_err *err) DT_NODISCARD;
+void dti_cudnn_close(dti_cudnn *lib); /* after its ops; NULL is allowed */
 
 /* Facts of the fastest algorithm whose scratch is within @limit bytes (DT_LIMIT_ANY: of the
  * fastest), or of the one with the least. Answers are kept; thread-safe. Where no device answers
  * and no card is named, no library is asked: no scratch, and impl says so. DT_E_DEVICE when the
  * library fails. */
-dt_status dti_cudnn_ask(dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f,
-    dt_err *err) DT_NODISCARD;
+dt_status dti_cudnn_ask(dti_cudnn *lib, const dti_cudnn_problem *p, size_t limit,
+    dti_cudnn_facts *f, dt_err *err) DT_NODISCARD;
 
 /* All algorithms, with their scratch; none where no device answers or no engine is allowed. */
 dt_status dti_cudnn_algorithms(
-    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
+    dti_cudnn *lib, const dti_cudnn_problem *p, dt_algorithms *w, dt_err *err) DT_NODISCARD;
 
-typedef struct dt_cudnn_op dt_cudnn_op;
+typedef struct dti_cudnn_op dti_cudnn_op;
 
 /* The algorithm that dti_cudnn_ask gives facts of. DT_E_DEVICE where no device answers, DT_E_CONFIG
  * where the library is asked about a card by name. */
-dt_status dti_cudnn_create(dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p,
+dt_status dti_cudnn_create(dti_cudnn *lib, dti_cudnn_op **out, const dti_cudnn_problem *p,
     size_t limit, dt_err *err) DT_NODISCARD;
-void dti_cudnn_destroy(dt_cudnn_op *op);
+void dti_cudnn_destroy(dti_cudnn_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, facts' scratch. */
-typedef struct dt_cudnn_bytes {
+typedef struct dti_cudnn_bytes {
     void *x, *y, *weight, *work;
-} dt_cudnn_bytes;
+} dti_cudnn_bytes;
 
-/* Puts it on @queue (a cudaStream_t), without waiting; ops of one dt_cudnn by one thread at a time.
+/* Puts it on @queue (a cudaStream_t), without waiting; ops of one dti_cudnn by one thread at a
+ * time.
  */
 dt_status dti_cudnn_run(
-    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err) DT_NODISCARD;
+    const dti_cudnn_op *op, void *queue, const dti_cudnn_bytes *bytes, dt_err *err) DT_NODISCARD;
 
 #endif

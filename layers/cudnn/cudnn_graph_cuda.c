@@ -87,7 +87,7 @@ static cudnnBackendDescriptor_t tensor(
     return d;
 }
 
-static cudnnBackendDescriptor_t convolution(dti_cudnn_bag *b, const dt_cudnn_problem *p)
+static cudnnBackendDescriptor_t convolution(dti_cudnn_bag *b, const dti_cudnn_problem *p)
 {
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
@@ -111,19 +111,19 @@ static const struct direction {
     cudnnBackendDescriptorType_t type;
     cudnnBackendAttributeName_t x, w, y, convolution, alpha, beta;
 } directions[] = {
-    [DT_CUDNN_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+    [DTI_CUDNN_FORWARD] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
-    [DT_CUDNN_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+    [DTI_CUDNN_DATA] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
-    [DT_CUDNN_WEIGHTS] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+    [DTI_CUDNN_WEIGHTS] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
@@ -133,7 +133,7 @@ static const struct direction {
 };
 
 cudnnBackendDescriptor_t dti_cudnn_graph(
-    dti_cudnn_bag *b, const dti_cudnn_target *of, const dt_cudnn_problem *p)
+    dti_cudnn_bag *b, const dti_cudnn_target *of, const dti_cudnn_problem *p)
 {
     const struct direction *to = &directions[p->direction];
     const float one = 1, zero = 0;

@@ -3,18 +3,19 @@
 
 #include "engine/base/alloc.h"
 
-_Static_assert(1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE == DT_CUDNN_TENSOR_CORE &&
-                   1 << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS == DT_CUDNN_DOWN_CONVERT &&
-                   1 << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION == DT_CUDNN_REDUCED_SUMS &&
-                   1 << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC == DT_CUDNN_NONDETERMINISTIC &&
-                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 == DT_CUDNN_WINOGRAD_4 &&
-                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 == DT_CUDNN_WINOGRAD_6 &&
-                   1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 == DT_CUDNN_WINOGRAD_13,
+_Static_assert(
+    1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE == DTI_CUDNN_TENSOR_CORE &&
+        1 << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS == DTI_CUDNN_DOWN_CONVERT &&
+        1 << CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION == DTI_CUDNN_REDUCED_SUMS &&
+        1 << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC == DTI_CUDNN_NONDETERMINISTIC &&
+        1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 == DTI_CUDNN_WINOGRAD_4 &&
+        1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 == DTI_CUDNN_WINOGRAD_6 &&
+        1 << CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13 == DTI_CUDNN_WINOGRAD_13,
     "notes are bits");
 _Static_assert(
-    1 << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION == DT_CUDNN_RUNTIME_COMPILED &&
-        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER == DT_CUDNN_INT8_FILTER &&
-        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER == DT_CUDNN_INT8_BIAS,
+    1 << CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION == DTI_CUDNN_RUNTIME_COMPILED &&
+        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_FILTER_INT8x32_REORDER == DTI_CUDNN_INT8_FILTER &&
+        1 << CUDNN_BEHAVIOR_NOTE_REQUIRES_BIAS_INT8x32_REORDER == DTI_CUDNN_INT8_BIAS,
     "behaviours are bits");
 
 enum { MOST_CONFIGS = 24, MOST_NOTES = 32 };
@@ -22,7 +23,7 @@ enum { MOST_CONFIGS = 24, MOST_NOTES = 32 };
 typedef struct search {
     const dti_cudnn_target *of;
     dti_cudnn_plan *to;
-    dt_cudnn_rules rules;
+    dti_cudnn_rules rules;
     bool many;            /* go on after the first algorithm */
     cudnnStatus_t status; /* of the last thing that was refused, and what was asked */
     const char *call;
@@ -52,7 +53,7 @@ static uint64_t settings(cudnnBackendDescriptor_t config)
 }
 
 /* Bits of an engine's notes; false when the library does not say. */
-static bool read_notes(cudnnBackendDescriptor_t engine, dt_cudnn_candidate *c)
+static bool read_notes(cudnnBackendDescriptor_t engine, dti_cudnn_candidate *c)
 {
     cudnnBackendNumericalNote_t notes[MOST_NOTES];
     cudnnBackendBehaviorNote_t behaviours[MOST_NOTES];
@@ -69,9 +70,9 @@ static bool read_notes(cudnnBackendDescriptor_t engine, dt_cudnn_candidate *c)
     return true;
 }
 
-static dt_cudnn_candidate describe(cudnnBackendDescriptor_t config)
+static dti_cudnn_candidate describe(cudnnBackendDescriptor_t config)
 {
-    dt_cudnn_candidate c = {.engine = -1, .knobs = settings(config)};
+    dti_cudnn_candidate c = {.engine = -1, .knobs = settings(config)};
     dti_cudnn_bag b = {0};
     int64_t engine = -1;
     cudnnBackendDescriptor_t d = dti_cudnn_add(&b, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
@@ -105,7 +106,7 @@ static void keep_algorithm(
 static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
 {
     dti_cudnn_plan *to = s->to;
-    dt_cudnn_candidate *c = &to->table[at];
+    dti_cudnn_candidate *c = &to->table[at];
     dti_cudnn_bag b = {0};
     int64_t bytes = 0;
     const cudnnBackendDescriptor_t plan =
@@ -119,7 +120,7 @@ static bool try_config(search *s, cudnnBackendDescriptor_t config, int at)
                dti_cudnn_get(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
                    &bytes) == 1;
     c->work_bytes = bytes > 0 ? (size_t)bytes : 0;
-    const dt_cudnn_candidate *last =
+    const dti_cudnn_candidate *last =
         to->n_algorithm > 0 ? &to->table[to->algorithm[to->n_algorithm - 1].at] : NULL;
     if (dti_cudnn_is_algorithm(c, last, &s->rules)) {
         keep_algorithm(to, config, plan, at);
@@ -180,7 +181,7 @@ static const struct attempt {
     bool fallback, compiled;
 } attempts[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
 
-static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *a)
+static bool attempt(search *s, const dti_cudnn_problem *p, const struct attempt *a)
 {
     static const cudnnBackendHeurMode_t modes[] = {
         CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
@@ -204,11 +205,11 @@ static bool attempt(search *s, const dt_cudnn_problem *p, const struct attempt *
     return false;
 }
 
-static size_t most_work(const dt_cudnn_problem *p)
+static size_t most_work(const dti_cudnn_problem *p)
 {
     const int64_t x = p->n * p->c * p->h * p->w, y = p->n * p->out * p->p * p->q;
     const size_t copies = (size_t)(x + y + dti_cudnn_weights(p)) * sizeof(float);
-    return copies > DT_CUDNN_WORK ? copies : DT_CUDNN_WORK;
+    return copies > DTI_CUDNN_WORK ? copies : DTI_CUDNN_WORK;
 }
 
 /* The library does not have it, as opposed to: it is broken. */
@@ -219,7 +220,7 @@ static bool unsupported(cudnnStatus_t s)
 }
 
 dt_status dti_cudnn_find(
-    dti_cudnn_plan **out, const dti_cudnn_target *of, const dt_cudnn_problem *p, dt_err *err)
+    dti_cudnn_plan **out, const dti_cudnn_target *of, const dti_cudnn_problem *p, dt_err *err)
 {
     *out = NULL;
     dti_cudnn_plan *to = dt_alloc(1, sizeof *to);

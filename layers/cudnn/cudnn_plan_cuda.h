@@ -50,7 +50,7 @@ void dti_cudnn_aim(dti_cudnn_bag *b, cudnnBackendDescriptor_t d, cudnnBackendDes
 /* A graph of one convolution. In bf16 the gradient of the weight is bf16 as well, rounded from
  * sums in fp32: the library has no engine that would leave it in fp32. */
 cudnnBackendDescriptor_t dti_cudnn_graph(
-    dti_cudnn_bag *b, const dti_cudnn_target *of, const dt_cudnn_problem *p);
+    dti_cudnn_bag *b, const dti_cudnn_target *of, const dti_cudnn_problem *p);
 
 /* The library's error in our words. */
 dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err);
@@ -76,12 +76,12 @@ typedef struct dti_cudnn_plan {
     dti_cudnn_algorithm algorithm[DT_MAX_ALGORITHMS];
     cudnnStatus_t status;
     int n_table;
-    dt_cudnn_candidate table[DTI_CUDNN_TABLE];
+    dti_cudnn_candidate table[DTI_CUDNN_TABLE];
 } dti_cudnn_plan;
 
 /* DT_E_DEVICE or DT_E_NOMEM when the library fails, not when it has no engine. */
 dt_status dti_cudnn_find(dti_cudnn_plan **out, const dti_cudnn_target *of,
-    const dt_cudnn_problem *p, dt_err *err) DT_NODISCARD;
+    const dti_cudnn_problem *p, dt_err *err) DT_NODISCARD;
 void dti_cudnn_release(dti_cudnn_plan *plan); /* NULL is allowed */
 
 #endif

@@ -106,11 +106,11 @@ static dt_status describe_weight(
     return DT_OK;
 }
 
-/* The weight of one tap in columns of DT_DNNL_PANEL input channels. */
+/* The weight of one tap in columns of DTI_DNNL_PANEL input channels. */
 static dt_status describe_panels(const dt_dnnl_problem *p, dti_desc *d, dt_err *err)
 {
-    _Static_assert((int)DT_DNNL_PANEL == (int)DTI_PANEL, "one width of columns");
-    DT_ASSERT(p->groups == 1 && p->kernel == 1 && p->c % DT_DNNL_PANEL == 0);
+    _Static_assert((int)DTI_DNNL_PANEL == (int)DTI_PANEL, "one width of columns");
+    DT_ASSERT(p->groups == 1 && p->kernel == 1 && p->c % DTI_DNNL_PANEL == 0);
     TRY(err, dti_desc_panels(d, p->out, p->c));
     return DT_OK;
 }

@@ -20,11 +20,11 @@ typedef enum dt_dnnl_kind {
     DT_DNNL_DATA,    /* dy, weight -> dx */
     DT_DNNL_WEIGHTS, /* x, dy -> dweight, dbias */
     DT_DNNL_PLAIN,   /* as a layout: OIHW, or [out, in] */
-    DT_DNNL_PANELS,  /* as a layout, of a 1 x 1 kernel: [in / DT_DNNL_PANEL][out][DT_DNNL_PANEL] */
-    DT_DNNL_HWIO     /* as a layout: [height][width][in][out] */
+    DT_DNNL_PANELS, /* as a layout, of a 1 x 1 kernel: [in / DTI_DNNL_PANEL][out][DTI_DNNL_PANEL] */
+    DT_DNNL_HWIO    /* as a layout: [height][width][in][out] */
 } dt_dnnl_kind;
 
-enum { DT_DNNL_PANEL = 64 };
+enum { DTI_DNNL_PANEL = 64 };
 
 /* A layer. Eight-byte members only, so that a problem can be compared as bytes.
  * @fc:  1: an inner product of vectors of length c; h, w, p, q, kernel, stride, groups are then 1

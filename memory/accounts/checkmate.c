@@ -32,7 +32,7 @@ typedef struct folding {
     uint32_t n_forward, n_edge, cap_edge;
     uint64_t *bytes, *cost;
     uint8_t *backward;
-    dt_remat_edge *edge;
+    dti_remat_edge *edge;
 } folding;
 
 static bool is(const dt_node *nd, const char *layer)
@@ -64,7 +64,7 @@ static dt_status add_edge(folding *f, uint32_t from, uint32_t to, dt_err *err)
     if (!dt_grow((void **)&f->edge, &cap, f->n_edge, sizeof *f->edge))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the edges of a graph");
     f->cap_edge = (uint32_t)cap;
-    f->edge[f->n_edge++] = (dt_remat_edge){from, to};
+    f->edge[f->n_edge++] = (dti_remat_edge){from, to};
     return DT_OK;
 }
 

@@ -237,7 +237,7 @@ static uint64_t runs(const account *a, way w)
     return sum;
 }
 
-static void count(const account *a, dt_superneurons *out)
+static void count(const account *a, dti_superneurons *out)
 {
     for (size_t t = 0; t < 2 * a->n; t++) {
         out->tensors += a->bytes[t] > 0;
@@ -287,10 +287,10 @@ static void deinit(account *a)
 }
 
 dt_status dti_superneurons_count(
-    dt_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err)
+    dti_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err)
 {
     account a;
-    *out = (dt_superneurons){.tensors = 0};
+    *out = (dti_superneurons){.tensors = 0};
     dt_status st = init(&a, g->n_node)
                        ? read_kinds(&a, g, batch, err)
                        : DT_FAIL(err, DT_E_NOMEM, "no memory to count %zu layers", g->n_node);
@@ -324,7 +324,7 @@ static const dt_account_figure figures[] = {
 static dt_status count_figures(
     const dt_graph *g, const dt_account_ask *ask, double *value, dt_err *err)
 {
-    dt_superneurons n;
+    dti_superneurons n;
     const double mib = 1 << 20;
     DT_CHECK(dti_superneurons_count(&n, g, ask->batch, err));
     const double all[DT_COUNT(figures)] = {(double)n.tensors, (double)n.baseline / mib,

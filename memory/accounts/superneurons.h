@@ -7,7 +7,7 @@
 #include "engine/graph.h"
 
 /**
- * struct dt_superneurons - a step of a network, in its authors' count.
+ * struct dti_superneurons - a step of a network, in its authors' count.
  * @tensors @baseline: outputs and gradients of values, and the bytes of all of them
  * @liveness: peak where each lives from its first use to its last
  * @offloaded: and outputs of convolutions but the last wait on the host
@@ -20,14 +20,14 @@
  *
  * Bytes are of fp32 values; parameters, workspaces and the input batch are left out, as there.
  */
-typedef struct dt_superneurons {
+typedef struct dti_superneurons {
     uint64_t tensors, baseline, liveness, offloaded, speed, memory, aware;
     uint64_t speed_runs, memory_runs, aware_runs;
     uint64_t largest, liveness_step, offloaded_step;
-} dt_superneurons;
+} dti_superneurons;
 
 /* Of a chain of layers in the paper's table, not fused: DT_E_CONFIG names the first other one. */
 dt_status dti_superneurons_count(
-    dt_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err) DT_NODISCARD;
+    dti_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err) DT_NODISCARD;
 
 #endif

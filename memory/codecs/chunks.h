@@ -11,7 +11,7 @@
 
 /* Elements of a chunk: what a thread reads twice stays in its cache. A multiple of a CSR row and of
  * what small floats need to fill words. */
-enum { DT_CHUNK = 1 << 14, DT_CHUNK_MASK = DT_CHUNK / 8 };
+enum { DTI_CHUNK = 1 << 14, DTI_CHUNK_MASK = DTI_CHUNK / 8 };
 
 /* Tensors above this are refused, so that sums of sizes do not overflow. */
 #define DT_CODEC_MOST (SIZE_MAX / 16)
@@ -23,7 +23,7 @@ static inline size_t dti_parts(size_t count, size_t each)
 
 static inline size_t dti_chunk_count(size_t count, size_t i)
 {
-    return count - i * DT_CHUNK < DT_CHUNK ? count - i * DT_CHUNK : DT_CHUNK;
+    return count - i * DTI_CHUNK < DTI_CHUNK ? count - i * DTI_CHUNK : DTI_CHUNK;
 }
 
 /* The table: the end of chunk i, in words behind whatever has a fixed place, 8 bytes a chunk. */

@@ -9,7 +9,7 @@ enum { ROW = 256 };
 /* How values are kept: as they are, or as one of the small floats. */
 typedef struct values {
     bool whole;
-    dt_small as;
+    dti_small as;
     size_t per_word;
 } values;
 
@@ -25,7 +25,7 @@ static size_t row_length(size_t n, size_t row)
 
 static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *row_end)
 {
-    uint8_t mask[DT_CHUNK_MASK];
+    uint8_t mask[DTI_CHUNK_MASK];
     const size_t nonzero = c->lanes->scan(from, c->n, mask);
     size_t end = 0;
     for (size_t r = 0; row_end != NULL && r * ROW < c->n; r++) {
@@ -39,7 +39,7 @@ static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *row_end)
 static void pack(const dti_chunk *c, const uint8_t *from, const uint8_t *row_end, uint8_t *to)
 {
     const values *v = c->how;
-    uint8_t mask[DT_CHUNK_MASK];
+    uint8_t mask[DTI_CHUNK_MASK];
     const size_t nonzero = c->lanes->scan(from, c->n, mask);
     uint8_t *const column = to + 4 * dti_parts(nonzero, v->per_word);
     for (size_t r = 0; r * ROW < c->n; r++) {
@@ -51,7 +51,7 @@ static void pack(const dti_chunk *c, const uint8_t *from, const uint8_t *row_end
     if (v->whole) {
         c->lanes->pack(from, mask, c->n, to, nonzero);
     } else {
-        uint8_t packed[4 * DT_CHUNK];
+        uint8_t packed[4 * DTI_CHUNK];
         c->lanes->pack(from, mask, c->n, packed, nonzero);
         c->lanes->narrow[v->as](packed, nonzero, to);
     }
@@ -90,7 +90,7 @@ static bool unpack(const dti_chunk *c, const uint8_t *from, const uint8_t *row_e
     const uint8_t *const column = from + 4 * dti_parts(nonzero, v->per_word);
     if (v->whole)
         return decode_rows(from, column, row_end, c->n, to);
-    uint8_t value[4 * DT_CHUNK];
+    uint8_t value[4 * DTI_CHUNK];
     c->lanes->widen[v->as](from, nonzero, value);
     return decode_rows(value, column, row_end, c->n, to);
 }
@@ -100,7 +100,7 @@ static size_t capacity_of(const dti_sparse *s, size_t count, double density)
     const values *v = s->how;
     if (count > DT_CODEC_MOST)
         return SIZE_MAX;
-    const size_t nonzero = dti_codec_nonzero(count, density), chunks = dti_parts(count, DT_CHUNK);
+    const size_t nonzero = dti_codec_nonzero(count, density), chunks = dti_parts(count, DTI_CHUNK);
     const size_t parts = nonzero < chunks ? nonzero : chunks; /* each has partial words */
     const size_t partial = v->per_word > 1 ? 2 * parts : parts;
     return dti_sparse_fixed(s, count) + 4 * (nonzero / v->per_word + nonzero / 4 + partial);
@@ -125,8 +125,8 @@ static size_t capacity_of(const dti_sparse *s, size_t count, double density)
         .decode = codec##_decode,                                                                  \
     };
 
-CSR(csr, true, DT_SMALLS, 1,
+CSR(csr, true, DTI_SMALLS, 1,
     "sparse rows of 256: the values that are not zero, and a byte each for where")
-CSR(csr_fp16, false, DT_SMALL_16, 2, "csr whose values are fp16")
-CSR(csr_fp10, false, DT_SMALL_10, 3, "csr whose values are fp10")
-CSR(csr_fp8, false, DT_SMALL_8, 4, "csr whose values are fp8")
+CSR(csr_fp16, false, DTI_SMALL_16, 2, "csr whose values are fp16")
+CSR(csr_fp10, false, DTI_SMALL_10, 3, "csr whose values are fp10")
+CSR(csr_fp8, false, DTI_SMALL_8, 4, "csr whose values are fp8")

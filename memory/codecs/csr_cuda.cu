@@ -5,7 +5,7 @@ DT_C_HEADERS
 #include "memory/codecs/small_bits.h"
 DT_C_HEADERS_END
 
-enum { ROW = 256, ROW_WORDS = ROW / 32, CHUNK_ROWS = DT_CHUNK / ROW };
+enum { ROW = 256, ROW_WORDS = ROW / 32, CHUNK_ROWS = DTI_CHUNK / ROW };
 
 /* @per: values a word; 1: as they are, and the format says nothing */
 typedef struct csr_job {
@@ -13,7 +13,7 @@ typedef struct csr_job {
     const uint32_t *src;
     uint32_t *dst;
     uint32_t per;
-    dt_small_format f;
+    dti_small_format f;
 } csr_job;
 
 DT_DEVICE uint32_t csr_parts(uint32_t n, uint32_t each)
@@ -38,7 +38,7 @@ DT_KERNEL(csr_scan, csr_job)
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
     const unsigned t = threadIdx.x;
-    find_nonzero(given.src + chunk * DT_CHUNK, n, mask, count);
+    find_nonzero(given.src + chunk * DTI_CHUNK, n, mask, count);
     if (t < CHUNK_ROWS && t * ROW < n)
         csr_row_ends(p, chunk)[t] = count[t * ROW_WORDS + ROW_WORDS - 1];
     if (t == TEAM - 1)
@@ -67,7 +67,7 @@ DT_DEVICE void csr_put_columns(
 DT_DEVICE void csr_put_values(const csr_job *j, const uint32_t *src, uint64_t n,
     const uint32_t *mask, const uint32_t *count, uint16_t *code, uint32_t *to)
 {
-    const uint32_t nonzero = count[TEAM - 1], bits = dt_small_bits(j->f);
+    const uint32_t nonzero = count[TEAM - 1], bits = dti_small_bits(j->f);
     const unsigned lane = threadIdx.x % WARP;
     for (unsigned w = threadIdx.x / WARP; w * 32 < n; w += WARPS) {
         uint32_t rank;
@@ -76,7 +76,7 @@ DT_DEVICE void csr_put_values(const csr_job *j, const uint32_t *src, uint64_t n,
         if (j->per == 1)
             to[rank] = src[w * 32 + lane];
         else
-            code[rank] = (uint16_t)dt_small_of(src[w * 32 + lane], j->f);
+            code[rank] = (uint16_t)dti_small_of(src[w * 32 + lane], j->f);
     }
     __syncthreads();
     for (uint32_t i = threadIdx.x; j->per > 1 && i < csr_parts(nonzero, j->per); i += TEAM) {
@@ -90,10 +90,10 @@ DT_DEVICE void csr_put_values(const csr_job *j, const uint32_t *src, uint64_t n,
 DT_KERNEL(csr_pack, csr_job)
 {
     __shared__ uint32_t mask[TEAM], count[TEAM];
-    __shared__ uint16_t room[DT_CHUNK]; /* of columns, then of codes */
+    __shared__ uint16_t room[DTI_CHUNK]; /* of columns, then of codes */
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    const uint32_t *const src = given.src + chunk * DT_CHUNK;
+    const uint32_t *const src = given.src + chunk * DTI_CHUNK;
     if (*p->header == OVERFLOWN)
         return;
     uint32_t *const to = (uint32_t *)(void *)(p->at + p->fixed) + chunk_begin(p, chunk);
@@ -111,10 +111,10 @@ DT_DEVICE uint32_t csr_length(uint64_t n, uint32_t row)
 
 DT_DEVICE uint32_t csr_value(const csr_job *j, const uint32_t *from, uint32_t k)
 {
-    const uint32_t bits = dt_small_bits(j->f);
+    const uint32_t bits = dti_small_bits(j->f);
     if (j->per == 1)
         return from[k];
-    return dt_small_to(from[k / j->per] >> (k % j->per * bits) & ((1u << bits) - 1), j->f);
+    return dti_small_to(from[k / j->per] >> (k % j->per * bits) & ((1u << bits) - 1), j->f);
 }
 
 /* The elements [begin, end) of a row, by a warp. False when a column lies past its end. */
@@ -144,7 +144,7 @@ DT_DEVICE bool csr_fits(const csr_job *j, uint64_t chunk, uint64_t n, int *good)
     const uint32_t *const ends = csr_row_ends(&j->p, chunk);
     const uint32_t rows = csr_parts((uint32_t)n, ROW), r = threadIdx.x;
     if (r == 0)
-        *good = csr_words(ends[rows - 1] <= DT_CHUNK ? ends[rows - 1] : 0, j->per) ==
+        *good = csr_words(ends[rows - 1] <= DTI_CHUNK ? ends[rows - 1] : 0, j->per) ==
                 chunk_end(&j->p, chunk) - chunk_begin(&j->p, chunk);
     __syncthreads();
     if (r < rows) {
@@ -162,7 +162,7 @@ DT_KERNEL(csr_unpack, csr_job)
     __shared__ int good;
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    uint32_t *const dst = given.dst + chunk * DT_CHUNK;
+    uint32_t *const dst = given.dst + chunk * DTI_CHUNK;
     const unsigned warp = threadIdx.x / WARP;
     if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
@@ -182,10 +182,10 @@ DT_KERNEL(csr_unpack, csr_job)
             say(p->damaged);
 }
 
-static dt_status csr_job_with(csr_job *j, uint32_t per, dt_small_format f, const void *bytes,
+static dt_status csr_job_with(csr_job *j, uint32_t per, dti_small_format f, const void *bytes,
     size_t room, size_t count, dt_err *err)
 {
-    const size_t fixed = 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, ROW);
+    const size_t fixed = 8 * dti_parts(count, DTI_CHUNK) + 4 * dti_parts(count, ROW);
     memset(j, 0, sizeof *j);
     j->per = per;
     j->f = f;
@@ -198,7 +198,7 @@ DT_SPARSE_LAUNCHES(csr)
     static dt_status codec##_job_of(                                                               \
         csr_job *j, const void *bytes, size_t room, size_t count, dt_err *err)                     \
     {                                                                                              \
-        const dt_small_format f = {exponent, mantissa};                                            \
+        const dti_small_format f = {exponent, mantissa};                                           \
         return csr_job_with(j, per, f, bytes, room, count, err);                                   \
     }                                                                                              \
     DT_SPARSE_CUDA_CODEC(codec, csr)

@@ -21,7 +21,7 @@ DT_C_HEADERS
 DT_C_HEADERS_END
 
 /* TEAM: threads of a block, each of which has one word of the chunk's mask. */
-enum { TEAM = 512, WARP = 32, WARPS = TEAM / WARP, WORDS = DT_CHUNK / 32, HEADER = 8 };
+enum { TEAM = 512, WARP = 32, WARPS = TEAM / WARP, WORDS = DTI_CHUNK / 32, HEADER = 8 };
 #define OVERFLOWN UINT64_MAX
 
 typedef struct codec_grid {
@@ -51,7 +51,7 @@ static inline dt_status packed_of(
     p->header = (uint64_t *)(uintptr_t)bytes;
     p->at = (uint8_t *)(uintptr_t)bytes + HEADER;
     p->count = count;
-    p->chunks = dti_parts(count, DT_CHUNK);
+    p->chunks = dti_parts(count, DTI_CHUNK);
     p->fixed = fixed;
     p->capacity = room - HEADER;
     return DT_OK;

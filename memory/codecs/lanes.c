@@ -52,7 +52,7 @@ static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t room)
 
 DT_SMALL_LOOPS()
 
-const dt_lanes dt_lanes_plain = {
+const dti_lanes dt_lanes_plain = {
     .name = "plain",
     .scan = scan,
     .count = count,
@@ -63,7 +63,7 @@ const dt_lanes dt_lanes_plain = {
     .widen = {widen16, widen10, widen8},
 };
 
-size_t dti_lanes_all(const dt_lanes *out[DT_LANES_MOST])
+size_t dti_lanes_all(const dti_lanes *out[DTI_LANES_MOST])
 {
     size_t n = 0;
     out[n++] = &dt_lanes_plain;
@@ -79,8 +79,8 @@ size_t dti_lanes_all(const dt_lanes *out[DT_LANES_MOST])
     return n;
 }
 
-const dt_lanes *dti_lanes_best(void)
+const dti_lanes *dti_lanes_best(void)
 {
-    const dt_lanes *all[DT_LANES_MOST];
+    const dti_lanes *all[DTI_LANES_MOST];
     return all[dti_lanes_all(all) - 1];
 }

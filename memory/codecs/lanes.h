@@ -8,10 +8,10 @@
 
 /* The small floats: 1 sign bit, then the exponent, then the mantissa; 32 / bits values a word,
  * element 0 lowest. */
-typedef enum dt_small { DT_SMALL_16, DT_SMALL_10, DT_SMALL_8, DT_SMALLS } dt_small;
+typedef enum dti_small { DTI_SMALL_16, DTI_SMALL_10, DTI_SMALL_8, DTI_SMALLS } dti_small;
 
 /**
- * struct dt_lanes - one instruction set.
+ * struct dti_lanes - one instruction set.
  * @scan:    bit e % 32 of mask word e / 32 says whether element e of @n is not zero; bits past the
  *           last are 0. Returns how many are not
  * @count:   bits set in @words mask words
@@ -22,25 +22,25 @@ typedef enum dt_small { DT_SMALL_16, DT_SMALL_10, DT_SMALL_8, DT_SMALLS } dt_sma
  * @narrow:  @n floats to small ones, rounded to nearest, ties to even
  * @widen:   the inverse
  */
-typedef struct dt_lanes {
+typedef struct dti_lanes {
     const char *name;
     size_t (*scan)(const uint8_t *src, size_t n, uint8_t *mask);
     size_t (*count)(const uint8_t *mask, size_t words);
     void (*pack)(const uint8_t *src, const uint8_t *mask, size_t n, uint8_t *to, size_t total);
     void (*unpack)(const uint8_t *from, size_t total, const uint8_t *mask, size_t n, uint8_t *to);
     void (*columns)(const uint8_t *mask, size_t n, uint8_t *to, size_t room);
-    void (*narrow[DT_SMALLS])(const uint8_t *src, size_t n, uint8_t *to);
-    void (*widen[DT_SMALLS])(const uint8_t *from, size_t n, uint8_t *to);
-} dt_lanes;
+    void (*narrow[DTI_SMALLS])(const uint8_t *src, size_t n, uint8_t *to);
+    void (*widen[DTI_SMALLS])(const uint8_t *from, size_t n, uint8_t *to);
+} dti_lanes;
 
 /* Those that this processor runs, the plain one first, the best last. */
-enum { DT_LANES_MOST = 3 };
-size_t dti_lanes_all(const dt_lanes *out[DT_LANES_MOST]);
-const dt_lanes *dti_lanes_best(void);
+enum { DTI_LANES_MOST = 3 };
+size_t dti_lanes_all(const dti_lanes *out[DTI_LANES_MOST]);
+const dti_lanes *dti_lanes_best(void);
 
-extern const dt_lanes dt_lanes_plain;
+extern const dti_lanes dt_lanes_plain;
 #if defined(__x86_64__)
-extern const dt_lanes dt_lanes_avx2, dt_lanes_avx512;
+extern const dti_lanes dt_lanes_avx2, dt_lanes_avx512;
 #endif
 
 #endif

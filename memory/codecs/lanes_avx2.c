@@ -106,7 +106,7 @@ AVX2 static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t room
 
 DT_SMALL_LOOPS(AVX2)
 
-const dt_lanes dt_lanes_avx2 = {
+const dti_lanes dt_lanes_avx2 = {
     .name = "avx2",
     .scan = scan,
     .count = count,

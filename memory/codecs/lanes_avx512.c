@@ -80,7 +80,7 @@ AVX512 static void columns(const uint8_t *mask, size_t n, uint8_t *to, size_t ro
 
 DT_SMALL_LOOPS(AVX512)
 
-const dt_lanes dt_lanes_avx512 = {
+const dti_lanes dt_lanes_avx512 = {
     .name = "avx512",
     .scan = scan,
     .count = count,

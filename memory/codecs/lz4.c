@@ -7,11 +7,11 @@
 
 #include <lz4.h>
 
-enum { CHUNK_BYTES = 4 * DT_CHUNK, TAIL = 32 };
+enum { CHUNK_BYTES = 4 * DTI_CHUNK, TAIL = 32 };
 
 static size_t fixed_of(size_t count)
 {
-    return 8 * dti_parts(count, DT_CHUNK);
+    return 8 * dti_parts(count, DTI_CHUNK);
 }
 
 /* A run of zeros costs a token, an offset and at most another byte; a block ends with up to twelve
@@ -21,7 +21,7 @@ static size_t capacity_of(size_t count, double density)
 {
     if (count > DT_CODEC_MOST)
         return SIZE_MAX;
-    const size_t chunks = dti_parts(count, DT_CHUNK);
+    const size_t chunks = dti_parts(count, DTI_CHUNK);
     const size_t nonzero = dti_codec_nonzero(count, density), zeros = count - nonzero;
     const size_t runs = zeros < nonzero ? zeros : nonzero;
     const size_t guess = 4 * nonzero + 4 * runs + 4 * count / 255 + TAIL * chunks;
@@ -39,7 +39,7 @@ static size_t encode_chunk(const uint8_t *from, size_t bytes, char *block)
 static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
 {
     const uint8_t *const from = src;
-    const size_t chunks = dti_parts(count, DT_CHUNK), fixed = fixed_of(count);
+    const size_t chunks = dti_parts(count, DTI_CHUNK), fixed = fixed_of(count);
     uint8_t *const out = dst;
     size_t total = fixed;
 #pragma omp parallel for schedule(static, 1) ordered if (chunks > 1)
@@ -75,7 +75,7 @@ static bool decode_chunk(const uint8_t *from, uint64_t n, uint8_t *to, size_t by
 static dt_status decode(const void *src, size_t used, void *dst, size_t count, dt_err *err)
 {
     const uint8_t *const in = src;
-    const size_t chunks = dti_parts(count, DT_CHUNK), fixed = fixed_of(count);
+    const size_t chunks = dti_parts(count, DTI_CHUNK), fixed = fixed_of(count);
     const uint64_t total = used >= fixed ? used - fixed : 0;
     bool bad = used < fixed || (chunks > 0 ? dti_chunk_end(in, chunks - 1) : 0) != total;
     if (!bad) {

@@ -26,7 +26,7 @@ static size_t count_runs(const uint8_t *mask, size_t n)
 
 static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *head)
 {
-    uint8_t mask[DT_CHUNK_MASK];
+    uint8_t mask[DTI_CHUNK_MASK];
     const size_t nonzero = c->lanes->scan(from, c->n, mask), runs = count_runs(mask, c->n);
     if (head != NULL)
         dti_set_word(head, 0, (uint32_t)runs);
@@ -61,7 +61,7 @@ static uint8_t *put_runs(const uint8_t *mask, size_t n, uint8_t *to)
 
 static void pack(const dti_chunk *c, const uint8_t *from, const uint8_t *head, uint8_t *to)
 {
-    uint8_t mask[DT_CHUNK_MASK];
+    uint8_t mask[DTI_CHUNK_MASK];
     const size_t runs = dti_word(head, 0), nonzero = c->lanes->scan(from, c->n, mask);
     uint8_t *const end = put_runs(mask, c->n, to);
     memset(end, 0, 2 * (runs % 2));
@@ -82,7 +82,7 @@ static void set_bits(uint8_t *mask, size_t from, size_t to)
 static bool read_runs(const uint8_t *from, size_t runs, size_t n, uint64_t values, uint8_t *mask)
 {
     size_t e = 0, seen = 0;
-    memset(mask, 0, DT_CHUNK_MASK);
+    memset(mask, 0, DTI_CHUNK_MASK);
     for (size_t i = 0; i < runs; i++) {
         const size_t begin = e + from[2 * i], end = begin + from[2 * i + 1];
         if (end > n)
@@ -96,9 +96,9 @@ static bool read_runs(const uint8_t *from, size_t runs, size_t n, uint64_t value
 
 static bool unpack(const dti_chunk *c, const uint8_t *from, const uint8_t *head, uint8_t *to)
 {
-    uint8_t mask[DT_CHUNK_MASK];
+    uint8_t mask[DTI_CHUNK_MASK];
     const size_t runs = dti_word(head, 0), before = dti_parts(runs, 2);
-    if (runs > DT_CHUNK || before > c->words ||
+    if (runs > DTI_CHUNK || before > c->words ||
         !read_runs(from, runs, c->n, c->words - before, mask))
         return false;
     c->lanes->unpack(from + 4 * before, c->words - before, mask, c->n, to);
@@ -106,7 +106,7 @@ static bool unpack(const dti_chunk *c, const uint8_t *from, const uint8_t *head,
 }
 
 static const dti_sparse rle_sparse = {
-    .packed = "by rle", .each = DT_CHUNK, .measure = measure, .pack = pack, .unpack = unpack};
+    .packed = "by rle", .each = DTI_CHUNK, .measure = measure, .pack = pack, .unpack = unpack};
 
 /* A run of zeros begins with a row, or behind a value; of those there are no more than zeros, nor
  * than values. */
@@ -116,7 +116,7 @@ static size_t capacity_of(size_t count, double density)
         return SIZE_MAX;
     const size_t nonzero = dti_codec_nonzero(count, density), zeros = count - nonzero;
     const size_t runs = dti_parts(count, ROW) + (zeros < nonzero ? zeros : nonzero);
-    const size_t words = nonzero + (runs + dti_parts(count, DT_CHUNK)) / 2;
+    const size_t words = nonzero + (runs + dti_parts(count, DTI_CHUNK)) / 2;
     return dti_sparse_fixed(&rle_sparse, count) + 4 * words;
 }
 

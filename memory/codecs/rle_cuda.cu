@@ -2,7 +2,7 @@
 #include "memory/codecs/sparse.cuh"
 
 /* Runs of a chunk, at most: one a row, and one behind every second element. */
-enum { RUN_ROW = 128, RUNS_MOST = DT_CHUNK / RUN_ROW + DT_CHUNK / 2 };
+enum { RUN_ROW = 128, RUNS_MOST = DTI_CHUNK / RUN_ROW + DTI_CHUNK / 2 };
 
 typedef struct rle_job {
     packed p;
@@ -44,7 +44,7 @@ DT_KERNEL(rle_scan, rle_job)
     __shared__ uint32_t mask[TEAM], count[TEAM], runs[TEAM];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    find_nonzero(given.src + chunk * DT_CHUNK, n, mask, count);
+    find_nonzero(given.src + chunk * DTI_CHUNK, n, mask, count);
     rle_count(mask, n, runs);
     if (threadIdx.x == TEAM - 1) {
         *rle_runs(p, chunk) = runs[TEAM - 1];
@@ -78,7 +78,7 @@ DT_KERNEL(rle_pack, rle_job)
     __shared__ uint16_t begin[RUNS_MOST + 1], values[RUNS_MOST + 1];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    const uint32_t *const src = given.src + chunk * DT_CHUNK;
+    const uint32_t *const src = given.src + chunk * DTI_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
     if (*p->header == OVERFLOWN)
         return;
@@ -149,10 +149,10 @@ DT_DEVICE void rle_mask(const uint8_t *run, uint32_t runs, const uint32_t *lengt
 DT_KERNEL(rle_unpack, rle_job)
 {
     __shared__ uint32_t mask[TEAM], count[TEAM], length[TEAM];
-    __shared__ uint8_t there[DT_CHUNK];
+    __shared__ uint8_t there[DTI_CHUNK];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    uint32_t *const dst = given.dst + chunk * DT_CHUNK;
+    uint32_t *const dst = given.dst + chunk * DTI_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
     if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
@@ -160,7 +160,7 @@ DT_KERNEL(rle_unpack, rle_job)
     const uint32_t *const from = (const uint32_t *)(const void *)(p->at + p->fixed) + begin;
     const uint8_t *const run = (const uint8_t *)(const void *)from;
     const uint32_t runs = *rle_runs(p, chunk);
-    if (rle_run_words(runs) > words || runs > DT_CHUNK ||
+    if (rle_run_words(runs) > words || runs > DTI_CHUNK ||
         !rle_fits(run, runs, words, n, length, count)) {
         say(p->damaged);
         return;
@@ -180,7 +180,7 @@ DT_KERNEL(rle_unpack, rle_job)
 static dt_status rle_job_of(rle_job *j, const void *bytes, size_t room, size_t count, dt_err *err)
 {
     memset(j, 0, sizeof *j);
-    return packed_of(&j->p, bytes, room, count, 12 * dti_parts(count, DT_CHUNK), err);
+    return packed_of(&j->p, bytes, room, count, 12 * dti_parts(count, DTI_CHUNK), err);
 }
 
 DT_SPARSE_LAUNCHES(rle)

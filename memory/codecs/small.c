@@ -9,7 +9,7 @@
 enum { CHUNK = 3 << 13 }; /* elements; fills words of two, three and four */
 
 typedef struct kind {
-    dt_small as;
+    dti_small as;
     size_t per_word;
 } kind;
 
@@ -25,7 +25,7 @@ static size_t here(size_t count, size_t i)
 
 /* What is packed from and to, chunks by the team's threads. */
 typedef struct packing {
-    const dt_lanes *lanes;
+    const dti_lanes *lanes;
     const kind *k;
     const uint8_t *from;
     uint8_t *to;
@@ -73,7 +73,7 @@ static dt_status decode(
 }
 
 #define SMALL(size, per, text)                                                                     \
-    static const kind fp##size = {DT_SMALL_##size, per};                                           \
+    static const kind fp##size = {DTI_SMALL_##size, per};                                          \
     static size_t fp##size##_capacity(size_t count, double density)                                \
     {                                                                                              \
         (void)density;                                                                             \

@@ -17,46 +17,46 @@
 #define DT_SMALL_INLINE static inline __attribute__((always_inline))
 #endif
 
-typedef struct dt_small_format {
+typedef struct dti_small_format {
     uint32_t exponent, mantissa; /* bits */
-} dt_small_format;
+} dti_small_format;
 
-DT_SMALL_INLINE uint32_t dt_small_bits(dt_small_format f)
+DT_SMALL_INLINE uint32_t dti_small_bits(dti_small_format f)
 {
     return 1 + f.exponent + f.mantissa;
 }
 
-DT_SMALL_INLINE uint32_t dt_small_per_word(dt_small_format f)
+DT_SMALL_INLINE uint32_t dti_small_per_word(dti_small_format f)
 {
-    return 32 / dt_small_bits(f);
+    return 32 / dti_small_bits(f);
 }
 
 /* Difference of the two biases, at the place of the small exponent. */
-DT_SMALL_INLINE uint32_t dt_small_rebias(dt_small_format f)
+DT_SMALL_INLINE uint32_t dti_small_rebias(dti_small_format f)
 {
     return (128 - (1u << (f.exponent - 1))) << f.mantissa;
 }
 
-DT_SMALL_INLINE uint32_t dt_small_of(uint32_t w, dt_small_format f)
+DT_SMALL_INLINE uint32_t dti_small_of(uint32_t w, dti_small_format f)
 {
     const uint32_t shift = 23 - f.mantissa, magnitude = w & 0x7FFFFFFFu;
     const uint32_t infinite = ((1u << f.exponent) - 1) << f.mantissa, smallest = 1u << f.mantissa;
     const uint32_t odd = magnitude >> shift & 1;
     const uint32_t rounded = (magnitude + (1u << (shift - 1)) - 1 + odd) >> shift;
-    const uint32_t code = rounded - dt_small_rebias(f);
-    uint32_t c = rounded < dt_small_rebias(f) + smallest ? 0 : code;
+    const uint32_t code = rounded - dti_small_rebias(f);
+    uint32_t c = rounded < dti_small_rebias(f) + smallest ? 0 : code;
     c = c >= infinite ? infinite - 1 : c;
     c = magnitude == 0x7F800000u ? infinite : c;
     c = magnitude > 0x7F800000u ? infinite | smallest >> 1 : c;
     return c | w >> 31 << (f.exponent + f.mantissa);
 }
 
-DT_SMALL_INLINE uint32_t dt_small_to(uint32_t c, dt_small_format f)
+DT_SMALL_INLINE uint32_t dti_small_to(uint32_t c, dti_small_format f)
 {
     const uint32_t shift = 23 - f.mantissa, top = f.exponent + f.mantissa;
     const uint32_t infinite = ((1u << f.exponent) - 1) << f.mantissa, smallest = 1u << f.mantissa;
     const uint32_t magnitude = c & ((1u << top) - 1);
-    uint32_t w = (magnitude + dt_small_rebias(f)) << shift;
+    uint32_t w = (magnitude + dti_small_rebias(f)) << shift;
     w = magnitude < smallest ? 0 : w;
     w = magnitude >= infinite ? 0x7F800000u | (magnitude - infinite) << shift : w;
     return w | (c >> top & 1) << 31;

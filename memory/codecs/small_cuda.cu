@@ -7,7 +7,7 @@ DT_C_HEADERS_END
 
 typedef struct small_job {
     packed p;
-    dt_small_format f;
+    dti_small_format f;
     const uint32_t *src;
     uint32_t *dst;
     uint64_t bytes; /* that are packed */
@@ -16,7 +16,7 @@ typedef struct small_job {
 /* A thread a word. */
 DT_KERNEL(small_pack, small_job)
 {
-    const uint32_t per = dt_small_per_word(given.f), bits = dt_small_bits(given.f);
+    const uint32_t per = dti_small_per_word(given.f), bits = dti_small_bits(given.f);
     const uint64_t words = given.bytes / 4;
     uint32_t *const to = (uint32_t *)(void *)given.p.at;
     for (uint64_t i = (uint64_t)blockIdx.x * TEAM + threadIdx.x; i < words;
@@ -24,7 +24,7 @@ DT_KERNEL(small_pack, small_job)
         uint32_t w = 0;
         for (uint32_t k = 0; k < per; k++)
             if (i * per + k < given.p.count)
-                w |= dt_small_of(given.src[i * per + k], given.f) << (k * bits);
+                w |= dti_small_of(given.src[i * per + k], given.f) << (k * bits);
         to[i] = w;
     }
     if (blockIdx.x == 0 && threadIdx.x == 0)
@@ -34,7 +34,7 @@ DT_KERNEL(small_pack, small_job)
 /* A thread a value. */
 DT_KERNEL(small_unpack, small_job)
 {
-    const uint32_t per = dt_small_per_word(given.f), bits = dt_small_bits(given.f);
+    const uint32_t per = dti_small_per_word(given.f), bits = dti_small_bits(given.f);
     const uint32_t *const from = (const uint32_t *)(const void *)given.p.at;
     const bool overflown = *given.p.header == OVERFLOWN;
     const uint64_t first = (uint64_t)blockIdx.x * TEAM + threadIdx.x;
@@ -44,7 +44,7 @@ DT_KERNEL(small_unpack, small_job)
     }
     for (uint64_t e = first; e < given.p.count; e += (uint64_t)gridDim.x * TEAM) {
         const uint32_t code = overflown ? 0 : from[e / per] >> ((uint32_t)(e % per) * bits);
-        given.dst[e] = overflown ? 0 : dt_small_to(code & ((1u << bits) - 1), given.f);
+        given.dst[e] = overflown ? 0 : dti_small_to(code & ((1u << bits) - 1), given.f);
     }
 }
 
@@ -58,15 +58,15 @@ static codec_grid small_grid(uint64_t items)
 }
 
 static dt_status small_job_of(
-    small_job *j, dt_small_format f, const void *bytes, size_t room, size_t count, dt_err *err)
+    small_job *j, dti_small_format f, const void *bytes, size_t room, size_t count, dt_err *err)
 {
     memset(j, 0, sizeof *j);
     j->f = f;
-    j->bytes = 4 * dti_parts(count, dt_small_per_word(f));
+    j->bytes = 4 * dti_parts(count, dti_small_per_word(f));
     return packed_of(&j->p, bytes, room, count, 0, err);
 }
 
-static dt_status small_encode(dt_small_format f, const void *src, size_t count, void *dst,
+static dt_status small_encode(dti_small_format f, const void *src, size_t count, void *dst,
     size_t bytes, int *overflow, void *queue, dt_err *err)
 {
     small_job j;
@@ -80,7 +80,7 @@ static dt_status small_encode(dt_small_format f, const void *src, size_t count, 
     return dt_cuda_launched("packing of small floats", err);
 }
 
-static dt_status small_decode(dt_small_format f, const void *src, size_t bytes, void *dst,
+static dt_status small_decode(dti_small_format f, const void *src, size_t bytes, void *dst,
     size_t count, int *damaged, void *queue, dt_err *err)
 {
     small_job j;
@@ -95,13 +95,13 @@ static dt_status small_decode(dt_small_format f, const void *src, size_t bytes, 
     static dt_status codec##_encode(const void *src, size_t count, void *dst, size_t bytes,        \
         int *overflow, void *queue, dt_err *err)                                                   \
     {                                                                                              \
-        const dt_small_format f = {exponent, mantissa};                                            \
+        const dti_small_format f = {exponent, mantissa};                                           \
         return small_encode(f, src, count, dst, bytes, overflow, queue, err);                      \
     }                                                                                              \
     static dt_status codec##_decode(const void *src, size_t bytes, void *dst, size_t count,        \
         int *damaged, void *queue, dt_err *err)                                                    \
     {                                                                                              \
-        const dt_small_format f = {exponent, mantissa};                                            \
+        const dti_small_format f = {exponent, mantissa};                                           \
         return small_decode(f, src, bytes, dst, count, damaged, queue, err);                       \
     }                                                                                              \
     DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};

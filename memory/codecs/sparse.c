@@ -10,7 +10,7 @@
  * @bad:   what is unpacked was not packed by this codec */
 typedef struct packing {
     const dti_sparse *s;
-    const dt_lanes *lanes;
+    const dti_lanes *lanes;
     const uint8_t *from;
     uint8_t *to;
     size_t count, chunks, heads, fixed;
@@ -22,7 +22,7 @@ typedef struct packing {
 static packing packing_of(
     const dti_sparse *s, const void *from, void *to, size_t count, uint64_t *total)
 {
-    const size_t chunks = dti_parts(count, DT_CHUNK);
+    const size_t chunks = dti_parts(count, DTI_CHUNK);
     return (packing){.s = s,
         .lanes = dti_lanes_best(),
         .from = from,
@@ -42,7 +42,7 @@ static dti_chunk chunk_of(const packing *p, size_t i, uint64_t words)
 /* Where the head of chunk i lies, in bytes. */
 static size_t head_at(const packing *p, size_t i)
 {
-    return p->heads + 4 * i * (DT_CHUNK / p->s->each);
+    return p->heads + 4 * i * (DTI_CHUNK / p->s->each);
 }
 
 static void measure_task(const void *of, int64_t chunk)
@@ -51,7 +51,7 @@ static void measure_task(const void *of, int64_t chunk)
     const size_t i = (size_t)chunk;
     const dti_chunk c = chunk_of(p, i, 0);
     const size_t words =
-        p->s->measure(&c, p->from + 4 * i * DT_CHUNK, p->room ? p->to + head_at(p, i) : NULL);
+        p->s->measure(&c, p->from + 4 * i * DTI_CHUNK, p->room ? p->to + head_at(p, i) : NULL);
     if (p->room)
         dti_set_chunk_end(p->to, i, words);
     __atomic_add_fetch(p->total, words, __ATOMIC_RELAXED);
@@ -63,7 +63,8 @@ static void pack_task(const void *of, int64_t chunk)
     const size_t i = (size_t)chunk;
     const uint64_t begin = dti_chunk_begin(p->to, i);
     const dti_chunk c = chunk_of(p, i, dti_chunk_end(p->to, i) - begin);
-    p->s->pack(&c, p->from + 4 * i * DT_CHUNK, p->to + head_at(p, i), p->to + p->fixed + 4 * begin);
+    p->s->pack(
+        &c, p->from + 4 * i * DTI_CHUNK, p->to + head_at(p, i), p->to + p->fixed + 4 * begin);
 }
 
 bool dti_sparse_encode(
@@ -89,7 +90,7 @@ static void unpack_task(const void *of, int64_t chunk)
     const dti_chunk c = chunk_of(p, i, end - begin);
     if (begin > end || end > *p->total ||
         !p->s->unpack(
-            &c, p->from + p->fixed + 4 * begin, p->from + head_at(p, i), p->to + 4 * i * DT_CHUNK))
+            &c, p->from + p->fixed + 4 * begin, p->from + head_at(p, i), p->to + 4 * i * DTI_CHUNK))
         __atomic_store_n(p->bad, true, __ATOMIC_RELAXED);
 }
 

@@ -7,8 +7,8 @@
 
 DT_DEVICE uint64_t chunk_elements(const packed *p, uint64_t chunk)
 {
-    const uint64_t left = p->count - chunk * DT_CHUNK;
-    return left < DT_CHUNK ? left : (uint64_t)DT_CHUNK;
+    const uint64_t left = p->count - chunk * DTI_CHUNK;
+    return left < DTI_CHUNK ? left : (uint64_t)DTI_CHUNK;
 }
 
 /* s[t] becomes the sum of s[0 .. t]. */

@@ -10,7 +10,7 @@
 
 /* A chunk of @n elements. @how: the codec's. @words: what it is packed to, once that is known. */
 typedef struct dti_chunk {
-    const dt_lanes *lanes;
+    const dti_lanes *lanes;
     const void *how;
     size_t n, words;
 } dti_chunk;
@@ -18,7 +18,7 @@ typedef struct dti_chunk {
 /**
  * struct dti_sparse - one of these codecs.
  * @packed: for errors, "by zvc"
- * @each:    elements for which there is a word of heads, a part of DT_CHUNK
+ * @each:    elements for which there is a word of heads, a part of DTI_CHUNK
  * @measure: the words that the chunk at @from is packed to; writes its head, unless that is NULL:
  * there is no room
  * @pack:    the chunk to @to
@@ -37,7 +37,7 @@ typedef struct dti_sparse {
 /* Bytes of the table and the heads. */
 static inline size_t dti_sparse_fixed(const dti_sparse *s, size_t count)
 {
-    return 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, s->each);
+    return 8 * dti_parts(count, DTI_CHUNK) + 4 * dti_parts(count, s->each);
 }
 
 /* As dt_codec has them; chunks are shared out to the team. */

@@ -5,7 +5,7 @@
 
 static size_t measure(const dti_chunk *c, const uint8_t *from, uint8_t *mask)
 {
-    uint8_t unkept[DT_CHUNK_MASK];
+    uint8_t unkept[DTI_CHUNK_MASK];
     return c->lanes->scan(from, c->n, mask != NULL ? mask : unkept);
 }
 

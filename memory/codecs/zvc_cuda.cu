@@ -17,7 +17,7 @@ DT_KERNEL(zvc_scan, zvc_job)
     __shared__ uint32_t mask[TEAM], count[TEAM];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    find_nonzero(given.src + chunk * DT_CHUNK, n, mask, count);
+    find_nonzero(given.src + chunk * DTI_CHUNK, n, mask, count);
     if (threadIdx.x * 32 < n)
         zvc_masks(p, chunk)[threadIdx.x] = mask[threadIdx.x];
     if (threadIdx.x == TEAM - 1)
@@ -40,7 +40,7 @@ DT_KERNEL(zvc_pack, zvc_job)
     __shared__ uint32_t mask[TEAM], count[TEAM];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    const uint32_t *const src = given.src + chunk * DT_CHUNK;
+    const uint32_t *const src = given.src + chunk * DTI_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
     if (*p->header == OVERFLOWN)
         return;
@@ -65,7 +65,7 @@ DT_KERNEL(zvc_unpack, zvc_job)
     __shared__ uint32_t mask[TEAM], count[TEAM];
     const packed *p = &given.p;
     const uint64_t chunk = blockIdx.x, n = chunk_elements(p, chunk);
-    uint32_t *const dst = given.dst + chunk * DT_CHUNK;
+    uint32_t *const dst = given.dst + chunk * DTI_CHUNK;
     const unsigned lane = threadIdx.x % WARP;
     if (!chunk_may_be_unpacked(p, chunk, dst, n))
         return;
@@ -86,7 +86,7 @@ DT_KERNEL(zvc_unpack, zvc_job)
 
 static dt_status zvc_job_of(zvc_job *j, const void *bytes, size_t room, size_t count, dt_err *err)
 {
-    const size_t fixed = 8 * dti_parts(count, DT_CHUNK) + 4 * dti_parts(count, 32);
+    const size_t fixed = 8 * dti_parts(count, DTI_CHUNK) + 4 * dti_parts(count, 32);
     memset(j, 0, sizeof *j);
     return packed_of(&j->p, bytes, room, count, fixed, err);
 }

@@ -25,7 +25,7 @@ typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
  * @out_end @in_begin: seconds
  */
 typedef struct dti_idle {
-    dt_gap gap;
+    dti_gap gap;
     uint64_t bytes;
     double out, in;
     dti_fate fate;

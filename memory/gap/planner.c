@@ -38,7 +38,7 @@ static bool considered(const dti_planner *x, int32_t t)
 
 static size_t count_gaps(const dti_planner *x)
 {
-    dt_gap g;
+    dti_gap g;
     size_t n = 0;
     for (size_t t = 0; t < x->p->n_tensor; t++)
         for (int32_t i = 0; considered(x, (int32_t)t) && dti_gap_next(x->p, (int32_t)t, &i, &g);)
@@ -48,7 +48,7 @@ static size_t count_gaps(const dti_planner *x)
 
 static void collect(dti_planner *x)
 {
-    dt_gap g;
+    dti_gap g;
     for (size_t t = 0; t < x->p->n_tensor; t++)
         for (int32_t i = 0; considered(x, (int32_t)t) && dti_gap_next(x->p, (int32_t)t, &i, &g);)
             x->gaps.idle[x->gaps.n++] = (dti_idle){.gap = g,
@@ -71,7 +71,7 @@ typedef struct chains {
 static size_t idle_before(const chains *c, int32_t tensor, int32_t pos)
 {
     for (size_t i = c->first[tensor]; i < c->first[tensor + 1]; i++) {
-        const dt_gap *g = &c->x->gaps.idle[i].gap;
+        const dti_gap *g = &c->x->gaps.idle[i].gap;
         if (g->from_pos < pos && pos <= g->to_pos)
             return i;
     }

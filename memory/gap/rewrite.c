@@ -79,7 +79,7 @@ size_t dti_gaps_there(const dt_program *p, const dt_pass_env *e, dti_idle *to)
 
 /* ---- rewriting ---- */
 
-static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dt_gap *g)
+static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t to, dti_gap *g)
 {
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if ((from == DT_NONE || g->from == from) && (to == DT_NONE || g->to == to))
@@ -89,7 +89,7 @@ static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t 
 
 /* What is not to be kept for values recomputed at a place: others that are, and what is not there
  * anyway. */
-static void find_dropped(const dti_rewrite *r, const dt_gap *at, bool *dropped)
+static void find_dropped(const dti_rewrite *r, const dti_gap *at, bool *dropped)
 {
     const int32_t pos = dt_pos(r->q, at->to);
     for (size_t t = 0; t < r->n_tensor; t++)
@@ -126,7 +126,7 @@ static dt_status recompute_all(
     const dti_rewrite *r, const dti_idle *const *all, size_t n, bool *dropped, dt_err *err)
 {
     for (size_t k = 0; k < n; k++) {
-        dt_gap g;
+        dti_gap g;
         if (!find_gap(r->q, all[k]->gap.tensor, DT_NONE, all[k]->gap.to, &g))
             continue;
         find_dropped(r, &all[k]->gap, dropped);
@@ -165,7 +165,7 @@ static dt_status offload_all(dt_program *q, dti_gaps *g, size_t n, dt_err *err)
     dt_status st = DT_OK;
     for (size_t k = 0; k < n && st == DT_OK; k++) {
         dti_idle *i = &g->idle[k];
-        const dt_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
+        const dti_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
         if (i->release == DT_NONE)
             continue;
         i->gap.from_pos = dt_pos(q, i->gap.from);

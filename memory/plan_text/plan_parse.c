@@ -56,8 +56,9 @@ static dt_status scan_no_memory(const scan *s)
 static dt_status check_line(const scan *s)
 {
     const size_t n = (size_t)(s->end - s->at);
-    if (n > DT_PLAN_LINE_BYTES)
-        return scan_bad(s, "the line has %zu bytes, at most %d are allowed", n, DT_PLAN_LINE_BYTES);
+    if (n > DTI_PLAN_LINE_BYTES)
+        return scan_bad(
+            s, "the line has %zu bytes, at most %d are allowed", n, DTI_PLAN_LINE_BYTES);
     for (const char *p = s->at; p < s->end; p++)
         if (*p < ' ' || *p > '~')
             return scan_bad(s, "byte 0x%02x in column %td; write \\x%02x", (unsigned char)*p,
@@ -956,9 +957,9 @@ static dt_status parse(
     dt_plan **out, const char *name, const char *text, size_t bytes, size_t line, dt_err *err)
 {
     *out = NULL;
-    if (bytes > DT_PLAN_TEXT_BYTES)
+    if (bytes > DTI_PLAN_TEXT_BYTES)
         return DT_FAIL(err, DT_E_DATA, "%s: %zu bytes, at most %d are allowed", name, bytes,
-            DT_PLAN_TEXT_BYTES);
+            DTI_PLAN_TEXT_BYTES);
     parser x = {.s = {.name = name, .line = line, .next = text, .stop = text + bytes, .err = err},
         .p = dt_alloc(1, sizeof *x.p),
         .nodes.what = "node",

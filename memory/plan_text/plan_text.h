@@ -35,7 +35,7 @@
 
 #include "engine/plan.h"
 
-enum { DT_PLAN_TEXT_BYTES = 32 << 20, DT_PLAN_LINE_BYTES = 64 << 10 };
+enum { DTI_PLAN_TEXT_BYTES = 32 << 20, DTI_PLAN_LINE_BYTES = 64 << 10 };
 
 /* The whole plan: header, tables, rows. parse(print(p)) equals p when arguments of ops stand in the
  * order of the ops, flops are finite, and the reasons are distinct and in the order in which rows
@@ -51,8 +51,8 @@ void dt_plan_print_short(const dt_plan *p, FILE *f);
 
 /* Read a printed plan. @name stands for the file in messages; the caller owns *out, NULL on
  * failure. DT_E_DATA with "NAME:LINE: ..." and the value; sizes and counts are bounded by the size
- * of the text, which is at most DT_PLAN_TEXT_BYTES. The plan is well-formed (indices in range, rows
- * with the fields of their kind) but not yet verified. */
+ * of the text, which is at most DTI_PLAN_TEXT_BYTES. The plan is well-formed (indices in range,
+ * rows with the fields of their kind) but not yet verified. */
 dt_status dti_plan_parse(
     dt_plan **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
 

@@ -43,7 +43,7 @@ uint64_t dti_auto_budget(const dti_auto *s, int i)
 /* ---- one plan ---- */
 
 static bool better(
-    const dt_pass_env *e, const dt_pass_cost *a, const dt_pass_cost *b, uint64_t most)
+    const dt_pass_env *e, const dti_pass_cost *a, const dti_pass_cost *b, uint64_t most)
 {
     const bool fits_a = a->device <= most && dti_pass_fits(e, a);
     const bool fits_b = b->device <= most && dti_pass_fits(e, b);
@@ -116,7 +116,7 @@ static void look(const dt_program *p, dti_found *f)
 }
 
 /* Whether the first is in nothing behind the second. */
-static bool ahead(const dt_pass_cost *a, const dt_pass_cost *b)
+static bool ahead(const dti_pass_cost *a, const dti_pass_cost *b)
 {
     return a->device <= b->device && a->host <= b->host && a->disk <= b->disk &&
            a->seconds <= b->seconds;
@@ -124,9 +124,9 @@ static bool ahead(const dt_pass_cost *a, const dt_pass_cost *b)
 
 /* Whether a plan of the front is ahead of this one however it is placed. Where tensors lie decides
  * a little of when copies may begin. */
-static bool hopeless(const dti_auto *s, const dt_pass_cost *c)
+static bool hopeless(const dti_auto *s, const dti_pass_cost *c)
 {
-    const dt_pass_cost least = {c->bound, c->host, c->disk, 0.995 * c->seconds, c->bound};
+    const dti_pass_cost least = {c->bound, c->host, c->disk, 0.995 * c->seconds, c->bound};
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&s->plan[i].cost, &least))
             return true;
@@ -135,7 +135,7 @@ static bool hopeless(const dti_auto *s, const dt_pass_cost *c)
 
 /* By the run's pool, unless a quick one shows that this is in vain: then the bytes are the bound.
  */
-static dt_status cost_of(const dti_auto *s, dt_program *p, dt_pass_cost *out, dt_err *err)
+static dt_status cost_of(const dti_auto *s, dt_program *p, dti_pass_cost *out, dt_err *err)
 {
     dt_pass_env quick = *s->env;
     const dt_lower_opts lower = quickly(s->env);

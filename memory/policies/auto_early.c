@@ -101,10 +101,10 @@ static dt_status look(const dti_auto *s, dt_program *p, const bool *tried, stall
 
 /* Asked for earlier by so many seconds, if that is better. */
 static dt_status try_earlier(const dti_auto *s, uint64_t budget, size_t at, double seconds,
-    dt_program *p, dt_pass_cost *cost, bool *better, dt_err *err)
+    dt_program *p, dti_pass_cost *cost, bool *better, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_pass_cost c = {0};
+    dti_pass_cost c = {0};
     const size_t to = place_before(s, p, at, seconds);
     *better = false;
     if (to == at)
@@ -124,7 +124,7 @@ static dt_status try_earlier(const dti_auto *s, uint64_t budget, size_t at, doub
 }
 
 /* One copy; *done: none is waited for. */
-static dt_status one(const dti_auto *s, uint64_t budget, dt_program *p, dt_pass_cost *cost,
+static dt_status one(const dti_auto *s, uint64_t budget, dt_program *p, dti_pass_cost *cost,
     bool *tried, bool *done, dt_err *err)
 {
     stall most = {.tensor = DT_NONE};
@@ -144,7 +144,7 @@ static dt_status one(const dti_auto *s, uint64_t budget, dt_program *p, dt_pass_
 dt_status dti_auto_ask_earlier(const dti_auto *s, uint64_t budget, dt_program *p, dt_err *err)
 {
     bool *tried = dt_alloc(p->n_tensor + 1, sizeof *tried), done = false;
-    dt_pass_cost cost = {0};
+    dti_pass_cost cost = {0};
     if (tried == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     dt_status st = dti_pass_cost_of(s->env, p, &cost, err);

@@ -29,7 +29,7 @@ double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t numbe
 }
 
 /* The op before which a value must be asked for, that its copy be done when it is read. */
-static int32_t ahead_of(const dti_auto *s, const dt_program *p, const dt_gap *g)
+static int32_t ahead_of(const dti_auto *s, const dt_program *p, const dti_gap *g)
 {
     const double wanted = slack * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
     double have = 0;
@@ -41,7 +41,7 @@ static int32_t ahead_of(const dti_auto *s, const dt_program *p, const dt_gap *g)
 }
 
 /* The op behind which its copy out is done, and nobody has to wait for that. */
-static int32_t behind(const dti_auto *s, const dt_program *p, const dt_gap *g)
+static int32_t behind(const dti_auto *s, const dt_program *p, const dti_gap *g)
 {
     const double wanted = slack * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
     double have = 0;
@@ -54,12 +54,12 @@ static int32_t behind(const dti_auto *s, const dt_program *p, const dt_gap *g)
 
 static dt_status offload(const dti_auto *s, dt_program *p, int32_t tensor, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     DT_CHECK(dt_program_index(p, err));
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
-        const dt_offload_opt o = {.release_after = behind(s, p, &g),
+        const dti_offload_opt o = {.release_after = behind(s, p, &g),
             .fetch_before = ahead_of(s, p, &g),
             .tier = DT_TIER_INPUT};
         DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
@@ -71,7 +71,7 @@ static dt_status offload(const dti_auto *s, dt_program *p, int32_t tensor, dt_er
 
 dt_status dti_auto_apply_fates(const dti_auto *s, const uint8_t *fates, dt_program *to, dt_err *err)
 {
-    dt_chen c;
+    dti_chen c;
     to->policy = "auto";
     dt_status st = dti_chen_open(&c, to, err);
     for (size_t i = 0; st == DT_OK && i < c.n && i < s->n_value; i++)
@@ -99,7 +99,7 @@ static size_t draw(dti_auto *s, size_t n)
 }
 
 /* What a plan is worth at a budget: its seconds, and many more for bytes that do not fit. */
-static double worth(const dti_auto *s, const dt_pass_cost *c, uint64_t budget)
+static double worth(const dti_auto *s, const dti_pass_cost *c, uint64_t budget)
 {
     const double over = c->device > budget ? (double)(c->device - budget) / (double)budget : 0;
     return c->seconds * (1 + 20 * over) * (dti_pass_fits(s->env, c) ? 1 : 100);
@@ -180,7 +180,7 @@ static void send_away(const dti_auto *s, double seconds, uint8_t *to)
 }
 
 /* What runs more than once in a sequence is made again. */
-static void take_over(const dti_auto *s, const dt_remat_program *r, const dt_remat_sequence *runs,
+static void take_over(const dti_auto *s, const dti_remat_program *r, const dt_remat_sequence *runs,
     uint32_t *count, uint8_t *to)
 {
     memset(count, 0, r->graph.n_op * sizeof *count);
@@ -195,7 +195,7 @@ static void take_over(const dti_auto *s, const dt_remat_program *r, const dt_rem
 
 /* The abstract problem's answer at a budget, as fates. */
 static dt_status solve(
-    dti_auto *s, const dt_remat_program *r, uint64_t budget, uint8_t *to, dt_err *err)
+    dti_auto *s, const dti_remat_program *r, uint64_t budget, uint8_t *to, dt_err *err)
 {
     const dt_remat_search how = {
         .budget = budget, .seed = 1, .moves = MOVES_AN_OP * r->graph.n_op, .once = r->once};
@@ -215,7 +215,7 @@ static dt_status solve(
 /* What the problem leaves out of a real plan is learned from the plans that come of it: its budget
  * is set anew by how far they are off. */
 static dt_status fit_by(
-    dti_auto *s, const dt_remat_program *r, uint64_t budget, dti_found *f, dt_err *err)
+    dti_auto *s, const dti_remat_program *r, uint64_t budget, dti_found *f, dt_err *err)
 {
     dt_remat_sequence in_order = {0};
     dt_remat_taken whole;
@@ -250,7 +250,7 @@ static dt_status with_away(dti_auto *s, uint64_t budget, dti_found *f, dt_err *e
 {
     const dt_lower_opts o = {
         .pool = s->env->pool != NULL ? s->env->pool : dt_pool_find("greedy"), .policy = ""};
-    dt_remat_program r = {0};
+    dti_remat_program r = {0};
     dt_plan *plan = NULL;
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
     for (size_t i = 0; away != NULL && i < s->n_value; i++)
@@ -304,7 +304,7 @@ static dt_status divide(dti_auto *s, uint64_t budget, uint8_t *now, dt_err *err)
 /* Seconds by op and value, from the program as it stands. */
 dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
 {
-    dt_chen c;
+    dti_chen c;
     s->n_op = s->p->n_op;
     s->seconds = dt_alloc(s->n_op + 1, sizeof *s->seconds);
     if (s->seconds == NULL)

@@ -20,7 +20,7 @@ typedef struct dti_found {
     uint64_t aim, budget, early;
     uint8_t *fate;
     bool offloads, encodes, recomputes;
-    dt_pass_cost cost;
+    dti_pass_cost cost;
 } dti_found;
 
 /* @least @most: device peaks between which budgets lie */

@@ -24,7 +24,7 @@ static bool moves(const dti_found *f)
 
 static bool same(const dti_found *a, const dti_found *b)
 {
-    const dt_pass_cost *x = &a->cost, *y = &b->cost;
+    const dti_pass_cost *x = &a->cost, *y = &b->cost;
     return strcmp(a->list, b->list) == 0 && x->device == y->device && x->host == y->host &&
            x->disk == y->disk && !(x->seconds < y->seconds) && !(x->seconds > y->seconds);
 }
@@ -129,7 +129,7 @@ static double least_seconds(const dti_auto *s, uint64_t budget)
 {
     double least = HUGE_VAL;
     for (size_t i = 0; i < s->n; i++) {
-        const dt_pass_cost *c = &s->plan[i].cost;
+        const dti_pass_cost *c = &s->plan[i].cost;
         if (c->device <= budget && dti_pass_fits(s->env, c))
             least = fmin(least, c->seconds);
     }

@@ -137,7 +137,7 @@ static dt_status pick_in(void *env, dt_program *copy, dt_err *err)
 }
 
 /* The fastest that fits; without a budget, where none takes longer, that of the fewest bytes. */
-static bool better(const dt_pass_cost *a, const dt_pass_cost *b, uint64_t budget)
+static bool better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
 {
     if (budget == 0 || a->device > budget || b->device > budget)
         return a->device < b->device || (a->device == b->device && a->seconds < b->seconds);
@@ -147,10 +147,10 @@ static bool better(const dt_pass_cost *a, const dt_pass_cost *b, uint64_t budget
 static dt_status search(dt_program *p, const dt_pass_env *env, options *found, dt_err *err)
 {
     const options *given = env->opts;
-    dt_pass_cost least = {0};
+    dti_pass_cost least = {0};
     dt_pass_env e = *env;
     for (int64_t n = 0; n < given->samples; n++) {
-        dt_pass_cost cost = {0};
+        dti_pass_cost cost = {0};
         const options o = set(given, n);
         e.opts = &o;
         DT_CHECK(dti_pass_cost_if(&e, p, pick_in, &e, &cost, err));

@@ -56,7 +56,7 @@ typedef struct autotm {
     dti_load_curve curve;
     dti_placement place;
     double *hidden;
-    dt_gap *gap;
+    dti_gap *gap;
 } autotm;
 
 static bool considered(const autotm *x, const dt_tensor *t)
@@ -70,7 +70,7 @@ static size_t find_absences(const autotm *x, dti_absence_of *to)
     size_t n = 0;
     for (size_t t = 0; t < x->p->n_tensor; t++) {
         const dt_tensor *of = &x->p->tensor[t];
-        dt_gap g;
+        dti_gap g;
         for (int32_t i = 0; considered(x, of) && dti_gap_next(x->p, (int32_t)t, &i, &g); n++) {
             if (to == NULL)
                 continue;
@@ -120,11 +120,11 @@ static void close_all(autotm *x)
 
 /* ---- rewriting ---- */
 
-static dt_status leave(const autotm *x, const dti_absence_of *a, const dt_gap *gap,
+static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *gap,
     const int32_t *order, dt_program *q, dti_offloads *all, dt_err *err)
 {
-    const dt_offload_opt o = {.release_after = order[a->release], .fetch_before = order[a->fetch]};
-    dt_gap g = *gap;
+    const dti_offload_opt o = {.release_after = order[a->release], .fetch_before = order[a->fetch]};
+    dti_gap g = *gap;
     if (!a->away || a->fetch <= a->release + 1)
         return DT_OK;
     g.from_pos = dt_pos(q, g.from);

@@ -36,7 +36,7 @@ static const dt_opt opts[] = {
 static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dt_vdnn_opts v = {.env = env,
+    const dti_vdnn_opts v = {.env = env,
         .all = o->base == 0,
         .codec = dti_codec_find("zvc"),
         .density = o->density,

@@ -53,7 +53,7 @@ static void count_crossing(const dt_program *p, int32_t loss, int32_t *crossing)
         crossing[i] += crossing[i - 1];
 }
 
-static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
+static void collect(dti_chen *c, const int32_t *crossing, int32_t loss)
 {
     const dt_program *p = c->p;
     for (int32_t i = 0; i <= loss; i++) {
@@ -62,8 +62,8 @@ static void collect(dt_chen *c, const int32_t *crossing, int32_t loss)
         /* A split op makes its value in pieces; the first counts. */
         if (y == DT_NONE || dti_producer(p, y) != id || !ours(p, y, loss))
             continue;
-        dt_chen_value *v = &c->value[c->n++];
-        *v = (dt_chen_value){.tensor = y,
+        dti_chen_value *v = &c->value[c->n++];
+        *v = (dti_chen_value){.tensor = y,
             .op = id,
             .last_read = last_forward(p, y, loss),
             .read_back = read_by_backward(p, y, loss)};
@@ -78,7 +78,7 @@ bool dti_chen_dear(const dt_program *p, int32_t op)
     for (int i = 0; i < info->n_param; i++)
         if (info->param[i].rank >= 2)
             return true;
-    return info->forward_flops > DT_CHEN_DEAR * (double)dt_shape_sample(&info->y);
+    return info->forward_flops > DTI_CHEN_DEAR * (double)dt_shape_sample(&info->y);
 }
 
 int dti_chen_readers(const dt_program *p, int32_t tensor)
@@ -97,11 +97,11 @@ int dti_chen_readers(const dt_program *p, int32_t tensor)
 }
 
 const char *const dti_chen_cuts_names[] = {
-    [DT_CHEN_AUTO] = "auto", [DT_CHEN_POINTS] = "points", [DT_CHEN_LINEAR] = "linear", NULL};
+    [DTI_CHEN_AUTO] = "auto", [DTI_CHEN_POINTS] = "points", [DTI_CHEN_LINEAR] = "linear", NULL};
 
 /* Whether the values that forward makes between two points, the later one included, are more than
  * half of all. */
-static bool far_apart(const dt_chen *c)
+static bool far_apart(const dti_chen *c)
 {
     uint64_t segment = 0, largest = 0, all = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -115,22 +115,22 @@ static bool far_apart(const dt_chen *c)
     return largest > all / 2;
 }
 
-bool dti_chen_cut(dt_chen *c, dt_chen_cuts cuts)
+bool dti_chen_cut(dti_chen *c, dti_chen_cuts cuts)
 {
-    if (cuts == DT_CHEN_POINTS || (cuts == DT_CHEN_AUTO && !far_apart(c)))
+    if (cuts == DTI_CHEN_POINTS || (cuts == DTI_CHEN_AUTO && !far_apart(c)))
         return false;
     c->n_split = 0;
     for (size_t i = 0; i < c->n; i++) {
-        dt_chen_value *v = &c->value[i];
+        dti_chen_value *v = &c->value[i];
         v->split = v->read_back && v->last_read > dt_pos(c->p, v->op);
         c->n_split += v->split;
     }
     return true;
 }
 
-dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err)
+dt_status dti_chen_open(dti_chen *c, dt_program *p, dt_err *err)
 {
-    *c = (dt_chen){.p = p, .n_tensor = p->n_tensor};
+    *c = (dti_chen){.p = p, .n_tensor = p->n_tensor};
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));
@@ -148,22 +148,22 @@ dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err)
     return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
 }
 
-void dti_chen_close(dt_chen *c)
+void dti_chen_close(dti_chen *c)
 {
     dt_free(c->value);
     dt_free(c->dropped);
     dt_free(c->reason);
-    *c = (dt_chen){0};
+    *c = (dti_chen){0};
 }
 
-static const char *layer_of(const dt_chen *c, size_t value)
+static const char *layer_of(const dti_chen *c, size_t value)
 {
     const int32_t node = c->p->op[c->value[value].op].node;
     return node == DT_NONE ? "?" : c->p->graph->node[node].name;
 }
 
 /* Drop what is made before value @to, back to the one kept before it. */
-static dt_status drop_segment(dt_chen *c, const bool *keep, size_t to, dt_err *err)
+static dt_status drop_segment(dti_chen *c, const bool *keep, size_t to, dt_err *err)
 {
     size_t from = to;
     int32_t reason;
@@ -174,14 +174,14 @@ static dt_status drop_segment(dt_chen *c, const bool *keep, size_t to, dt_err *e
     DT_CHECK(dt_reasons_add(&c->p->reasons, &reason, err, "%s: between checkpoints %.40s and %.40s",
         c->p->policy, from > 0 ? layer_of(c, from - 1) : "input", layer_of(c, to)));
     for (size_t i = from; i < to; i++) {
-        const dt_chen_value *v = &c->value[i];
+        const dti_chen_value *v = &c->value[i];
         c->dropped[v->tensor] = v->last_read <= dt_pos(c->p, c->value[to].op);
         c->reason[v->tensor] = reason;
     }
     return DT_OK;
 }
 
-dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err)
+dt_status dti_chen_keep(dti_chen *c, const bool *keep, dt_err *err)
 {
     for (size_t i = 0; i < c->n; i++)
         if (keep[i])
@@ -190,10 +190,10 @@ dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err)
 }
 
 /* What an op of backward reads that was dropped is made again before it. */
-static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
+static dt_status before_op(const dti_chen *c, int32_t id, dt_err *err)
 {
     dt_program *p = c->p;
-    dt_gap g;
+    dti_gap g;
     for (int a = 0; a < p->op[id].n_arg; a++) {
         const int32_t t = p->op[id].arg[a].tensor;
         if (t >= (int32_t)c->n_tensor || !c->dropped[t])
@@ -208,7 +208,7 @@ static dt_status before_op(const dt_chen *c, int32_t id, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err)
+dt_status dti_chen_rewrite(const dti_chen *c, dt_err *err)
 {
     dt_program *p = c->p;
     if (c->n == 0)
@@ -225,10 +225,10 @@ dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err)
     return st;
 }
 
-dt_chen_sums dti_chen_plan(
+dti_chen_sums dti_chen_plan(
     const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep)
 {
-    dt_chen_sums s = {0, 0};
+    dti_chen_sums s = {0, 0};
     uint64_t open = 0;
     for (size_t i = 0; i < n; i++) {
         open += bytes[i];

@@ -7,7 +7,7 @@
 #include "memory/pass.h"
 
 /**
- * struct dt_chen_value - a layer's output that forward can make again and no other pass has
+ * struct dti_chen_value - a layer's output that forward can make again and no other pass has
  * touched.
  * @tensor @op: which, and the op that makes it
  * @last_read: the last place of forward at which it is read
@@ -15,34 +15,34 @@
  * @split: the network may be cut here: it is read by forward after it and by backward, and nothing
  * else that forward makes before it is read after it
  */
-typedef struct dt_chen_value {
+typedef struct dti_chen_value {
     int32_t tensor, op, last_read;
     bool read_back, split;
-} dt_chen_value;
+} dti_chen_value;
 
 /* Where a network may be cut: at split points; at any value that is read later, as if the network
  * were a line, and then what crosses the cut is kept as well (Checkmate's linearised heuristics);
  * or at any where points leave more than half of the bytes in one segment. */
-typedef enum dt_chen_cuts { DT_CHEN_AUTO, DT_CHEN_POINTS, DT_CHEN_LINEAR } dt_chen_cuts;
+typedef enum dti_chen_cuts { DTI_CHEN_AUTO, DTI_CHEN_POINTS, DTI_CHEN_LINEAR } dti_chen_cuts;
 extern const char *const dti_chen_cuts_names[];
 
 /**
- * struct dt_chen - a program that trains, as these policies see it.
+ * struct dti_chen - a program that trains, as these policies see it.
  * @value:   n values, in the order of forward; none in a program without backward
  * @n_split: how many of them are split points
  * @dropped: by tensor, those of the program when it was opened: not to be kept. None at first
  * @reason:  of the same, why: a number of the program's reasons
  */
-typedef struct dt_chen {
+typedef struct dti_chen {
     dt_program *p; /* borrowed */
     size_t n, n_split, n_tensor;
-    dt_chen_value *value;
+    dti_chen_value *value;
     bool *dropped;
     int32_t *reason;
-} dt_chen;
+} dti_chen;
 
 /* Operations for a value; normalising takes ten, attention hundreds. */
-enum { DT_CHEN_DEAR = 64 };
+enum { DTI_CHEN_DEAR = 64 };
 
 /* Whether an op of forward is dear to run again: its weight is a matrix or more, or it computes
  * more than that for each value. */
@@ -52,25 +52,25 @@ bool dti_chen_dear(const dt_program *p, int32_t op);
 int dti_chen_readers(const dt_program *p, int32_t tensor);
 
 /* Cut at points. Release with dti_chen_close even after a failure. DT_E_NOMEM. */
-dt_status dti_chen_open(dt_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
-void dti_chen_close(dt_chen *c);
+dt_status dti_chen_open(dti_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
+void dti_chen_close(dti_chen *c);
 
 /* Cut as asked. Whether that is anywhere. */
-bool dti_chen_cut(dt_chen *c, dt_chen_cuts cuts);
+bool dti_chen_cut(dti_chen *c, dti_chen_cuts cuts);
 
 /* Drop everything but the values kept (by number of the value), what is read across them, and what
  * follows the last of them, and say why. */
-dt_status dti_chen_keep(dt_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
+dt_status dti_chen_keep(dti_chen *c, const bool *keep, dt_err *err) DT_NODISCARD;
 
 /* Rewrite: what is dropped is made again right before the first op of backward that reads it, with
  * all that is needed for that back to what is kept, and stays until its last reader. */
-dt_status dti_chen_rewrite(const dt_chen *c, dt_err *err) DT_NODISCARD;
+dt_status dti_chen_rewrite(const dti_chen *c, dt_err *err) DT_NODISCARD;
 
 /* Algorithm 3, the memory planning with a budget. */
-typedef struct dt_chen_sums {
+typedef struct dti_chen_sums {
     uint64_t kept, segment; /* bytes of what is kept (x), and of the largest closed segment (y) */
-} dt_chen_sums;
-dt_chen_sums dti_chen_plan(
+} dti_chen_sums;
+dti_chen_sums dti_chen_plan(
     const uint64_t *bytes, const bool *split, size_t n, uint64_t budget, bool *keep);
 
 #endif

@@ -45,7 +45,7 @@ enum { RUNGS = 32, RUNGS_OF_MANY = 6, MANY_OPS = 5000 };
  * @share: of the bytes that the cuts drop, this is kept after all
  * @none:  nothing is dropped */
 typedef struct rung {
-    dt_chen_cuts cuts;
+    dti_chen_cuts cuts;
     uint64_t segment;
     double share;
     bool none;
@@ -60,7 +60,7 @@ typedef struct search {
 } search;
 
 /* Algorithm 3 on a program. */
-static dt_status cut(dt_chen *c, uint64_t segment, dt_chen_sums *s, dt_err *err)
+static dt_status cut(dti_chen *c, uint64_t segment, dti_chen_sums *s, dt_err *err)
 {
     uint64_t *bytes = dt_alloc(c->n + 1, sizeof *bytes);
     bool *split = dt_alloc(c->n + 1, sizeof *split), *keep = dt_alloc(c->n + 1, sizeof *keep);
@@ -99,7 +99,7 @@ static int dearest_first(const void *a, const void *b)
 }
 
 /* Values that backward does not read are made on the way to one that it does: they stay dropped. */
-static dt_status keep_share(dt_chen *c, double share, const dt_pass_env *env, dt_err *err)
+static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, dt_err *err)
 {
     uint64_t all = 0, kept = 0;
     size_t n = 0;
@@ -107,7 +107,7 @@ static dt_status keep_share(dt_chen *c, double share, const dt_pass_env *env, dt
     if (v == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t i = 0; i < c->n; i++) {
-        const dt_chen_value *x = &c->value[i];
+        const dti_chen_value *x = &c->value[i];
         const uint64_t bytes = c->p->tensor[x->tensor].bytes;
         if (!c->dropped[x->tensor] || !x->read_back || bytes == 0)
             continue;
@@ -128,8 +128,8 @@ static dt_status keep_share(dt_chen *c, double share, const dt_pass_env *env, dt
 
 static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, dt_err *err)
 {
-    dt_chen c;
-    dt_chen_sums s;
+    dti_chen c;
+    dti_chen_sums s;
     if (r->none)
         return DT_OK;
     dt_status st = dti_chen_open(&c, p, err);
@@ -148,13 +148,13 @@ static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, d
 /* ---- the search ---- */
 
 /* sqrt(x y) of the plan for B = 0; and which cuts those asked for come to. */
-static dt_status first_guess(dt_program *p, dt_chen_cuts *cuts, double *segment, dt_err *err)
+static dt_status first_guess(dt_program *p, dti_chen_cuts *cuts, double *segment, dt_err *err)
 {
-    dt_chen c;
-    dt_chen_sums s = {0, 0};
+    dti_chen c;
+    dti_chen_sums s = {0, 0};
     dt_status st = dti_chen_open(&c, p, err);
     if (st == DT_OK) {
-        *cuts = dti_chen_cut(&c, *cuts) ? DT_CHEN_LINEAR : DT_CHEN_POINTS;
+        *cuts = dti_chen_cut(&c, *cuts) ? DTI_CHEN_LINEAR : DTI_CHEN_POINTS;
         st = cut(&c, 0, &s, err);
     }
     *segment = sqrt((double)s.kept * (double)s.segment);
@@ -181,7 +181,7 @@ static dt_status try_rung(const search *x, rung *r, uint64_t most, bool *fits, d
     return st;
 }
 
-static dt_status try_segments(search *x, dt_chen_cuts cuts, dt_err *err)
+static dt_status try_segments(search *x, dti_chen_cuts cuts, dt_err *err)
 {
     double middle;
     DT_CHECK(first_guess(x->p, &cuts, &middle, err));
@@ -215,7 +215,7 @@ static dt_status climb_down(search *x, dt_err *err)
     return DT_OK;
 }
 
-static dt_status find(search *x, dt_chen_cuts cuts, dt_err *err)
+static dt_status find(search *x, dti_chen_cuts cuts, dt_err *err)
 {
     bool fits;
     const rung none = {.none = true};
@@ -230,12 +230,12 @@ static dt_status find(search *x, dt_chen_cuts cuts, dt_err *err)
 static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    rung fixed = {.cuts = (dt_chen_cuts)o->cuts};
+    rung fixed = {.cuts = (dti_chen_cuts)o->cuts};
     search x = {.p = p, .env = env, .budget = o->budget > 0 ? o->budget : env->budgets.device};
     if (p->loss == DT_NONE)
         return DT_OK;
     if (strcmp(o->segment, "auto") == 0) {
-        DT_CHECK(find(&x, (dt_chen_cuts)o->cuts, err));
+        DT_CHECK(find(&x, (dti_chen_cuts)o->cuts, err));
         return rewrite(p, env, &x.best, err);
     }
     DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &fixed.segment, err),

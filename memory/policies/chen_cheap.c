@@ -14,7 +14,7 @@
 #include "memory/policy.h"
 
 /* Bytes that would have to stay only so that the op can run again. */
-static uint64_t kept_for(const dt_chen *c, const dt_op *op)
+static uint64_t kept_for(const dti_chen *c, const dt_op *op)
 {
     const dt_program *p = c->p;
     uint64_t bytes = 0;
@@ -29,27 +29,27 @@ static uint64_t kept_for(const dt_chen *c, const dt_op *op)
     return bytes;
 }
 
-static bool cheap(const dt_chen *c, const dt_chen_value *v)
+static bool cheap(const dti_chen *c, const dti_chen_value *v)
 {
     return !dti_chen_dear(c->p, v->op) && dti_chen_readers(c->p, v->tensor) == 1 &&
            kept_for(c, &c->p->op[v->op]) < c->p->tensor[v->tensor].bytes;
 }
 
-static dt_status drop(dt_chen *c, const dt_chen_value *v, dt_err *err)
+static dt_status drop(dti_chen *c, const dti_chen_value *v, dt_err *err)
 {
     c->dropped[v->tensor] = true;
     return dt_reasons_add(&c->p->reasons, &c->reason[v->tensor], err,
         "%s: for %.48s, cheap: at most %d operations a value", c->p->policy,
-        c->p->tensor[v->tensor].name, DT_CHEN_DEAR);
+        c->p->tensor[v->tensor].name, DTI_CHEN_DEAR);
 }
 
 static dt_status chen_cheap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     (void)env;
-    dt_chen c;
+    dti_chen c;
     dt_status st = dti_chen_open(&c, p, err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
-        const dt_chen_value *v = &c.value[i];
+        const dti_chen_value *v = &c.value[i];
         if (cheap(&c, v))
             st = drop(&c, v, err);
     }

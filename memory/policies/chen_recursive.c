@@ -24,7 +24,7 @@ static const dt_opt opts[] = {
 
 /* Tables by value, but for value_of. */
 typedef struct walk {
-    dt_chen c;
+    dti_chen c;
     size_t cuts;
     int32_t *now;      /* the version that backward reads, as things stand */
     int32_t *wanted;   /* room for a request */

@@ -38,7 +38,7 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-static size_t distance(const dt_chen *c, int root)
+static size_t distance(const dti_chen *c, int root)
 {
     size_t n = 0;
     if (root == OF_CUTS)
@@ -48,7 +48,7 @@ static size_t distance(const dt_chen *c, int root)
     return (size_t)ceil((double)c->n_split / sqrt((double)n));
 }
 
-static void keep_every(const dt_chen *c, size_t every, bool *keep)
+static void keep_every(const dti_chen *c, size_t every, bool *keep)
 {
     size_t seen = 0;
     for (size_t i = 0; i < c->n; i++)
@@ -58,11 +58,11 @@ static void keep_every(const dt_chen *c, size_t every, bool *keep)
 
 static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    dt_chen c;
+    dti_chen c;
     const options *o = env->opts;
     dt_status st = dti_chen_open(&c, p, err);
     if (st == DT_OK)
-        (void)dti_chen_cut(&c, (dt_chen_cuts)o->cuts);
+        (void)dti_chen_cut(&c, (dti_chen_cuts)o->cuts);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
     if (st == DT_OK && keep == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");

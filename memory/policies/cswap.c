@@ -188,7 +188,7 @@ static dt_status look(const cswap *x, dt_program *q, dt_err *err)
 static dt_status decide_by_vdnn(const cswap *x, const dt_program *p, dt_err *err)
 {
     dt_program *q = NULL;
-    const dt_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1};
+    const dti_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1};
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
         st = dt_program_index(q, err);
@@ -227,7 +227,7 @@ static dt_status cswap_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     x.of = dt_alloc(x.n + 1, sizeof *x.of);
     if (x.of == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    const dt_vdnn_opts v = {
+    const dti_vdnn_opts v = {
         .env = env, .all = x.o->moves == 1, .choose = chosen, .self = &x, .slots = SLOTS};
     dt_status st = env->dense ? DT_OK : decide_by_vdnn(&x, p, err);
     if (st == DT_OK)

@@ -80,7 +80,7 @@ static const dt_codec *codec_of(const flash *x, double *density, int32_t tensor)
     return dti_codec_find("zvc");
 }
 
-static bool in_question(const flash *x, int32_t tensor, dt_gap *g)
+static bool in_question(const flash *x, int32_t tensor, dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[tensor];
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 || t->bytes < x->o->least)
@@ -106,7 +106,7 @@ static double copy_seconds(const flash *x, const dt_tensor *t, dt_row_kind kind)
     return dti_costs_copy(dti_pass_costs(x->env), &r, 1, stands_between(x));
 }
 
-static void add(flash *x, const dt_gap *g)
+static void add(flash *x, const dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[g->tensor];
     double density;
@@ -132,7 +132,7 @@ static dt_status find_values(flash *x, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (int32_t k = 0; k < dt_pos(p, p->loss); k++) {
         const dt_op *op = &p->op[p->order[k]];
-        dt_gap g;
+        dti_gap g;
         for (int a = 0; a < op->n_arg; a++)
             if (dti_producer(p, op->arg[a].tensor) == p->order[k] &&
                 in_question(x, op->arg[a].tensor, &g))
@@ -214,9 +214,9 @@ static dt_status schedule(flash *x, dti_idle *of, size_t n, dt_err *err)
 static dt_status offload(
     const flash *x, dt_program *q, const dti_idle *i, dti_offloads *all, dt_err *err)
 {
-    dt_offload_opt o = {
+    dti_offload_opt o = {
         .release_after = i->release, .fetch_before = i->fetch, .tier = tiers[x->o->tier]};
-    dt_gap g = i->gap;
+    dti_gap g = i->gap;
     double density;
     const dt_codec *codec = codec_of(x, &density, g.tensor);
     const size_t bytes = x->p->tensor[g.tensor].bytes;

@@ -41,11 +41,11 @@ typedef struct geeps {
     const dt_pass_env *env;
     const options *o;
     size_t n;
-    dt_gap *gap;
+    dti_gap *gap;
     bool *pinned;
 } geeps;
 
-static bool listed(const geeps *x, int32_t tensor, dt_gap *g)
+static bool listed(const geeps *x, int32_t tensor, dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[tensor];
     const char *name = t->node != DT_NONE ? x->p->graph->node[t->node].name : "";
@@ -88,13 +88,13 @@ static int32_t neighbour(const dt_program *p, int32_t pos, int32_t step)
 
 /* Out while the op behind its last reader runs, and back while the one before its next does. */
 static dt_status stage(
-    const geeps *x, dt_program *q, const dt_gap *from, dti_offloads *all, dt_err *err)
+    const geeps *x, dt_program *q, const dti_gap *from, dti_offloads *all, dt_err *err)
 {
     const int32_t out = neighbour(x->p, from->from_pos, 1), in = neighbour(x->p, from->to_pos, -1);
-    dt_gap g = *from;
+    dti_gap g = *from;
     if (in <= out + 1)
         return DT_OK;
-    const dt_offload_opt o = {.release_after = x->p->order[out], .fetch_before = x->p->order[in]};
+    const dti_offload_opt o = {.release_after = x->p->order[out], .fetch_before = x->p->order[in]};
     g.from_pos = dt_pos(q, g.from);
     g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,

@@ -35,11 +35,11 @@ static dt_status gist(dt_program *p, const dt_pass_env *env, dt_err *err)
             "train.precision = fp32",
             formats[o->dpr]);
     if (p->graph->dtype != DT_F32) {
-        const dt_gist_opts exact = {
+        const dti_gist_opts exact = {
             .env = env, .sparse = dti_codec_find("csr"), .density = o->density};
         return dti_gist_pass(p, &exact, err);
     }
-    const dt_gist_opts g = {.env = env,
+    const dti_gist_opts g = {.env = env,
         .sparse = dti_codec_find(sparse[o->dpr]),
         .dense = dti_codec_find(formats[o->dpr]),
         .density = o->density};

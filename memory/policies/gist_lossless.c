@@ -18,7 +18,7 @@ static const dt_opt opts[] = {
 static dt_status gist_lossless(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dt_gist_opts g = {.env = env, .sparse = dti_codec_find("csr"), .density = o->density};
+    const dti_gist_opts g = {.env = env, .sparse = dti_codec_find("csr"), .density = o->density};
     return dti_gist_pass(p, &g, err);
 }
 

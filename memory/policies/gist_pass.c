@@ -19,7 +19,7 @@
 #include "memory/policies/gist_pass.h"
 
 /* Whether everyone who reads the value in backward can do without it. */
-static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap *g)
+static bool only_free_readers(const dt_program *p, int32_t tensor, const dti_gap *g)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
@@ -34,7 +34,7 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dt_gap 
     return true;
 }
 
-static bool crossing(const dt_program *p, int32_t tensor, dt_gap *g)
+static bool crossing(const dt_program *p, int32_t tensor, dti_gap *g)
 {
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
         if (g->crosses_loss)
@@ -55,7 +55,7 @@ static const char *first_stash(const dt_node *nd, int alt)
  * looked up again after each. */
 static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     while (crossing(p, tensor, &g)) {
         int32_t n;
         const dt_access *a = dt_accesses(p, tensor, &n);
@@ -78,9 +78,9 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
     return DT_OK;
 }
 
-static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt_err *err)
+static dt_status encode(dt_program *p, int32_t tensor, const dti_gist_opts *o, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     const dt_tensor *t = &p->tensor[tensor];
     if (!dt_packs(t) || t->node == DT_NONE || !crossing(p, tensor, &g))
         return DT_OK;
@@ -104,13 +104,13 @@ static dt_status encode(dt_program *p, int32_t tensor, const dt_gist_opts *o, dt
     return dti_encode(p, &g, o->dense, 1, &packed, err);
 }
 
-dt_status dti_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err)
+dt_status dti_gist_pass(dt_program *p, const dti_gist_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));
     const size_t n = p->n_tensor;
-    dt_gap g;
+    dti_gap g;
     for (size_t t = 0; t < n; t++)
         if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && crossing(p, (int32_t)t, &g) &&
             only_free_readers(p, (int32_t)t, &g))

@@ -5,17 +5,17 @@
 #include "memory/policy.h"
 
 /**
- * struct dt_gist_opts - what is encoded.
+ * struct dti_gist_opts - what is encoded.
  * @sparse: codec of values that are often zero and that backward needs
  * @dense:  codec of all others; NULL: they stay
  * @density: share of values not zero to make room for, where @env knows none
  */
-typedef struct dt_gist_opts {
+typedef struct dti_gist_opts {
     const dt_pass_env *env;
     const dt_codec *sparse, *dense;
     double density;
-} dt_gist_opts;
+} dti_gist_opts;
 
-dt_status dti_gist_pass(dt_program *p, const dt_gist_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_gist_pass(dt_program *p, const dti_gist_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -285,8 +285,8 @@ typedef struct value {
 static dt_status move_packed(
     dt_program *p, int32_t packed, const value *v, int32_t reason, dt_err *err)
 {
-    dt_gap g;
-    const dt_offload_opt o = {
+    dti_gap g;
+    const dti_offload_opt o = {
         .release_after = DT_NONE, .fetch_before = v->fetch, .tier = v->to->tier};
     dt_status st = DT_OK;
     for (int32_t i = 0; dti_gap_next(p, packed, &i, &g);)
@@ -301,7 +301,7 @@ static dt_status move_packed(
 
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(
-    dt_program *p, dt_gap *g, const value *v, const dt_pass_env *env, dt_err *err)
+    dt_program *p, dti_gap *g, const value *v, const dt_pass_env *env, dt_err *err)
 {
     const dt_layer_fate *to = v->to;
     const dt_tensor *t = &p->tensor[g->tensor];
@@ -310,7 +310,7 @@ static dt_status set_gap(
     int32_t packed;
     DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
     if (to->pin == DT_PIN_MOVE) {
-        const dt_offload_opt o = {.release_after = DT_NONE,
+        const dti_offload_opt o = {.release_after = DT_NONE,
             .fetch_before = v->fetch,
             .tier = to->tier,
             .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
@@ -329,7 +329,7 @@ static dt_status set_gap(
 /* Set one fate: a value has one gap from forward to backward, or none. */
 static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_err *err)
 {
-    dt_gap g;
+    dti_gap g;
     dt_status st = DT_OK;
     pin(p, v->tensor, DT_PIN_NONE);
     for (int32_t i = 0; dti_gap_next(p, v->tensor, &i, &g);)
@@ -382,7 +382,7 @@ static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env
 {
     const dt_costs *c = env->costs != NULL ? env->costs : &dt_costs_default;
     size_t k = 0;
-    dt_gap g;
+    dti_gap g;
     for (size_t i = 0; i < n; i++) {
         const dt_layer_fate *f = v[i].to;
         if (f->pin != DT_PIN_MOVE && !f->moves)

@@ -44,7 +44,7 @@ void dti_levels_release(dti_levels *l)
     dt_free(l->critical);
 }
 
-int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dt_gap *g)
+int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dti_gap *g)
 {
     return l->level[g->to] - l->level[dti_definition(p, g->tensor, g->from_pos)];
 }
@@ -59,8 +59,8 @@ dt_status dti_level_swaps_make(dt_program *p, const dti_level_swap *swap, size_t
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t k = 0; k < n && st == DT_OK; k++) {
-        dt_gap g = swap[k].gap;
-        const dt_offload_opt o = {.release_after = swap[k].release, .fetch_before = swap[k].fetch};
+        dti_gap g = swap[k].gap;
+        const dti_offload_opt o = {.release_after = swap[k].release, .fetch_before = swap[k].fetch};
         g.from_pos = dt_pos(p, g.from);
         g.to_pos = dt_pos(p, g.to);
         st = dt_reasons_add(&p->reasons, &g.reason, err,

@@ -17,14 +17,14 @@ dt_status dti_levels_find(dti_levels *l, const dt_program *p, dt_err *err) DT_NO
 void dti_levels_release(dti_levels *l);
 
 /* Levels between a gap's reader and the op that made the value that it reads. */
-int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dt_gap *g);
+int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dti_gap *g);
 
 /* A swap of a gap.
  * @release @fetch: ops, DT_NONE as of dti_offload
  * @far:   levels between the value's maker and the reader
  * @ahead: levels between the trigger, the op behind which the value comes back, and the reader */
 typedef struct dti_level_swap {
-    dt_gap gap;
+    dti_gap gap;
     int32_t release, fetch;
     int far, ahead;
 } dti_level_swap;

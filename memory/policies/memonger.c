@@ -42,23 +42,23 @@ typedef struct memonger {
 } memonger;
 
 /* By value of @c: its stage. */
-static void find_stages(const memonger *m, const dt_chen *c, int32_t *stage)
+static void find_stages(const memonger *m, const dti_chen *c, int32_t *stage)
 {
     for (size_t i = 0; i < c->n; i++) {
-        const dt_chen_value *v = &c->value[i];
+        const dti_chen_value *v = &c->value[i];
         const char *name = m->p->graph->node[m->p->op[v->op].node].name;
         const int32_t k = v->split ? dti_globs_match(m->o->stages, name) : 0;
-        stage[i] = k == 0 ? DT_STAGE_NONE : m->o->grouped ? k : DT_STAGE_ALONE;
+        stage[i] = k == 0 ? DTI_STAGE_NONE : m->o->grouped ? k : DTI_STAGE_ALONE;
     }
 }
 
 static dt_status rewrite(
     const memonger *m, dt_program *q, uint64_t mib, dti_memonger_sums *s, dt_err *err)
 {
-    dt_chen c;
+    dti_chen c;
     dt_status st = dti_chen_open(&c, q, err);
     if (st == DT_OK)
-        (void)dti_chen_cut(&c, DT_CHEN_LINEAR);
+        (void)dti_chen_cut(&c, DTI_CHEN_LINEAR);
     uint64_t *bytes = dt_alloc(c.n + 1, sizeof *bytes);
     int32_t *stage = dt_alloc(c.n + 1, sizeof *stage);
     bool *keep = dt_alloc(c.n + 1, sizeof *keep);

@@ -8,7 +8,7 @@ enum { ROUNDS = 3, GRID = 6, MIB_SHIFT = 20 };
 /* Whether the first of a stage was kept: those before @i are decided. */
 static bool decided(const int32_t *stage, const bool *keep, size_t i, bool *kept)
 {
-    if (stage[i] <= DT_STAGE_ALONE)
+    if (stage[i] <= DTI_STAGE_ALONE)
         return false;
     for (size_t k = 0; k < i; k++)
         if (stage[k] == stage[i]) {
@@ -25,7 +25,7 @@ dti_memonger_sums dti_memonger_plan(
     uint64_t open = 0;
     for (size_t i = 0; i < n; i++) {
         open += bytes[i];
-        keep[i] = stage[i] != DT_STAGE_NONE && open > threshold;
+        keep[i] = stage[i] != DTI_STAGE_NONE && open > threshold;
         (void)decided(stage, keep, i, &keep[i]);
         if (!keep[i])
             continue;

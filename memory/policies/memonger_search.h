@@ -4,7 +4,7 @@
 
 #include "engine/base/error.h"
 
-enum { DT_STAGE_NONE = -1, DT_STAGE_ALONE = 0 };
+enum { DTI_STAGE_NONE = -1, DTI_STAGE_ALONE = 0 };
 
 /* Bytes of what is kept, and of the largest stretch up to one that is. */
 typedef struct dti_memonger_sums {
@@ -12,8 +12,9 @@ typedef struct dti_memonger_sums {
 } dti_memonger_sums;
 
 /* Walk over n values: one that is of a stage is kept as soon as more than @threshold bytes were
- * made since the last, itself included. @stage: DT_STAGE_NONE: it is none's and never kept;
- * DT_STAGE_ALONE; else a number from 1 to n, and all of that number share the fate of the first. */
+ * made since the last, itself included. @stage: DTI_STAGE_NONE: it is none's and never kept;
+ * DTI_STAGE_ALONE; else a number from 1 to n, and all of that number share the fate of the first.
+ */
 dti_memonger_sums dti_memonger_plan(
     const uint64_t *bytes, const int32_t *stage, size_t n, uint64_t threshold, bool *keep);
 

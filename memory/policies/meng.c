@@ -48,7 +48,7 @@ static const dt_opt opts[] = {
 /* The backward op farthest before the gap's reader, within bounds and behind where the gap begins;
  * DT_NONE: there is none. */
 static int32_t trigger_of(
-    const dt_program *p, const dti_levels *l, const dt_gap *g, const options *o)
+    const dt_program *p, const dti_levels *l, const dti_gap *g, const options *o)
 {
     const int32_t loss = dt_pos(p, p->loss);
     const int32_t begin = g->from_pos > loss ? g->from_pos : loss;
@@ -63,7 +63,7 @@ static int32_t trigger_of(
 }
 
 /* Whether the value of a gap is a feature map, and its reader far and in backward. */
-static bool is_far(const dt_program *p, const dti_levels *l, const dt_gap *g, const options *o)
+static bool is_far(const dt_program *p, const dti_levels *l, const dti_gap *g, const options *o)
 {
     const int32_t loss = dt_pos(p, p->loss), made = dti_definition(p, g->tensor, g->from_pos);
     return dt_pos(p, made) <= loss && g->to_pos > loss && dti_levels_behind(l, p, g) > o->threshold;
@@ -74,7 +74,7 @@ static void find_swaps(
 {
     for (size_t t = 0; t < p->n_tensor; t++) {
         const dt_tensor *of = &p->tensor[t];
-        dt_gap g;
+        dti_gap g;
         if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < o->least)
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);) {

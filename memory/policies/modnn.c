@@ -75,7 +75,7 @@ static const dt_parts parts = {.fit = fits, .round = dti_modnn_round};
 
 static bool may_leave(const dti_planner *x, const dti_idle *i, int32_t k)
 {
-    const dt_gap *g = &i->gap;
+    const dti_gap *g = &i->gap;
     const bool used = g->from != dti_producer(x->p, g->tensor) || g->crosses_loss;
     return i->fate == DTI_KEEP && i->refused != k && used && g->from_pos < k && g->to_pos > k + 1;
 }
@@ -200,7 +200,7 @@ static dt_status schedule_in(void *env, dt_program *copy, dt_err *err)
     return schedule(copy, env, err);
 }
 
-static bool better(const dt_pass_cost *a, const dt_pass_cost *b, uint64_t budget)
+static bool better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
 {
     if ((a->device <= budget) != (b->device <= budget) || a->device > budget)
         return a->device < b->device;
@@ -211,7 +211,7 @@ static dt_status split_where_faster(dt_program *p, const dt_pass_env *env, dt_er
 {
     dt_program *q = NULL;
     bool any = false;
-    dt_pass_cost whole = {0}, split = {0};
+    dti_pass_cost whole = {0}, split = {0};
     dt_pass_env e = *env;
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)

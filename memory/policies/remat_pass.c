@@ -32,7 +32,7 @@ static dt_status find_mirrors(dti_problem *x, dt_err *err)
 /* What other policies have touched, and what is pinned, runs once. */
 static dt_status forbid(dti_problem *x, dt_err *err)
 {
-    dt_chen c;
+    dti_chen c;
     dt_status st = dti_chen_open(&c, x->p, err);
     int32_t *tensor = st == DT_OK ? dt_alloc(c.n + 1, sizeof *tensor) : NULL;
     if (st == DT_OK && tensor == NULL)
@@ -98,9 +98,9 @@ static dt_status rewrite(
     return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
 }
 
-static bool better(const dti_problem *x, const dt_pass_cost *a)
+static bool better(const dti_problem *x, const dti_pass_cost *a)
 {
-    const dt_pass_cost *b = &x->cost;
+    const dti_pass_cost *b = &x->cost;
     const bool fits_a = a->device <= x->budget && dti_pass_fits(x->env, a);
     const bool fits_b = b->device <= x->budget && dti_pass_fits(x->env, b);
     if (!x->found || fits_a != fits_b)
@@ -111,10 +111,10 @@ static bool better(const dti_problem *x, const dt_pass_cost *a)
 }
 
 /* Of what exceeds the budget bytes alone are compared, so rows are not made of it, nor timed. */
-static dt_status find_cost(const dti_problem *x, dt_program *p, dt_pass_cost *out, dt_err *err)
+static dt_status find_cost(const dti_problem *x, dt_program *p, dti_pass_cost *out, dt_err *err)
 {
     const dt_lower_opts o = dti_pass_lower_opts(x->env);
-    *out = (dt_pass_cost){0};
+    *out = (dti_pass_cost){0};
     DT_CHECK(dt_lower_peak(&out->device, p, o.pool, o.memo, err));
     return out->device > x->budget ? DT_OK : dti_pass_cost_of(x->env, p, out, err);
 }
@@ -129,7 +129,7 @@ static bool is_best(const dti_problem *x, const dt_remat_sequence *runs)
 dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err)
 {
     dt_program *copy = NULL;
-    dt_pass_cost cost = {0};
+    dti_pass_cost cost = {0};
     if (is_best(x, runs)) {
         *peak = x->cost.device;
         return DT_OK;

@@ -19,11 +19,11 @@ typedef struct dti_problem {
     dt_program *p;          /* borrowed */
     const dt_pass_env *env; /* borrowed */
     uint64_t budget;
-    dt_remat_program r;
+    dti_remat_program r;
     uint32_t *mirror;
     int64_t offset;
     dt_remat_sequence best;
-    dt_pass_cost cost;
+    dti_pass_cost cost;
     bool found;
 } dti_problem;
 

@@ -36,7 +36,7 @@ enum { ROUNDS = 8 };
 typedef struct search {
     dti_problem *x;
     dt_chain_stages s;
-    dt_chain_room room;
+    dti_chain_room room;
 } search;
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)

@@ -43,7 +43,7 @@ static const dt_opt opts[] = {
 
 /* A long-lived value's gap; @accesses: of the value. */
 typedef struct idle {
-    dt_gap gap;
+    dti_gap gap;
     int32_t accesses;
     double out, in;
 } idle;
@@ -127,7 +127,7 @@ static dt_status find_idle(sentinel *x, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t t = 0; t < p->n_tensor; t++) {
         const dt_tensor *of = &p->tensor[t];
-        dt_gap g;
+        dti_gap g;
         (void)dt_accesses(p, (int32_t)t, &n);
         if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < x->o->least)
             continue;
@@ -210,8 +210,8 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
         int32_t release, fetch;
         if (!moves(x, i, layers, &release, &fetch))
             continue;
-        const dt_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
-        dt_gap g = i->gap;
+        const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
+        dti_gap g = i->gap;
         g.from_pos = dt_pos(q, g.from);
         g.to_pos = dt_pos(q, g.to);
         if (q == x->p)
@@ -253,7 +253,7 @@ static dt_status look(const sentinel *x, int64_t layers, choice *c, dt_err *err)
 static dt_status fits(const sentinel *x, int64_t layers, uint64_t budget, bool *yes, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_pass_cost cost = {0};
+    dti_pass_cost cost = {0};
     dt_status st = copy_by(x, layers, &q, err);
     if (st == DT_OK)
         st = dti_pass_cost_of(x->env, q, &cost, err);

@@ -65,7 +65,7 @@ typedef struct segment {
 
 typedef struct segments {
     dt_program *p;
-    dt_chen c;
+    dti_chen c;
     int32_t *value_of; /* by tensor as the program came */
     member *member;    /* by value */
     segment *segment;
@@ -74,7 +74,7 @@ typedef struct segments {
 } segments;
 
 /* What layers join, and what several read, is kept: a fork's copies are one value here. */
-static bool cheap(const dt_program *p, const dt_chen_value *v)
+static bool cheap(const dt_program *p, const dti_chen_value *v)
 {
     const dt_node *nd = &p->graph->node[p->op[v->op].node];
     return nd->n_in == 1 && !dti_chen_dear(p, v->op) && dti_chen_readers(p, v->tensor) == 1;
@@ -82,7 +82,7 @@ static bool cheap(const dt_program *p, const dt_chen_value *v)
 
 static void add_member(segments *s, size_t value)
 {
-    const dt_chen_value *v = &s->c.value[value];
+    const dti_chen_value *v = &s->c.value[value];
     const int32_t x = dt_op_tensor(&s->p->op[v->op], DT_X);
     const int32_t before = x != DT_NONE ? s->value_of[x] : DT_NONE;
     const bool first = before == DT_NONE || s->member[before].rank == 0;
@@ -315,10 +315,10 @@ static int32_t convolution_before(const dt_program *p, int32_t pos)
     return found;
 }
 
-static dt_status send_away(dt_program *p, const options *o, dt_gap *g, int32_t next, dt_err *err)
+static dt_status send_away(dt_program *p, const options *o, dti_gap *g, int32_t next, dt_err *err)
 {
     const int32_t maker = dti_producer(p, g->tensor);
-    dt_offload_opt with = {.release_after = DT_NONE, .fetch_before = DT_NONE};
+    dti_offload_opt with = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (next - 1 > g->from_pos)
         with.release_after = p->order[next - 1];
     if (o->prefetch)
@@ -334,7 +334,7 @@ static dt_status offload(dt_program *p, const options *o, dt_err *err)
     const size_t n = p->n_tensor;
     for (size_t t = 0; t < n; t++) {
         const int32_t maker = dti_producer(p, (int32_t)t);
-        dt_gap g;
+        dti_gap g;
         if (maker == DT_NONE || dt_op_tensor(&p->op[maker], DT_Y) != (int32_t)t ||
             convolution(p, (size_t)dt_pos(p, maker), DT_OP_FORWARD) == DT_NONE)
             continue;

@@ -103,7 +103,7 @@ typedef struct advisor {
     int32_t *tensor, *number;
     dti_genes now, best;
     dti_swap_plan plan;
-    dt_pass_cost cost;
+    dti_pass_cost cost;
     bool found;
 } advisor;
 
@@ -264,8 +264,8 @@ static dt_status swap(const advisor *x, const dti_swap *w, const int32_t *order,
     const int32_t tensor = x->tensor[w->tensor];
     const int32_t release = place_after(x, w->gone, w->from, w->to - 1);
     const int32_t fetch = place_after(x, w->fetched, release + 1, w->to);
-    const dt_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
-    dt_gap g = {.tensor = tensor,
+    const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
+    dti_gap g = {.tensor = tensor,
         .from = order[w->from],
         .to = order[w->to],
         .from_pos = dt_pos(q, order[w->from]),
@@ -302,15 +302,15 @@ static dt_status rewrite_now(void *self, dt_program *copy, dt_err *err)
 
 /* ---- rounds of the search ---- */
 
-static bool is_better(const advisor *x, const dt_pass_cost *a, uint64_t budget)
+static bool is_better(const advisor *x, const dti_pass_cost *a, uint64_t budget)
 {
-    const dt_pass_cost *b = &x->cost;
+    const dti_pass_cost *b = &x->cost;
     if (!x->found || (a->device <= budget) != (b->device <= budget))
         return !x->found || a->device <= budget;
     return a->device <= budget ? a->seconds < b->seconds : a->device < b->device;
 }
 
-static void keep(advisor *x, const dt_pass_cost *cost)
+static void keep(advisor *x, const dti_pass_cost *cost)
 {
     const dti_genes was = x->best;
     x->best = x->now;
@@ -337,7 +337,7 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
         .mutation = o->mutation};
     x->x.limit = budget;
     for (int round = 0; round < ROUNDS; round++) {
-        dt_pass_cost cost = {0};
+        dti_pass_cost cost = {0};
         DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
         DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_now, x, &cost, err));
         if (is_better(x, &cost, budget))
@@ -351,7 +351,7 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
 
 static dt_status search(advisor *x, uint64_t budget, dt_err *err)
 {
-    dt_pass_cost whole = {0};
+    dti_pass_cost whole = {0};
     DT_CHECK(dti_pass_cost_of(x->env, x->p, &whole, err));
     if (whole.device <= budget)
         return DT_OK;

@@ -66,7 +66,7 @@ typedef struct tflms {
 /* ---- swaps of a setting ---- */
 
 /* The place behind the trigger of a gap's reader, or where the gap begins. */
-static int32_t fetch_place(const tflms *x, const dt_gap *g, const setting *s)
+static int32_t fetch_place(const tflms *x, const dti_gap *g, const setting *s)
 {
     int32_t op = g->to;
     if ((s->sync & IN_WAITS) != 0)
@@ -78,7 +78,7 @@ static int32_t fetch_place(const tflms *x, const dt_gap *g, const setting *s)
 }
 
 /* The place of the op behind which the bytes are given back. */
-static int32_t release_place(const tflms *x, const dt_gap *g, const setting *s)
+static int32_t release_place(const tflms *x, const dti_gap *g, const setting *s)
 {
     int32_t k = g->from_pos;
     const int32_t done = x->levels.level[g->from] + DELAY;
@@ -87,7 +87,7 @@ static int32_t release_place(const tflms *x, const dt_gap *g, const setting *s)
     return k;
 }
 
-static void add(tflms *x, const dt_gap *g, const setting *s, int far)
+static void add(tflms *x, const dti_gap *g, const setting *s, int far)
 {
     const int32_t release = release_place(x, g, s), fetch = fetch_place(x, g, s);
     if (fetch <= release + 1)
@@ -105,7 +105,7 @@ static void find_swaps(tflms *x, const setting *s)
     x->n_swap = 0;
     for (size_t t = 0; t < p->n_tensor; t++) {
         int64_t group = INT64_MIN / 2;
-        dt_gap g;
+        dti_gap g;
         if (p->tensor[t].slot != DT_NONE || p->tensor[t].bytes == 0 ||
             p->tensor[t].bytes < x->o->least)
             continue;
@@ -199,7 +199,7 @@ static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
     x->limit = budget;
     for (int round = 0; round < ROUNDS; round++) {
         dt_program *q = NULL;
-        dt_pass_cost cost = {0};
+        dti_pass_cost cost = {0};
         DT_CHECK(tune(x, &s, err));
         dt_status st = copy_by(x, &s, &q, err);
         if (st == DT_OK && budget > 0)

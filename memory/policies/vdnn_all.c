@@ -5,7 +5,7 @@
 
 static dt_status vdnn_all(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    const dt_vdnn_opts v = {.env = env, .all = true, .join = dti_vdnn_joins_layers(env)};
+    const dti_vdnn_opts v = {.env = env, .all = true, .join = dti_vdnn_joins_layers(env)};
     return dti_vdnn_pass(p, &v, err);
 }
 
@@ -14,6 +14,6 @@ const dt_policy dt_policy_vdnn_all = {
     .summary = "all that layers before the classifier leave for backward waits on the host",
     .exact = true,
     .opts = dti_vdnn_config,
-    .opts_bytes = sizeof(dt_vdnn_config),
+    .opts_bytes = sizeof(dti_vdnn_section),
     .pass = vdnn_all,
 };

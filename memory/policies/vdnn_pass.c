@@ -30,7 +30,7 @@ const char *const dti_vdnn_joins[] = {"reader", "layer", NULL};
 
 /* clang-format off */
 const dt_opt dti_vdnn_config[] = {
-    {"join", DT_OPT_ENUM, offsetof(dt_vdnn_config, join), "reader", 0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
+    {"join", DT_OPT_ENUM, offsetof(dti_vdnn_section, join), "reader", 0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
     {NULL,   DT_OPT_I64,  0,                              NULL,     0, 0, NULL,           NULL, NULL},
 };
 /* clang-format on */
@@ -45,7 +45,7 @@ typedef struct layer {
 
 typedef struct vdnn {
     dt_program *p;
-    const dt_vdnn_opts *o;
+    const dti_vdnn_opts *o;
     int32_t classifier; /* its first node */
     layer *layer;
     int32_t *kernels; /* by op: how many of those before it run a kernel, which copies do not */
@@ -83,7 +83,7 @@ static int32_t find_classifier(const dt_graph *g)
 }
 
 /* The node of a convolution that reads the tensor, as its input, in forward; DT_NONE: none. */
-static int32_t fed_convolution(const dt_program *p, const dt_gap *g)
+static int32_t fed_convolution(const dt_program *p, const dti_gap *g)
 {
     int32_t n;
     const dt_op *packs = &p->op[g->from];
@@ -115,13 +115,13 @@ static const dt_op *neighbour(const dt_program *p, int32_t tensor, int32_t pos, 
 
 /* The ops between which the value waits: those of the gap, or, where an earlier pass has packed it,
  * the last before it was packed and the first after it is unpacked. */
-static const dt_op *last_reader(const dt_program *p, const dt_gap *g)
+static const dt_op *last_reader(const dt_program *p, const dti_gap *g)
 {
     const dt_op *op = &p->op[g->from];
     return op->kind == DT_OP_ENCODE ? neighbour(p, dt_op_tensor(op, DT_X), g->from_pos, true) : op;
 }
 
-static const dt_op *first_reader(const dt_program *p, const dt_gap *g)
+static const dt_op *first_reader(const dt_program *p, const dti_gap *g)
 {
     const dt_op *op = &p->op[g->to];
     return op->kind == DT_OP_DECODE ? neighbour(p, dt_op_tensor(op, DT_Y), g->to_pos, false) : op;
@@ -129,7 +129,7 @@ static const dt_op *first_reader(const dt_program *p, const dt_gap *g)
 
 /* The gap between forward and backward in which a tensor is offloaded. Its last reader in forward
  * has the largest node, so a value that the classifier reads too stays. */
-static bool leaves(const vdnn *v, int32_t tensor, dt_gap *g)
+static bool leaves(const vdnn *v, int32_t tensor, dti_gap *g)
 {
     for (int32_t i = 0; dti_gap_next(v->p, tensor, &i, g);) {
         if (!g->crosses_loss)
@@ -174,7 +174,7 @@ static void schedule(vdnn *v)
     }
 }
 
-static dt_status explain(const vdnn *v, dt_gap *g, dt_err *err)
+static dt_status explain(const vdnn *v, dti_gap *g, dt_err *err)
 {
     dt_program *p = v->p;
     const int32_t fed = fed_convolution(p, g);
@@ -197,7 +197,7 @@ double dti_vdnn_slots(double density, int slots)
 /* What is known to hold zeros enough is packed; of what is often zero it is assumed. Room is made
  * for no more than the values as they are, and a step whose packed values need more is run again
  * and moves them so. */
-static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
+static void pack(const vdnn *v, const dt_tensor *t, dti_offload_opt *o)
 {
     const dt_pass_env *e = v->o->env;
     if (v->o->choose != NULL) {
@@ -220,12 +220,12 @@ static void pack(const vdnn *v, const dt_tensor *t, dt_offload_opt *o)
     o->most = t->bytes;
 }
 
-static dt_status offload(vdnn *v, dt_gap *g, dti_offloads *all, dt_err *err)
+static dt_status offload(vdnn *v, dti_gap *g, dti_offloads *all, dt_err *err)
 {
     DT_CHECK(explain(v, g, err));
     const layer *reader = &v->layer[first_reader(v->p, g)->node];
     const dt_tensor *t = &v->p->tensor[g->tensor];
-    dt_offload_opt o = {.release_after = g->from,
+    dti_offload_opt o = {.release_after = g->from,
         .fetch_before = reader->fetch_before,
         .join_before = v->o->join ? reader->join_before : 0};
     pack(v, t, &o);
@@ -249,11 +249,11 @@ static void count_kernels(vdnn *v)
 
 bool dti_vdnn_joins_layers(const dt_pass_env *e)
 {
-    const dt_vdnn_config *c = e->opts;
+    const dti_vdnn_section *c = e->opts;
     return c != NULL && c->join == 1;
 }
 
-dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
+dt_status dti_vdnn_pass(dt_program *p, const dti_vdnn_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
@@ -266,7 +266,7 @@ dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     }
     count_kernels(&v);
-    dt_gap g;
+    dti_gap g;
     for (size_t t = 0; t < p->n_tensor; t++)
         if (leaves(&v, (int32_t)t, &g))
             v.layer[first_reader(p, &g)->node].offloaded = true;

@@ -5,7 +5,7 @@
 #include "memory/policy.h"
 
 /**
- * struct dt_vdnn_opts - which moves, and how.
+ * struct dti_vdnn_opts - which moves, and how.
  * @all:   vdnn_all; otherwise vdnn_conv
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
@@ -15,7 +15,7 @@
  * @join: a prefetch begins and ends with a layer
  * @slots: room for packed values grows by so many equal parts of the tensor; 0: by any
  */
-typedef struct dt_vdnn_opts {
+typedef struct dti_vdnn_opts {
     const dt_pass_env *env;
     bool all;
     const dt_codec *codec;
@@ -24,12 +24,12 @@ typedef struct dt_vdnn_opts {
     const dt_codec *(*choose)(const void *self, int32_t tensor, double *density);
     const void *self;
     int slots;
-} dt_vdnn_opts;
+} dti_vdnn_opts;
 
 /* [policy.vdnn_conv] and [policy.vdnn_all], and a row of others' sections. */
-typedef struct dt_vdnn_config {
+typedef struct dti_vdnn_section {
     int join;
-} dt_vdnn_config;
+} dti_vdnn_section;
 extern const dt_opt dti_vdnn_config[];
 extern const char *const dti_vdnn_joins[];
 #define DTI_VDNN_JOIN_HELP                                                                         \
@@ -43,6 +43,6 @@ bool dti_vdnn_joins_layers(const dt_pass_env *e);
  * at most 1. */
 double dti_vdnn_slots(double density, int slots);
 
-dt_status dti_vdnn_pass(dt_program *p, const dt_vdnn_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_vdnn_pass(dt_program *p, const dti_vdnn_opts *o, dt_err *err) DT_NODISCARD;
 
 #endif

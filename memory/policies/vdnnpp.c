@@ -141,7 +141,7 @@ static void give_back_at_once(late *x)
  * much; and in the end it is vDNN's. */
 static dt_status fit(late *x, uint64_t budget, dt_err *err)
 {
-    dt_pass_cost cost;
+    dti_pass_cost cost;
     DT_CHECK(dti_pass_cost_of(x->env, x->p, &cost, err));
     const uint64_t most = budget > cost.device ? budget : cost.device;
     uint64_t limit = most;
@@ -179,7 +179,7 @@ static dt_status vdnnpp(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     const size_t n_op = p->n_op;
-    const dt_vdnn_opts v = {.env = env,
+    const dti_vdnn_opts v = {.env = env,
         .all = o->moves == 0,
         .codec = o->compress ? dti_codec_find("zvc") : NULL,
         .density = o->density,

@@ -244,15 +244,15 @@ static uint64_t units(const table *t, uint64_t bytes)
     return bytes / t->unit + (bytes % t->unit != 0);
 }
 
-void dti_chain_room_deinit(dt_chain_room *room)
+void dti_chain_room_deinit(dti_chain_room *room)
 {
     dt_free(room->cost);
     dt_free(room->cut);
-    *room = (dt_chain_room){0};
+    *room = (dti_chain_room){0};
 }
 
 /* Each cell is written before it is read, so what a call before has left there does no harm. */
-static bool room_for(dt_chain_room *room, size_t cells)
+static bool room_for(dti_chain_room *room, size_t cells)
 {
     if (cells <= room->cells)
         return true;
@@ -267,7 +267,7 @@ static bool room_for(dt_chain_room *room, size_t cells)
 
 /* Within @bytes. */
 static dt_status table_init(
-    table *t, dt_chain_room *room, const dt_chain *c, uint64_t bytes, dt_err *err)
+    table *t, dti_chain_room *room, const dt_chain *c, uint64_t bytes, dt_err *err)
 {
     const size_t n = c->n;
     *t = (table){.c = c, .unit = unit_for(c, bytes)};
@@ -355,14 +355,14 @@ void dt_chain_plan_deinit(dt_chain_plan *p)
 
 dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
 {
-    dt_chain_room room = {0};
+    dti_chain_room room = {0};
     const dt_status st = dti_chain_solve_in(&room, out, c, budget, err);
     dti_chain_room_deinit(&room);
     return st;
 }
 
 dt_status dti_chain_solve_in(
-    dt_chain_room *room, dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
+    dti_chain_room *room, dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
 {
     table t;
     *out = (dt_chain_plan){0};

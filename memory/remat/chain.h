@@ -77,14 +77,14 @@ dt_status dt_chain_solve(
 
 /* The same in a table that stays for the next call, as its pages take longer to get than to fill.
  * It begins zeroed; release it with dti_chain_room_deinit. */
-typedef struct dt_chain_room {
+typedef struct dti_chain_room {
     size_t cells;
     uint64_t *cost;
     uint16_t *cut;
-} dt_chain_room;
-dt_status dti_chain_solve_in(dt_chain_room *room, dt_chain_plan *out, const dt_chain *c,
+} dti_chain_room;
+dt_status dti_chain_solve_in(dti_chain_room *room, dt_chain_plan *out, const dt_chain *c,
     uint64_t budget, dt_err *err) DT_NODISCARD;
-void dti_chain_room_deinit(dt_chain_room *room);
+void dti_chain_room_deinit(dti_chain_room *room);
 void dt_chain_plan_deinit(dt_chain_plan *p);
 
 /* Revolve's sequence for @n stages that are alike, the loss the last, with @states inputs of stages

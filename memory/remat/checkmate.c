@@ -194,7 +194,7 @@ static dt_status solve_once(const dt_remat_graph *g, uint64_t budget, int nodes,
     dt_err *err)
 {
     model m;
-    dt_remat_stages s = {0};
+    dti_remat_stages s = {0};
     dt_status st = model_init(&m, g, budget, once, err);
     double *value = st == DT_OK ? dt_alloc(m.lp.n_col + 1, sizeof *value) : NULL;
     if (st == DT_OK && value == NULL)

@@ -30,7 +30,8 @@ static dt_status check_sum(const uint64_t *v, uint32_t n, const char *what, dt_e
     return DT_OK;
 }
 
-static dt_status check_edges(uint32_t n_op, uint32_t n_edge, const dt_remat_edge *edge, dt_err *err)
+static dt_status check_edges(
+    uint32_t n_op, uint32_t n_edge, const dti_remat_edge *edge, dt_err *err)
 {
     for (uint32_t i = 0; i < n_edge; i++) {
         if (edge[i].from >= n_op || edge[i].to >= n_op)
@@ -49,7 +50,7 @@ static dt_status check_edges(uint32_t n_op, uint32_t n_edge, const dt_remat_edge
 /* The ends of edges by their beginnings, or the other way round; @at has n_op + 1 places, zeroed.
  */
 static void gather(
-    uint32_t *at, uint32_t *to, uint32_t n_op, uint32_t n, const dt_remat_edge *edge, bool in)
+    uint32_t *at, uint32_t *to, uint32_t n_op, uint32_t n, const dti_remat_edge *edge, bool in)
 {
     for (uint32_t i = 0; i < n; i++)
         at[in ? edge[i].to : edge[i].from]++;
@@ -62,7 +63,7 @@ static void gather(
 }
 
 static void fill(dt_remat_graph *g, const uint64_t *bytes, const uint64_t *cost,
-    const uint8_t *backward, const dt_remat_edge *edge)
+    const uint8_t *backward, const dti_remat_edge *edge)
 {
     memcpy(g->bytes, bytes, g->n_op * sizeof *bytes);
     memcpy(g->cost, cost, g->n_op * sizeof *cost);
@@ -72,7 +73,7 @@ static void fill(dt_remat_graph *g, const uint64_t *bytes, const uint64_t *cost,
 }
 
 dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_t *bytes,
-    const uint64_t *cost, const uint8_t *backward, uint32_t n_edge, const dt_remat_edge *edge,
+    const uint64_t *cost, const uint8_t *backward, uint32_t n_edge, const dti_remat_edge *edge,
     dt_err *err)
 {
     *out = (dt_remat_graph){0};

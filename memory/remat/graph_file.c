@@ -32,7 +32,7 @@ static dt_status counts(dti_number_lines *r, uint64_t *n_op, uint64_t *n_edge)
 typedef struct lines {
     uint64_t *bytes, *cost;
     uint8_t *backward;
-    dt_remat_edge *edge;
+    dti_remat_edge *edge;
 } lines;
 
 static dt_status read_ops(dti_number_lines *r, lines *l, uint64_t n)
@@ -72,7 +72,7 @@ static dt_status read_edges(dti_number_lines *r, lines *l, uint64_t n_op, uint64
                 "%s:%zu: edge %" PRIu64 " to %" PRIu64 " runs against the order of the lines; ops "
                 "stand in an order in which they can run, so there is no cycle",
                 r->path, r->line, v[0], v[1]);
-        l->edge[i] = (dt_remat_edge){(uint32_t)v[0], (uint32_t)v[1]};
+        l->edge[i] = (dti_remat_edge){(uint32_t)v[0], (uint32_t)v[1]};
     }
     return dti_number_end(r);
 }

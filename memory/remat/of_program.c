@@ -24,7 +24,7 @@ typedef struct building {
     const bool *away;
     node *v;
     size_t n, cap, n_edge, cap_edge;
-    dt_remat_edge *edge;
+    dti_remat_edge *edge;
     uint32_t *of;   /* by tensor: node, or none */
     uint32_t *back; /* by tensor that is away: node that brings it back, or none */
     int32_t *over;  /* by tensor of the program: whose bytes it takes, or DT_NONE */
@@ -55,7 +55,7 @@ static dt_status add_edge(building *b, uint32_t from, uint32_t to, dt_err *err)
             return DT_OK;
     if (!dt_grow((void **)&b->edge, &b->cap_edge, b->n_edge, sizeof *b->edge))
         return no_memory(err);
-    b->edge[b->n_edge++] = (dt_remat_edge){from, to};
+    b->edge[b->n_edge++] = (dti_remat_edge){from, to};
     return DT_OK;
 }
 
@@ -199,7 +199,7 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
 }
 
 /* Nodes that were not taken into others, and edges between such, renumbered. */
-static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
+static dt_status finish(building *b, dti_remat_program *out, dt_err *err)
 {
     uint32_t *number = dt_alloc(b->n + 1, sizeof *number), n = 0;
     uint64_t *bytes = dt_alloc(b->n + 1, sizeof *bytes), *cost = dt_alloc(b->n + 1, sizeof *cost);
@@ -223,7 +223,7 @@ static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
     size_t edges = 0;
     for (size_t i = 0; ok && i < b->n_edge; i++)
         if (!b->v[b->edge[i].from].gone && !b->v[b->edge[i].to].gone)
-            b->edge[edges++] = (dt_remat_edge){number[b->edge[i].from], number[b->edge[i].to]};
+            b->edge[edges++] = (dti_remat_edge){number[b->edge[i].from], number[b->edge[i].to]};
     for (size_t t = 0; ok && t < b->p->n_tensor; t++)
         out->op_of[t] = b->of[t] == none ? none : number[b->of[t]];
     dt_status st = ok ? dti_remat_graph_init(
@@ -236,7 +236,7 @@ static dt_status finish(building *b, dt_remat_program *out, dt_err *err)
     return st;
 }
 
-static dt_status build(building *b, dt_remat_program *out, dt_err *err)
+static dt_status build(building *b, dti_remat_program *out, dt_err *err)
 {
     bool backward = false;
     if (b->of == NULL || b->back == NULL || b->over == NULL || b->readers == NULL ||
@@ -263,7 +263,7 @@ static double unit_of(const dt_program *p, const double *seconds)
     return fmax(1e-9, all / (double)(DT_REMAT_MOST_SUM / 2));
 }
 
-dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
+dt_status dti_remat_of_program(dti_remat_program *out, const dt_program *p, const dt_plan *plan,
     const double *seconds, const bool *away, dt_err *err)
 {
     const size_t n = p->n_tensor + 1;
@@ -276,7 +276,7 @@ dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const
         .back = dt_alloc(n, sizeof *b.back),
         .over = dt_alloc(n, sizeof *b.over),
         .readers = dt_alloc(n, sizeof *b.readers)};
-    *out = (dt_remat_program){.op_of = dt_alloc(n, sizeof *out->op_of)};
+    *out = (dti_remat_program){.op_of = dt_alloc(n, sizeof *out->op_of)};
     out->unit = b.unit;
     const dt_status st = build(&b, out, err);
     dt_free(b.v);
@@ -288,12 +288,12 @@ dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const
     return st;
 }
 
-void dti_remat_program_deinit(dt_remat_program *r)
+void dti_remat_program_deinit(dti_remat_program *r)
 {
     dt_remat_graph_deinit(&r->graph);
     dt_free(r->once);
     dt_free(r->op_of);
     dt_free(r->op);
     dt_free(r->tensor);
-    *r = (dt_remat_program){0};
+    *r = (dti_remat_program){0};
 }

@@ -7,7 +7,7 @@
 #include "memory/remat/remat.h"
 
 /**
- * struct dt_remat_program - the problem, and what its ops stand for.
+ * struct dti_remat_program - the problem, and what its ops stand for.
  * @graph: an op for each op of the program, but one for those of which one overwrites what the
  * other made, and one more for a second output of some size
  * @unit:  seconds that 1 of a cost stands for: a nanosecond, or more where costs would be too large
@@ -16,29 +16,29 @@
  * @op @tensor: by op of the graph: the op of the program before which it begins, and the value
  * that its readers read; DT_NONE where there is none
  */
-typedef struct dt_remat_program {
+typedef struct dti_remat_program {
     dt_remat_graph graph;
     double unit;
     uint8_t *once;
     uint32_t *op_of;
     int32_t *op, *tensor;
-} dt_remat_program;
+} dti_remat_program;
 
 /* Of a program and its plan, which says what lies over what. @seconds: by op of the program; @away:
  * by tensor: it is not on the device between forward and backward, where it comes back at no cost;
  * NULL: none is. Release with dti_remat_program_deinit, even after a failure. DT_E_NOMEM. */
-dt_status dti_remat_of_program(dt_remat_program *out, const dt_program *p, const dt_plan *plan,
+dt_status dti_remat_of_program(dti_remat_program *out, const dt_program *p, const dt_plan *plan,
     const double *seconds, const bool *away, dt_err *err) DT_NODISCARD;
-void dti_remat_program_deinit(dt_remat_program *r);
+void dti_remat_program_deinit(dti_remat_program *r);
 
 /* Only these tensors may be made again; inputs, too, which are fetched. */
 void dti_remat_only(
-    dt_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor);
+    dti_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor);
 
 /* Rewrite the program of which @r is the problem as a sequence has it: each further run becomes a
  * recompute at its place, and who reads the value from there on reads that. @reason is one of the
  * program's. The program is that of dti_remat_of_program, unchanged. DT_E_NOMEM. */
-dt_status dti_remat_onto(dt_program *p, const dt_remat_program *r, const dt_remat_sequence *runs,
+dt_status dti_remat_onto(dt_program *p, const dti_remat_program *r, const dt_remat_sequence *runs,
     int32_t reason, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -24,7 +24,7 @@ typedef struct repeat {
  */
 typedef struct onto {
     dt_program *p;
-    const dt_remat_program *r;
+    const dti_remat_program *r;
     size_t n_tensor, n_repeat;
     int32_t *now, *version;
     uint32_t *op_of;
@@ -34,7 +34,7 @@ typedef struct onto {
 } onto;
 
 void dti_remat_only(
-    dt_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor)
+    dti_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor)
 {
     for (uint32_t v = 0; v < r->graph.n_op; v++) {
         const bool fetch = r->op[v] != DT_NONE && p->op[r->op[v]].kind == DT_OP_FETCH;
@@ -136,7 +136,7 @@ static dt_status onto_open(onto *o, size_t n_run, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_remat_onto(dt_program *p, const dt_remat_program *r, const dt_remat_sequence *runs,
+dt_status dti_remat_onto(dt_program *p, const dti_remat_program *r, const dt_remat_sequence *runs,
     int32_t reason, dt_err *err)
 {
     onto o = {.p = p, .r = r, .n_tensor = p->n_tensor, .reason = reason};

@@ -123,7 +123,7 @@ static uint64_t keep_every(const dt_remat_graph *g, uint8_t *kept)
 static dt_status count_kept(const dt_remat_graph *g, const uint8_t *kept, dt_remat_sequence *out,
     dt_remat_taken *taken, dt_err *err)
 {
-    dt_remat_stages s;
+    dti_remat_stages s;
     dt_status st = dti_stages_init(&s, g->n_op, err);
     if (st == DT_OK) {
         dti_stages_of_kept(g, kept, &s);

@@ -40,11 +40,11 @@ typedef struct dt_remat_graph {
 /* Make one from edges (from, to) with from below to; everything is copied. DT_E_DATA when a sum is
  * too large, an edge runs backwards or names an op that is not there. Release with
  * dt_remat_graph_deinit, which takes a zeroed one. */
-typedef struct dt_remat_edge {
+typedef struct dti_remat_edge {
     uint32_t from, to;
-} dt_remat_edge;
+} dti_remat_edge;
 dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_t *bytes,
-    const uint64_t *cost, const uint8_t *backward, uint32_t n_edge, const dt_remat_edge *edge,
+    const uint64_t *cost, const uint8_t *backward, uint32_t n_edge, const dti_remat_edge *edge,
     dt_err *err) DT_NODISCARD;
 void dt_remat_graph_deinit(dt_remat_graph *g);
 

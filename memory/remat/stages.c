@@ -5,18 +5,18 @@
 
 #include "engine/base/alloc.h"
 
-static uint8_t *row(uint8_t *of, const dt_remat_stages *s, uint32_t stage)
+static uint8_t *row(uint8_t *of, const dti_remat_stages *s, uint32_t stage)
 {
     return of + (size_t)stage * s->n;
 }
 
-dt_status dti_stages_init(dt_remat_stages *s, uint32_t n, dt_err *err)
+dt_status dti_stages_init(dti_remat_stages *s, uint32_t n, dt_err *err)
 {
     const size_t cells = (size_t)n * n;
-    *s = (dt_remat_stages){.n = n};
-    if (n > DT_STAGES_MOST_OPS)
+    *s = (dti_remat_stages){.n = n};
+    if (n > DTI_STAGES_MOST_OPS)
         return DT_FAIL(err, DT_E_CONFIG, "stages are for at most %d ops, and there are %" PRIu32,
-            DT_STAGES_MOST_OPS, n);
+            DTI_STAGES_MOST_OPS, n);
     s->held = dt_alloc(cells, 1);
     s->run = dt_alloc(cells, 1);
     return s->held != NULL && s->run != NULL
@@ -24,14 +24,14 @@ dt_status dti_stages_init(dt_remat_stages *s, uint32_t n, dt_err *err)
                : DT_FAIL(err, DT_E_NOMEM, "no memory for the stages of %" PRIu32 " ops", n);
 }
 
-void dti_stages_deinit(dt_remat_stages *s)
+void dti_stages_deinit(dti_remat_stages *s)
 {
     dt_free(s->held);
     dt_free(s->run);
-    *s = (dt_remat_stages){0};
+    *s = (dti_remat_stages){0};
 }
 
-void dti_stages_least_runs(const dt_remat_graph *g, dt_remat_stages *s)
+void dti_stages_least_runs(const dt_remat_graph *g, dti_remat_stages *s)
 {
     for (uint32_t t = 0; t < s->n; t++) {
         uint8_t *run = row(s->run, s, t);
@@ -46,7 +46,7 @@ void dti_stages_least_runs(const dt_remat_graph *g, dt_remat_stages *s)
 
 /* --- fixed checkpoints --- */
 
-static void hold(dt_remat_stages *s, uint32_t stage, uint32_t op)
+static void hold(dti_remat_stages *s, uint32_t stage, uint32_t op)
 {
     if (stage < s->n && op < stage)
         row(s->held, s, stage)[op] = 1;
@@ -54,7 +54,7 @@ static void hold(dt_remat_stages *s, uint32_t stage, uint32_t op)
 
 /* What every stage's own op reads, and gradients from the one that makes them to the last reader.
  */
-static void hold_inputs(const dt_remat_graph *g, uint32_t layers, dt_remat_stages *s)
+static void hold_inputs(const dt_remat_graph *g, uint32_t layers, dti_remat_stages *s)
 {
     for (uint32_t v = 0; v < g->n_op; v++)
         for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++) {
@@ -65,7 +65,7 @@ static void hold_inputs(const dt_remat_graph *g, uint32_t layers, dt_remat_stage
 }
 
 /* Ops [from, to) of forward, in the stages of forward there and in those that mirror them. */
-static void hold_segment(dt_remat_stages *s, uint32_t from, uint32_t to, uint32_t layers)
+static void hold_segment(dti_remat_stages *s, uint32_t from, uint32_t to, uint32_t layers)
 {
     const uint32_t last = s->n - 1;
     for (uint32_t i = from; i < to; i++) {
@@ -78,7 +78,7 @@ static void hold_segment(dt_remat_stages *s, uint32_t from, uint32_t to, uint32_
     }
 }
 
-void dti_stages_of_kept(const dt_remat_graph *g, const uint8_t *kept, dt_remat_stages *s)
+void dti_stages_of_kept(const dt_remat_graph *g, const uint8_t *kept, dti_remat_stages *s)
 {
     uint32_t forward = 0, from = 0;
     while (forward < g->n_op && g->backward[forward] == 0)
@@ -101,7 +101,7 @@ void dti_stages_of_kept(const dt_remat_graph *g, const uint8_t *kept, dt_remat_s
 
 typedef struct replay {
     const dt_remat_graph *g;
-    const dt_remat_stages *s;
+    const dti_remat_stages *s;
     uint8_t *there;
     uint64_t live;
 } replay;
@@ -141,7 +141,7 @@ static dt_status replay_op(
     return out != NULL ? dt_remat_push(out, i, err) : DT_OK;
 }
 
-dt_status dti_stages_replay(const dt_remat_graph *g, const dt_remat_stages *s,
+dt_status dti_stages_replay(const dt_remat_graph *g, const dti_remat_stages *s,
     dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
     replay r = {.g = g, .s = s, .there = dt_alloc((size_t)s->n + 1, 1)};

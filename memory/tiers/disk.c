@@ -11,7 +11,7 @@
 #include "memory/pools/pool.h"
 #include "memory/tier.h"
 
-static void run(dt_disk_lane *l, dt_disk_transfer *t)
+static void run(dti_disk_lane *l, dti_disk_transfer *t)
 {
     if (l->ring != NULL)
         dti_disk_uring_run(l, t);
@@ -19,23 +19,23 @@ static void run(dt_disk_lane *l, dt_disk_transfer *t)
         dti_disk_team_run(l, t);
 }
 
-static bool has_direct(const dt_disk *d)
+static bool has_direct(const dti_disk *d)
 {
     return d->file.align > 1;
 }
 
 /* One block each way: kernels refuse rings in many places and ways, some only when they are used.
  */
-static int try_ring(dt_disk_lane *l, dt_disk_transfer t)
+static int try_ring(dti_disk_lane *l, dti_disk_transfer t)
 {
-    const int error = dt_uring_io->open(&l->ring, l->file->fd, DT_DISK_DEPTH);
+    const int error = dt_uring_io->open(&l->ring, l->file->fd, DTI_DISK_DEPTH);
     if (error != 0)
         return -error;
     dti_disk_uring_run(l, &t);
     return l->ring_fails ? EIO : t.error < 0 ? EIO : t.error;
 }
 
-static void close_ring(dt_disk_lane *l)
+static void close_ring(dti_disk_lane *l)
 {
     if (l->ring != NULL)
         dt_uring_io->close(l->ring);
@@ -43,12 +43,12 @@ static void close_ring(dt_disk_lane *l)
     l->ring_fails = false;
 }
 
-static int open_rings(dt_disk *d)
+static int open_rings(dti_disk *d)
 {
-    char block[DT_DISK_BLOCK] = {0};
-    int error = try_ring(&d->out, (dt_disk_transfer){.from = block, .bytes = sizeof block});
+    char block[DTI_DISK_BLOCK] = {0};
+    int error = try_ring(&d->out, (dti_disk_transfer){.from = block, .bytes = sizeof block});
     if (error == 0)
-        error = try_ring(&d->in, (dt_disk_transfer){.to = block, .bytes = sizeof block});
+        error = try_ring(&d->in, (dti_disk_transfer){.to = block, .bytes = sizeof block});
     if (error != 0) {
         close_ring(&d->out);
         close_ring(&d->in);
@@ -56,38 +56,38 @@ static int open_rings(dt_disk *d)
     return error;
 }
 
-static void add_note(dt_disk *d, const char *what, const char *reason)
+static void add_note(dti_disk *d, const char *what, const char *reason)
 {
     const size_t n = strlen(d->note);
     snprintf(d->note + n, sizeof d->note - n, "%s%s%s", n > 0 ? "; " : "", what, reason);
 }
 
 /* The page cache is filled and emptied by copying, which threads do at once and a ring in turn. */
-static dt_status open_lanes(dt_disk *d, dt_disk_way way, dt_err *err)
+static dt_status open_lanes(dti_disk *d, dti_disk_way way, dt_err *err)
 {
-    if (way == DT_DISK_URING || (way == DT_DISK_AUTO && has_direct(d))) {
+    if (way == DTI_DISK_URING || (way == DTI_DISK_AUTO && has_direct(d))) {
         const int error = open_rings(d);
         if (error == 0)
             return DT_OK;
         add_note(d, "threads move the disk tier's bytes, for want of io_uring: ", strerror(error));
     }
-    const int helpers = way == DT_DISK_ALONE ? 0 : DT_DISK_HELPERS;
+    const int helpers = way == DTI_DISK_ALONE ? 0 : DTI_DISK_HELPERS;
     if (!dti_disk_team_open(&d->out, helpers) || !dti_disk_team_open(&d->in, helpers))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier's threads");
     return DT_OK;
 }
 
-static dt_status take_memory(dt_disk *d, bool checksum, dt_err *err)
+static dt_status take_memory(dti_disk *d, bool checksum, dt_err *err)
 {
-    const size_t lane = (size_t)DT_DISK_DEPTH * DT_DISK_CHUNK;
-    const size_t bounce = has_direct(d) ? 2 * lane + DT_DISK_BLOCK : 0;
-    const size_t sums = checksum ? d->file.bytes / DT_DISK_BLOCK : 0;
+    const size_t lane = (size_t)DTI_DISK_DEPTH * DTI_DISK_CHUNK;
+    const size_t bounce = has_direct(d) ? 2 * lane + DTI_DISK_BLOCK : 0;
+    const size_t sums = checksum ? d->file.bytes / DTI_DISK_BLOCK : 0;
     if (bounce > 0) {
         d->memory = dt_alloc(bounce, 1);
         if (d->memory == NULL)
             return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier's buffers");
         char *p = d->memory;
-        p += DT_DISK_BLOCK - (uintptr_t)p % DT_DISK_BLOCK;
+        p += DTI_DISK_BLOCK - (uintptr_t)p % DTI_DISK_BLOCK;
         d->out.bounce = p;
         d->in.bounce = p + lane;
     }
@@ -102,10 +102,10 @@ static dt_status take_memory(dt_disk *d, bool checksum, dt_err *err)
 
 static void disk_release(void *state)
 {
-    dt_disk *d = state;
+    dti_disk *d = state;
     if (d == NULL)
         return;
-    dt_disk_lane *const lanes[] = {&d->out, &d->in};
+    dti_disk_lane *const lanes[] = {&d->out, &d->in};
     for (size_t i = 0; i < DT_COUNT(lanes); i++) {
         close_ring(lanes[i]);
         dti_disk_team_close(lanes[i]);
@@ -117,18 +117,18 @@ static void disk_release(void *state)
 }
 
 dt_status dti_disk_reserve(
-    const dt_tier_opts *o, dt_disk_way way, void **state, const char **note, dt_err *err)
+    const dt_tier_opts *o, dti_disk_way way, void **state, const char **note, dt_err *err)
 {
     *state = NULL;
     *note = NULL;
     if (o->path == NULL || *o->path == '\0')
         return DT_FAIL(err, DT_E_CONFIG, "the disk tier needs a folder: set memory.disk_path");
-    dt_disk *d = dt_alloc(1, sizeof *d);
+    dti_disk *d = dt_alloc(1, sizeof *d);
     if (d == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier");
     d->out.file = d->in.file = &d->file;
     uint64_t bytes;
-    if (!dti_round_up(o->bytes > 0 ? o->bytes : 1, DT_DISK_BLOCK, &bytes))
+    if (!dti_round_up(o->bytes > 0 ? o->bytes : 1, DTI_DISK_BLOCK, &bytes))
         bytes = UINT64_MAX; /* no file is that large, and opening it says so */
     const char *why = NULL;
     dt_status st = dti_disk_file_open(&d->file, o->path, bytes, &why, err);
@@ -149,12 +149,12 @@ dt_status dti_disk_reserve(
 
 static dt_status disk_reserve(const dt_tier_opts *o, void **state, const char **note, dt_err *err)
 {
-    return dti_disk_reserve(o, DT_DISK_AUTO, state, note, err);
+    return dti_disk_reserve(o, DTI_DISK_AUTO, state, note, err);
 }
 
 static size_t disk_staging(void *state)
 {
-    return ((dt_disk *)state)->staging;
+    return ((dti_disk *)state)->staging;
 }
 
 static void *disk_map(void *state)
@@ -165,10 +165,10 @@ static void *disk_map(void *state)
 
 #define REMEDY "set memory.disk_path to a folder on another disk, or memory.tier = host"
 
-static dt_status failure(const dt_disk *d, const dt_disk_transfer *t, dt_err *err)
+static dt_status failure(const dti_disk *d, const dti_disk_transfer *t, dt_err *err)
 {
     const char *verb = t->from != NULL ? "write" : "read", *folder = d->file.folder;
-    if (t->error == DT_DISK_DIFFERS)
+    if (t->error == DTI_DISK_DIFFERS)
         return DT_FAIL(err, DT_E_IO,
             "checksum of bytes %" PRIu64 "..%" PRIu64
             " of the disk tier differs: '%s' does not give back what was written; " REMEDY,
@@ -176,16 +176,16 @@ static dt_status failure(const dt_disk *d, const dt_disk_transfer *t, dt_err *er
     return DT_FAIL(err, DT_E_IO,
         "%s %zu bytes at byte %" PRIu64 " of the disk tier's file in '%s': %s; " REMEDY, verb,
         t->length, t->where, folder,
-        t->error == DT_DISK_ENDS ? "the file ends there" : strerror(t->error));
+        t->error == DTI_DISK_ENDS ? "the file ends there" : strerror(t->error));
 }
 
-static dt_status move(dt_disk *d, dt_disk_lane *l, dt_disk_transfer t, dt_err *err)
+static dt_status move(dti_disk *d, dti_disk_lane *l, dti_disk_transfer t, dt_err *err)
 {
-    if (t.slot % DT_DISK_BLOCK != 0 || t.slot > d->file.bytes || t.bytes > d->file.bytes - t.slot)
+    if (t.slot % DTI_DISK_BLOCK != 0 || t.slot > d->file.bytes || t.bytes > d->file.bytes - t.slot)
         return DT_FAIL(err, DT_E_INTERNAL,
             "slot %" PRIu64 " of %" PRIu64 " bytes is not one of the disk tier", t.slot, t.bytes);
     if (d->sums != NULL)
-        t.sums = d->sums + t.slot / DT_DISK_BLOCK;
+        t.sums = d->sums + t.slot / DTI_DISK_BLOCK;
     run(l, &t);
     return t.error == 0 ? DT_OK : failure(d, &t, err);
 }
@@ -193,14 +193,14 @@ static dt_status move(dt_disk *d, dt_disk_lane *l, dt_disk_transfer t, dt_err *e
 static dt_status disk_write(
     void *state, uint64_t slot, const void *from, uint64_t bytes, dt_err *err)
 {
-    dt_disk *d = state;
-    return move(d, &d->out, (dt_disk_transfer){.from = from, .slot = slot, .bytes = bytes}, err);
+    dti_disk *d = state;
+    return move(d, &d->out, (dti_disk_transfer){.from = from, .slot = slot, .bytes = bytes}, err);
 }
 
 static dt_status disk_read(void *state, uint64_t slot, void *to, uint64_t bytes, dt_err *err)
 {
-    dt_disk *d = state;
-    return move(d, &d->in, (dt_disk_transfer){.to = to, .slot = slot, .bytes = bytes}, err);
+    dti_disk *d = state;
+    return move(d, &d->in, (dti_disk_transfer){.to = to, .slot = slot, .bytes = bytes}, err);
 }
 
 const dt_tier_desc dt_tier_disk = {

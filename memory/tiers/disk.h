@@ -9,37 +9,37 @@
 #include "memory/tiers/uring.h"
 
 enum {
-    DT_DISK_BLOCK = 4096,    /* slots, offsets and lengths of unbuffered transfers */
-    DT_DISK_CHUNK = 1 << 20, /* what the system is asked to move at once */
-    DT_DISK_DEPTH = 4,       /* chunks of a lane that are under way at once */
-    DT_DISK_HELPERS = 1      /* threads of a lane without a ring, besides the caller's */
+    DTI_DISK_BLOCK = 4096,    /* slots, offsets and lengths of unbuffered transfers */
+    DTI_DISK_CHUNK = 1 << 20, /* what the system is asked to move at once */
+    DTI_DISK_DEPTH = 4,       /* chunks of a lane that are under way at once */
+    DTI_DISK_HELPERS = 1      /* threads of a lane without a ring, besides the caller's */
 };
 
 /* @align: of memory for unbuffered transfers; 1 when the file is buffered. */
-typedef struct dt_disk_file {
+typedef struct dti_disk_file {
     int fd;
     char *folder;
     uint64_t bytes;
     size_t align;
-} dt_disk_file;
+} dti_disk_file;
 
 /* No file that bears a name is left, whatever happens. *why becomes a remark for the user, static
  * text, or stays. close takes a file that was zeroed or failed to open. */
-dt_status dti_disk_file_open(dt_disk_file *f, const char *folder, uint64_t bytes, const char **why,
+dt_status dti_disk_file_open(dti_disk_file *f, const char *folder, uint64_t bytes, const char **why,
     dt_err *err) DT_NODISCARD;
-void dti_disk_file_close(dt_disk_file *f);
+void dti_disk_file_close(dti_disk_file *f);
 
 /* What went wrong, besides the numbers of errno: bytes that came back changed, and a file that has
  * become shorter. */
-enum { DT_DISK_DIFFERS = -1, DT_DISK_ENDS = -2 };
+enum { DTI_DISK_DIFFERS = -1, DTI_DISK_ENDS = -2 };
 
 /**
- * struct dt_disk_transfer - a slot on its way.
+ * struct dti_disk_transfer - a slot on its way.
  * @from @to: the caller's bytes: one is NULL
  * @sums:     checksums by block of the file, of chunks where they begin; NULL: none
  * @error:    the first failure, with the @length bytes at @where that it was about; 0: none
  */
-typedef struct dt_disk_transfer {
+typedef struct dti_disk_transfer {
     const char *from;
     char *to;
     uint64_t slot, bytes;
@@ -47,88 +47,89 @@ typedef struct dt_disk_transfer {
     int error;
     uint64_t where;
     size_t length;
-} dt_disk_transfer;
+} dti_disk_transfer;
 
 /**
- * struct dt_disk_chunk - a piece of a transfer.
+ * struct dti_disk_chunk - a piece of a transfer.
  * @from @to: what the system moves: the caller's bytes or a bounce buffer
  * @bytes:    of the caller
  * @length:   of the system: whole blocks when the file is unbuffered
  */
-typedef struct dt_disk_chunk {
+typedef struct dti_disk_chunk {
     size_t index;
     const char *from;
     char *to;
     uint64_t offset;
     size_t bytes, length, done;
     int waits, error;
-} dt_disk_chunk;
+} dti_disk_chunk;
 
-size_t dti_disk_chunks(const dt_disk_transfer *t);
+size_t dti_disk_chunks(const dti_disk_transfer *t);
 /* @bounce: a chunk of block-aligned bytes, used when the caller's do not do; NULL if buffered. */
-void dti_disk_chunk_start(
-    dt_disk_chunk *c, const dt_disk_file *f, const dt_disk_transfer *t, size_t index, char *bounce);
+void dti_disk_chunk_start(dti_disk_chunk *c, const dti_disk_file *f, const dti_disk_transfer *t,
+    size_t index, char *bounce);
 /* Account for what the system gave: bytes or -errno. True: the chunk ended, well or not. */
-bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got);
+bool dti_disk_chunk_advance(dti_disk_chunk *c, const dti_disk_file *f, int64_t got);
 /* pread or pwrite until it ends. */
-void dti_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f);
+void dti_disk_chunk_run(dti_disk_chunk *c, const dti_disk_file *f);
 /* The caller's bytes and the checksum, once it has ended. */
-void dti_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t);
-void dti_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t); /* its error, if the first */
+void dti_disk_chunk_finish(dti_disk_chunk *c, const dti_disk_transfer *t);
+void dti_disk_chunk_note(
+    const dti_disk_chunk *c, dti_disk_transfer *t); /* its error, if the first */
 void dti_disk_nap(void);
 
 /* Any changed byte changes it, and other damage with all but certainty. */
 uint64_t dti_disk_sum(const void *p, size_t n);
 
 /* The threads of a lane; the transfer at hand is theirs and the caller's, under the lock. */
-typedef struct dt_disk_lane dt_disk_lane;
-typedef struct dt_disk_team {
+typedef struct dti_disk_lane dti_disk_lane;
+typedef struct dti_disk_team {
     pthread_mutex_t lock;
     pthread_cond_t work, done;
-    pthread_t helper[DT_DISK_HELPERS];
+    pthread_t helper[DTI_DISK_HELPERS];
     int helpers; /* that started: one that cannot leaves the work to the others */
     bool stop;
-    dt_disk_transfer *now;
+    dti_disk_transfer *now;
     size_t next, chunks;
     int busy;
-} dt_disk_team;
+} dti_disk_team;
 
-/* @bounce: a chunk of memory for each of DT_DISK_DEPTH; NULL if the file is buffered. */
-struct dt_disk_lane {
-    const dt_disk_file *file;
+/* @bounce: a chunk of memory for each of DTI_DISK_DEPTH; NULL if the file is buffered. */
+struct dti_disk_lane {
+    const dti_disk_file *file;
     char *bounce;
-    dt_uring *ring; /* NULL: the team */
+    dti_uring *ring; /* NULL: the team */
     bool ring_fails;
-    dt_disk_team *team;
+    dti_disk_team *team;
 };
 
 /* Move it all. Returns when no chunk is under way any more; see t->error. */
-void dti_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t);
-void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t);
+void dti_disk_uring_run(dti_disk_lane *l, dti_disk_transfer *t);
+void dti_disk_team_run(dti_disk_lane *l, dti_disk_transfer *t);
 
-bool dti_disk_team_open(dt_disk_lane *l, int helpers) DT_NODISCARD; /* false: no memory */
-void dti_disk_team_close(dt_disk_lane *l);
+bool dti_disk_team_open(dti_disk_lane *l, int helpers) DT_NODISCARD; /* false: no memory */
+void dti_disk_team_close(dti_disk_lane *l);
 
-typedef enum dt_disk_way {
-    DT_DISK_AUTO,
-    DT_DISK_URING,
-    DT_DISK_THREADS,
-    DT_DISK_ALONE
-} dt_disk_way;
+typedef enum dti_disk_way {
+    DTI_DISK_AUTO,
+    DTI_DISK_URING,
+    DTI_DISK_THREADS,
+    DTI_DISK_ALONE
+} dti_disk_way;
 
 /* What the tier's state is. */
-enum { DT_DISK_NOTE = 512 };
-typedef struct dt_disk {
-    dt_disk_file file;
+enum { DTI_DISK_NOTE = 512 };
+typedef struct dti_disk {
+    dti_disk_file file;
     void *memory;
     size_t staging;
-    dt_disk_lane out, in;
-    uint64_t *sums; /* slot S has its own from S / DT_DISK_BLOCK on: no chunk is below a block */
-    char note[DT_DISK_NOTE];
-} dt_disk;
+    dti_disk_lane out, in;
+    uint64_t *sums; /* slot S has its own from S / DTI_DISK_BLOCK on: no chunk is below a block */
+    char note[DTI_DISK_NOTE];
+} dti_disk;
 
 /* The tier's reserve, with a way to move bytes: what tests ask for. */
-dt_status dti_disk_reserve(const dt_tier_opts *o, dt_disk_way way, void **state, const char **note,
+dt_status dti_disk_reserve(const dt_tier_opts *o, dti_disk_way way, void **state, const char **note,
     dt_err *err) DT_NODISCARD;
 
 #endif

@@ -15,44 +15,44 @@ void dti_disk_nap(void)
 
 /* Chunks of a part of a slot are chunks of the slot, so the checksum of each has its place by where
  * the chunk begins. */
-enum { SUMS_APART = DT_DISK_CHUNK / DT_DISK_BLOCK };
-_Static_assert(DT_PART_UNIT % DT_DISK_CHUNK == 0, "parts of slots are whole chunks");
+enum { SUMS_APART = DTI_DISK_CHUNK / DTI_DISK_BLOCK };
+_Static_assert(DT_PART_UNIT % DTI_DISK_CHUNK == 0, "parts of slots are whole chunks");
 
-size_t dti_disk_chunks(const dt_disk_transfer *t)
+size_t dti_disk_chunks(const dti_disk_transfer *t)
 {
-    return (size_t)(t->bytes / DT_DISK_CHUNK + (t->bytes % DT_DISK_CHUNK > 0));
+    return (size_t)(t->bytes / DTI_DISK_CHUNK + (t->bytes % DTI_DISK_CHUNK > 0));
 }
 
-static bool fits(const void *p, size_t n, const dt_disk_file *f)
+static bool fits(const void *p, size_t n, const dti_disk_file *f)
 {
-    return (uintptr_t)p % f->align == 0 && (f->align == 1 || n % DT_DISK_BLOCK == 0);
+    return (uintptr_t)p % f->align == 0 && (f->align == 1 || n % DTI_DISK_BLOCK == 0);
 }
 
-void dti_disk_chunk_start(
-    dt_disk_chunk *c, const dt_disk_file *f, const dt_disk_transfer *t, size_t index, char *bounce)
+void dti_disk_chunk_start(dti_disk_chunk *c, const dti_disk_file *f, const dti_disk_transfer *t,
+    size_t index, char *bounce)
 {
-    const uint64_t at = (uint64_t)index * DT_DISK_CHUNK, left = t->bytes - at;
-    *c = (dt_disk_chunk){.index = index, .offset = t->slot + at};
-    c->bytes = c->length = left < DT_DISK_CHUNK ? (size_t)left : DT_DISK_CHUNK;
+    const uint64_t at = (uint64_t)index * DTI_DISK_CHUNK, left = t->bytes - at;
+    *c = (dti_disk_chunk){.index = index, .offset = t->slot + at};
+    c->bytes = c->length = left < DTI_DISK_CHUNK ? (size_t)left : DTI_DISK_CHUNK;
     c->from = t->from != NULL ? t->from + at : NULL;
     c->to = t->to != NULL ? t->to + at : NULL;
     if (c->from != NULL && t->sums != NULL)
         t->sums[index * SUMS_APART] = dti_disk_sum(c->from, c->bytes);
     if (fits(c->from != NULL ? c->from : c->to, c->bytes, f))
         return;
-    c->length = (c->bytes + DT_DISK_BLOCK - 1) / DT_DISK_BLOCK * DT_DISK_BLOCK;
+    c->length = (c->bytes + DTI_DISK_BLOCK - 1) / DTI_DISK_BLOCK * DTI_DISK_BLOCK;
     if (c->from != NULL)
         c->from = memcpy(bounce, c->from, c->bytes);
     else
         c->to = bounce;
 }
 
-bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got)
+bool dti_disk_chunk_advance(dti_disk_chunk *c, const dti_disk_file *f, int64_t got)
 {
     if (got == -EINTR)
         return false;
     if (got == 0 || (got < 0 && got != -EAGAIN)) {
-        c->error = got < 0 ? (int)-got : c->to != NULL ? DT_DISK_ENDS : ENOSPC;
+        c->error = got < 0 ? (int)-got : c->to != NULL ? DTI_DISK_ENDS : ENOSPC;
         return true;
     }
     const size_t before = c->done, moved = got > 0 ? (size_t)got : 0;
@@ -62,7 +62,7 @@ bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got
     }
     c->done += moved;
     if (f->align > 1) /* go on where a block begins: part of one moves again */
-        c->done -= c->done % DT_DISK_BLOCK;
+        c->done -= c->done % DTI_DISK_BLOCK;
     if (c->done > before)
         return false;
     if (++c->waits > MOST_WAITS) {
@@ -73,7 +73,7 @@ bool dti_disk_chunk_advance(dt_disk_chunk *c, const dt_disk_file *f, int64_t got
     return false;
 }
 
-void dti_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
+void dti_disk_chunk_run(dti_disk_chunk *c, const dti_disk_file *f)
 {
     int64_t got;
     do {
@@ -85,25 +85,25 @@ void dti_disk_chunk_run(dt_disk_chunk *c, const dt_disk_file *f)
     } while (!dti_disk_chunk_advance(c, f, got));
 }
 
-void dti_disk_chunk_finish(dt_disk_chunk *c, const dt_disk_transfer *t)
+void dti_disk_chunk_finish(dti_disk_chunk *c, const dti_disk_transfer *t)
 {
     if (c->error != 0 || c->to == NULL)
         return;
-    char *to = t->to + (uint64_t)c->index * DT_DISK_CHUNK;
+    char *to = t->to + (uint64_t)c->index * DTI_DISK_CHUNK;
     if (c->to != to)
         memcpy(to, c->to, c->bytes);
     if (t->sums != NULL && t->sums[c->index * SUMS_APART] != dti_disk_sum(to, c->bytes))
-        c->error = DT_DISK_DIFFERS;
+        c->error = DTI_DISK_DIFFERS;
 }
 
-void dti_disk_chunk_note(const dt_disk_chunk *c, dt_disk_transfer *t)
+void dti_disk_chunk_note(const dti_disk_chunk *c, dti_disk_transfer *t)
 {
     if (c->error == 0 || t->error != 0)
         return;
-    const size_t done = c->error == DT_DISK_DIFFERS ? 0 : c->done;
+    const size_t done = c->error == DTI_DISK_DIFFERS ? 0 : c->done;
     t->error = c->error;
     t->where = c->offset + done;
-    t->length = c->error == DT_DISK_DIFFERS ? c->bytes : c->length - done;
+    t->length = c->error == DTI_DISK_DIFFERS ? c->bytes : c->length - done;
 }
 
 enum { WORDS = 4 };

@@ -92,7 +92,7 @@ static double gib(double bytes)
 }
 
 /* All its bytes now, so that a disk that is full is known before the first step. */
-static dt_status preallocate(const dt_disk_file *f, dt_err *err)
+static dt_status preallocate(const dti_disk_file *f, dt_err *err)
 {
     int error;
     do
@@ -111,17 +111,17 @@ static dt_status preallocate(const dt_disk_file *f, dt_err *err)
 }
 
 /* One block, as transfers will be: some file systems accept the flag and then refuse those. */
-static int try_direct(const dt_disk_file *f)
+static int try_direct(const dti_disk_file *f)
 {
-    static const _Alignas(DT_DISK_BLOCK) char block[DT_DISK_BLOCK];
-    dt_disk_chunk c = {.from = block, .bytes = sizeof block, .length = sizeof block};
+    static const _Alignas(DTI_DISK_BLOCK) char block[DTI_DISK_BLOCK];
+    dti_disk_chunk c = {.from = block, .bytes = sizeof block, .length = sizeof block};
     dti_disk_chunk_run(&c, f);
     return c.error;
 }
 
 /* Past the page cache where that can be: buffered bytes would take the memory that is to be saved.
  */
-static dt_status choose_direct(dt_disk_file *f, const char **why, dt_err *err)
+static dt_status choose_direct(dti_disk_file *f, const char **why, dt_err *err)
 {
     struct statfs fs;
     if (dt_io->statfs(f->folder, &fs) == 0 &&
@@ -132,7 +132,7 @@ static dt_status choose_direct(dt_disk_file *f, const char **why, dt_err *err)
     const int align = dt_io->direct(f->fd, true);
     f->align = align > 0 ? (size_t)align : 1;
     const int error = align > 0 ? try_direct(f) : EINVAL;
-    if (error == 0 && align <= DT_DISK_BLOCK)
+    if (error == 0 && align <= DTI_DISK_BLOCK)
         return DT_OK;
     f->align = 1;
     if (align > 0 && (error != EINVAL && error != 0))
@@ -146,9 +146,9 @@ static dt_status choose_direct(dt_disk_file *f, const char **why, dt_err *err)
 }
 
 dt_status dti_disk_file_open(
-    dt_disk_file *f, const char *folder, uint64_t bytes, const char **why, dt_err *err)
+    dti_disk_file *f, const char *folder, uint64_t bytes, const char **why, dt_err *err)
 {
-    *f = (dt_disk_file){.fd = -1, .align = 1, .bytes = bytes};
+    *f = (dti_disk_file){.fd = -1, .align = 1, .bytes = bytes};
     f->folder = dt_strdup(folder);
     if (f->folder == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier in '%s'", folder);
@@ -164,7 +164,7 @@ dt_status dti_disk_file_open(
     return choose_direct(f, why, err);
 }
 
-void dti_disk_file_close(dt_disk_file *f)
+void dti_disk_file_close(dti_disk_file *f)
 {
     if (f->folder != NULL && f->fd >= 0)
         (void)dt_close(f->fd); /* the bytes go with it: no error can lose any */

@@ -6,14 +6,14 @@
 
 /* Chunk after chunk, until none is left or one has failed. The lock is held here, and let go while
  * bytes move. */
-static void take_part(dt_disk_lane *l, char *bounce)
+static void take_part(dti_disk_lane *l, char *bounce)
 {
-    dt_disk_team *m = l->team;
+    dti_disk_team *m = l->team;
     while (m->next < m->chunks) {
         const size_t index = m->next++;
         m->busy++;
         pthread_mutex_unlock(&m->lock);
-        dt_disk_chunk c;
+        dti_disk_chunk c;
         dti_disk_chunk_start(&c, l->file, m->now, index, bounce);
         dti_disk_chunk_run(&c, l->file);
         dti_disk_chunk_finish(&c, m->now);
@@ -28,13 +28,13 @@ static void take_part(dt_disk_lane *l, char *bounce)
 
 static void *help(void *lane)
 {
-    dt_disk_lane *l = lane;
-    dt_disk_team *m = l->team;
+    dti_disk_lane *l = lane;
+    dti_disk_team *m = l->team;
     pthread_mutex_lock(&m->lock);
     const int me = m->helpers++;
     pthread_cond_signal(&m->done);
     while (!m->stop) {
-        take_part(l, l->bounce != NULL ? l->bounce + (size_t)(me + 1) * DT_DISK_CHUNK : NULL);
+        take_part(l, l->bounce != NULL ? l->bounce + (size_t)(me + 1) * DTI_DISK_CHUNK : NULL);
         if (!m->stop)
             pthread_cond_wait(&m->work, &m->lock);
     }
@@ -42,9 +42,9 @@ static void *help(void *lane)
     return NULL;
 }
 
-void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
+void dti_disk_team_run(dti_disk_lane *l, dti_disk_transfer *t)
 {
-    dt_disk_team *m = l->team;
+    dti_disk_team *m = l->team;
     pthread_mutex_lock(&m->lock);
     m->now = t;
     m->next = 0;
@@ -59,9 +59,9 @@ void dti_disk_team_run(dt_disk_lane *l, dt_disk_transfer *t)
     pthread_mutex_unlock(&m->lock);
 }
 
-static void start_helpers(dt_disk_lane *l, int wanted)
+static void start_helpers(dti_disk_lane *l, int wanted)
 {
-    dt_disk_team *m = l->team;
+    dti_disk_team *m = l->team;
     for (int i = 0; i < wanted; i++) {
         if (dt_thread_start(&m->helper[i], 0, help, l) != 0)
             break;
@@ -72,9 +72,9 @@ static void start_helpers(dt_disk_lane *l, int wanted)
     }
 }
 
-bool dti_disk_team_open(dt_disk_lane *l, int helpers)
+bool dti_disk_team_open(dti_disk_lane *l, int helpers)
 {
-    dt_disk_team *m = dt_alloc(1, sizeof *m);
+    dti_disk_team *m = dt_alloc(1, sizeof *m);
     if (m == NULL)
         return false;
     /* with default attributes none of these can fail on Linux */
@@ -82,13 +82,13 @@ bool dti_disk_team_open(dt_disk_lane *l, int helpers)
     (void)pthread_cond_init(&m->work, NULL);
     (void)pthread_cond_init(&m->done, NULL);
     l->team = m;
-    start_helpers(l, helpers < DT_DISK_HELPERS ? helpers : DT_DISK_HELPERS);
+    start_helpers(l, helpers < DTI_DISK_HELPERS ? helpers : DTI_DISK_HELPERS);
     return true;
 }
 
-void dti_disk_team_close(dt_disk_lane *l)
+void dti_disk_team_close(dti_disk_lane *l)
 {
-    dt_disk_team *m = l->team;
+    dti_disk_team *m = l->team;
     if (m == NULL)
         return;
     pthread_mutex_lock(&m->lock);

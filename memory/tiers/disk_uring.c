@@ -3,7 +3,7 @@
 
 /* False: it did not go under way. A ring that fails is not asked again: the caller's thread moves
  * this chunk and all later ones, since the ring's trouble need not be the file's. */
-static bool submit(dt_disk_lane *l, const dt_disk_chunk *c, unsigned tag)
+static bool submit(dti_disk_lane *l, const dti_disk_chunk *c, unsigned tag)
 {
     const char *from = c->from != NULL ? c->from + c->done : NULL;
     char *to = c->to != NULL ? c->to + c->done : NULL;
@@ -13,14 +13,14 @@ static bool submit(dt_disk_lane *l, const dt_disk_chunk *c, unsigned tag)
     return !l->ring_fails;
 }
 
-static void end(dt_disk_chunk *c, dt_disk_transfer *t)
+static void end(dti_disk_chunk *c, dti_disk_transfer *t)
 {
     dti_disk_chunk_finish(c, t);
     dti_disk_chunk_note(c, t);
 }
 
 /* While a chunk is under way its bytes are the kernel's, so there is no giving up. */
-static unsigned wait_for_one(dt_disk_lane *l, int *got)
+static unsigned wait_for_one(dti_disk_lane *l, int *got)
 {
     unsigned tag;
     while (dt_uring_io->wait(l->ring, &tag, got) != 0)
@@ -28,18 +28,18 @@ static unsigned wait_for_one(dt_disk_lane *l, int *got)
     return tag;
 }
 
-void dti_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t)
+void dti_disk_uring_run(dti_disk_lane *l, dti_disk_transfer *t)
 {
-    dt_disk_chunk chunk[DT_DISK_DEPTH];
-    unsigned idle[DT_DISK_DEPTH], idles = 0;
-    for (unsigned i = 0; i < DT_DISK_DEPTH; i++)
+    dti_disk_chunk chunk[DTI_DISK_DEPTH];
+    unsigned idle[DTI_DISK_DEPTH], idles = 0;
+    for (unsigned i = 0; i < DTI_DISK_DEPTH; i++)
         idle[idles++] = i;
     const size_t chunks = dti_disk_chunks(t);
     for (size_t next = 0;;) {
         while (next < chunks && t->error == 0 && idles > 0) {
             const unsigned tag = idle[idles - 1];
-            dt_disk_chunk *c = &chunk[tag];
-            char *bounce = l->bounce != NULL ? l->bounce + (size_t)tag * DT_DISK_CHUNK : NULL;
+            dti_disk_chunk *c = &chunk[tag];
+            char *bounce = l->bounce != NULL ? l->bounce + (size_t)tag * DTI_DISK_CHUNK : NULL;
             dti_disk_chunk_start(c, l->file, t, next++, bounce);
             if (submit(l, c, tag)) {
                 idles--;
@@ -48,11 +48,11 @@ void dti_disk_uring_run(dt_disk_lane *l, dt_disk_transfer *t)
             dti_disk_chunk_run(c, l->file);
             end(c, t);
         }
-        if (idles == DT_DISK_DEPTH)
+        if (idles == DTI_DISK_DEPTH)
             return;
         int got;
         const unsigned tag = wait_for_one(l, &got);
-        dt_disk_chunk *c = &chunk[tag];
+        dti_disk_chunk *c = &chunk[tag];
         if (!dti_disk_chunk_advance(c, l->file, got)) {
             if (submit(l, c, tag))
                 continue;

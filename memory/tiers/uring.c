@@ -10,14 +10,14 @@
 
 #include "engine/base/alloc.h"
 
-struct dt_uring {
+struct dti_uring {
     struct io_uring ring;
 };
 
-static int ring_open(dt_uring **out, int fd, unsigned depth)
+static int ring_open(dti_uring **out, int fd, unsigned depth)
 {
     *out = NULL;
-    dt_uring *r = dt_alloc(1, sizeof *r);
+    dti_uring *r = dt_alloc(1, sizeof *r);
     if (r == NULL)
         return -ENOMEM;
     int got = io_uring_queue_init(depth, &r->ring, 0);
@@ -35,14 +35,14 @@ static int ring_open(dt_uring **out, int fd, unsigned depth)
     return 0;
 }
 
-static void ring_close(dt_uring *r)
+static void ring_close(dti_uring *r)
 {
     io_uring_queue_exit(&r->ring);
     dt_free(r);
 }
 
 /* An entry that the kernel did not take stays in the queue: submitting again is about that one. */
-static int submit_again(dt_uring *r)
+static int submit_again(dti_uring *r)
 {
     for (int tries = 0; tries < 1000; tries++) {
         const int got = io_uring_submit(&r->ring);
@@ -57,7 +57,7 @@ static int submit_again(dt_uring *r)
 }
 
 static int ring_submit(
-    dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
+    dti_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
 {
     struct io_uring_sqe *e = io_uring_get_sqe(&r->ring);
     if (e == NULL)
@@ -71,7 +71,7 @@ static int ring_submit(
     return submit_again(r);
 }
 
-static int ring_wait(dt_uring *r, unsigned *tag, int *result)
+static int ring_wait(dti_uring *r, unsigned *tag, int *result)
 {
     struct io_uring_cqe *c;
     const int got = io_uring_wait_cqe(&r->ring, &c);
@@ -85,26 +85,26 @@ static int ring_wait(dt_uring *r, unsigned *tag, int *result)
 
 #else
 
-static int ring_open(dt_uring **out, int fd, unsigned depth)
+static int ring_open(dti_uring **out, int fd, unsigned depth)
 {
     (void)fd, (void)depth;
     *out = NULL;
     return -ENOSYS;
 }
 
-static void ring_close(dt_uring *r)
+static void ring_close(dti_uring *r)
 {
     (void)r;
 }
 
 static int ring_submit(
-    dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
+    dti_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
 {
     (void)r, (void)from, (void)to, (void)bytes, (void)offset, (void)tag;
     return -ENOSYS;
 }
 
-static int ring_wait(dt_uring *r, unsigned *tag, int *result)
+static int ring_wait(dti_uring *r, unsigned *tag, int *result)
 {
     (void)r, (void)tag, (void)result;
     return -ENOSYS;
@@ -121,5 +121,5 @@ bool dt_uring_built(void)
 #endif
 }
 
-const dt_uring_calls dt_uring_system = {ring_open, ring_close, ring_submit, ring_wait};
-const dt_uring_calls *dt_uring_io = &dt_uring_system;
+const dti_uring_calls dt_uring_system = {ring_open, ring_close, ring_submit, ring_wait};
+const dti_uring_calls *dt_uring_io = &dt_uring_system;

@@ -5,7 +5,7 @@
 #include "engine/base/compiler.h"
 
 /**
- * struct dt_uring_calls - rings over one file.
+ * struct dti_uring_calls - rings over one file.
  * @open:   with room for @depth transfers under way; 0 or -errno, -ENOSYS when built without
  * @close:  only when nothing is under way
  * @submit: start a transfer, a write if @from is given; 0 or -errno. After a failure nothing may be
@@ -13,16 +13,16 @@
  * @wait:   for a transfer: its tag, and bytes or -errno as its result; 0 or -errno. A failure
  *          changes nothing, and is followed by another try
  */
-typedef struct dt_uring dt_uring;
-typedef struct dt_uring_calls {
-    int (*open)(dt_uring **out, int fd, unsigned depth);
-    void (*close)(dt_uring *r);
+typedef struct dti_uring dti_uring;
+typedef struct dti_uring_calls {
+    int (*open)(dti_uring **out, int fd, unsigned depth);
+    void (*close)(dti_uring *r);
     int (*submit)(
-        dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag);
-    int (*wait)(dt_uring *r, unsigned *tag, int *result);
-} dt_uring_calls;
+        dti_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag);
+    int (*wait)(dti_uring *r, unsigned *tag, int *result);
+} dti_uring_calls;
 bool dt_uring_built(void); /* with liburing; the kernel may refuse all the same */
-extern const dt_uring_calls dt_uring_system;
-extern const dt_uring_calls *dt_uring_io;
+extern const dti_uring_calls dt_uring_system;
+extern const dti_uring_calls *dt_uring_io;
 
 #endif

@@ -384,16 +384,16 @@ static size_t first_of(const dt_costs *c, const char *signature)
     return low < c->n_entry && strcmp(c->entry[low].signature, signature) == 0 ? low : c->n_entry;
 }
 
-static dt_cost on_line(const dt_cost_entry *a, const dt_cost_entry *b, int64_t samples)
+static dti_cost on_line(const dt_cost_entry *a, const dt_cost_entry *b, int64_t samples)
 {
     const double slope = (b->seconds - a->seconds) / (double)(b->samples - a->samples);
     const double at = a->seconds + slope * (double)(samples - a->samples);
     const double least = (a->seconds < b->seconds ? a->seconds : b->seconds) * 0.1;
-    return (dt_cost){larger(at, least), DT_COST_BETWEEN};
+    return (dti_cost){larger(at, least), DT_COST_BETWEEN};
 }
 
 /* Of the entries from @i on, which are of one signature. */
-static dt_cost from_entries(const dt_costs *c, size_t i, int64_t samples, double floor)
+static dti_cost from_entries(const dt_costs *c, size_t i, int64_t samples, double floor)
 {
     size_t last = i;
     while (
@@ -401,27 +401,28 @@ static dt_cost from_entries(const dt_costs *c, size_t i, int64_t samples, double
         last++;
     for (size_t k = i; k <= last; k++)
         if (c->entry[k].samples == samples)
-            return (dt_cost){c->entry[k].seconds, DT_COST_MEASURED};
+            return (dti_cost){c->entry[k].seconds, DT_COST_MEASURED};
     const dt_cost_entry *e = &c->entry[i];
     if (last == i)
-        return (dt_cost){e->floor > 0 ? e->seconds * floor / e->floor : e->seconds, DT_COST_SCALED};
+        return (dti_cost){
+            e->floor > 0 ? e->seconds * floor / e->floor : e->seconds, DT_COST_SCALED};
     while (i + 1 < last && c->entry[i + 1].samples < samples)
         i++;
     return on_line(&c->entry[i], &c->entry[i + 1], samples);
 }
 
-static dt_cost packing(const dt_costs *c, const dt_plan_op *op)
+static dti_cost packing(const dt_costs *c, const dt_plan_op *op)
 {
     size_t n;
     const dt_codec *const *all = dt_codec_all(&n);
     const char *name = op->codec > 0 && (size_t)op->codec <= n ? all[op->codec - 1]->name : "";
     const double bytes = (double)op->count * sizeof(float);
     const double density = bytes > 0 ? (double)op->packed / bytes : 1;
-    return (dt_cost){c->launch + bytes / dt_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
+    return (dti_cost){c->launch + bytes / dt_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
         c->n_rate > 0 ? DT_COST_KIND : DT_COST_FLOOR};
 }
 
-dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
+dti_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
 {
     char signature[DT_SIGNATURE_BYTES];
     int64_t samples;
@@ -433,13 +434,13 @@ dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
         dt_cost_signature(p, op, signature, &samples);
         i = first_of(c, signature);
     }
-    dt_cost found = {0};
+    dti_cost found = {0};
     if (i < c->n_entry)
         found = from_entries(c, i, samples, floor);
     else if (c->n_kind > 0)
-        found = (dt_cost){floor * kind_ratio(c, op), DT_COST_KIND};
+        found = (dti_cost){floor * kind_ratio(c, op), DT_COST_KIND};
     else
-        found = (dt_cost){floor, DT_COST_FLOOR};
+        found = (dti_cost){floor, DT_COST_FLOOR};
     found.seconds *= c->scale;
     return found;
 }

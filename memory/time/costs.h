@@ -23,10 +23,10 @@ typedef enum dt_cost_source {
 
 const char *dt_cost_source_name(int s);
 
-typedef struct dt_cost {
+typedef struct dti_cost {
     double seconds;
     dt_cost_source source;
-} dt_cost;
+} dti_cost;
 
 /* What decides an op's time but the number of samples: layer, form, type, algorithm, options, and
  * bytes of its parameters and of a sample of its values. Two ops of equal text take equally long.
@@ -120,7 +120,7 @@ dt_status dt_costs_seal(dt_costs *c, dt_err *err) DT_NODISCARD;
 dt_status dt_costs_merge(dt_costs *to, const dt_costs *older, dt_err *err) DT_NODISCARD;
 
 /* Seconds of a compute row, and the least that the roof allows. @p: whose table has the op. */
-dt_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
+dti_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
 double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
 
 /* Seconds of a copy row, packing included; @density: of the values, if their codec goes by it;

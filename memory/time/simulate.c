@@ -36,7 +36,7 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
 {
     const dt_row *r = &s->p->row[i];
     if (r->kind == DT_ROW_COMPUTE) {
-        const dt_cost c = dti_costs_op(s->c, s->p, &s->p->op[r->op]);
+        const dti_cost c = dti_costs_op(s->c, s->p, &s->p->op[r->op]);
         s->t->source[i] = (uint8_t)c.source;
         return c.seconds;
     }

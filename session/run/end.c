@@ -78,7 +78,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
     tell_moves(r, &moved);
     if (st == DT_OK)
         st = check_peaks(r, err);
-    const dt_run_summary sum = {.status = st,
+    const dti_run_summary sum = {.status = st,
         .error = err != NULL && err->n > 0 ? err->text : NULL,
         .model = s->graph->name,
         .policy = dt_session_policy(s),

@@ -51,7 +51,7 @@ dt_status dt_run_write(dt_run *r, const char *name,
 dt_status dti_run_describe(dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
-    const dt_run_facts f = {.network = s->graph->name,
+    const dti_run_facts f = {.network = s->graph->name,
         .version = dt_version(),
         .library = dt_onednn_version(),
         .library_isa = s->context.device == DT_CPU ? dt_onednn_isa() : NULL,

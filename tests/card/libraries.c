@@ -19,13 +19,13 @@ enum { FAST = 4096, LEAST = 256, PRODUCT = 1000, ALIGN = 64 };
 
 /* ---- convolutions: two ways, and none for groups ---- */
 
-struct dt_cudnn {
+struct dti_cudnn {
     const dt_card *card;
     bool used;
     pthread_t by;
 };
 
-dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
+dt_status dti_cudnn_open(dti_cudnn **out, const dt_card *card, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
@@ -34,23 +34,23 @@ dt_status dti_cudnn_open(dt_cudnn **out, const dt_card *card, dt_err *err)
     return DT_OK;
 }
 
-void dti_cudnn_close(dt_cudnn *lib)
+void dti_cudnn_close(dti_cudnn *lib)
 {
     dt_free(lib);
 }
 
-struct dt_cudnn_op {
-    dt_cudnn *lib;
-    dt_cudnn_problem p;
+struct dti_cudnn_op {
+    dti_cudnn *lib;
+    dti_cudnn_problem p;
     size_t work;
 };
 
-static size_t work_of(const dt_cudnn *lib, size_t work)
+static size_t work_of(const dti_cudnn *lib, size_t work)
 {
     return work + (lib->card != NULL ? (size_t)lib->card->processors * ALIGN : 0);
 }
 
-static size_t work_within(const dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit)
+static size_t work_within(const dti_cudnn *lib, const dti_cudnn_problem *p, size_t limit)
 {
     if (p->groups > 1)
         return 0;
@@ -58,22 +58,22 @@ static size_t work_within(const dt_cudnn *lib, const dt_cudnn_problem *p, size_t
     return work_of(lib, least ? LEAST : FAST);
 }
 
-static void tell(const dt_cudnn_problem *p, size_t work, char *impl)
+static void tell(const dti_cudnn_problem *p, size_t work, char *impl)
 {
     snprintf(impl, DT_IMPL_BYTES, "model's way with %zu%s", work, p->tf32 ? " in tf32" : "");
 }
 
 dt_status dti_cudnn_ask(
-    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, size_t limit, dti_cudnn_facts *f, dt_err *err)
 {
     (void)err;
-    *f = (dt_cudnn_facts){.work_bytes = work_within(lib, p, limit), .direct = p->groups > 1};
+    *f = (dti_cudnn_facts){.work_bytes = work_within(lib, p, limit), .direct = p->groups > 1};
     tell(p, f->work_bytes, f->impl);
     return DT_OK;
 }
 
 dt_status dti_cudnn_algorithms(
-    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     static const size_t all[] = {FAST, LEAST};
     char impl[DT_IMPL_BYTES];
@@ -87,22 +87,22 @@ dt_status dti_cudnn_algorithms(
 }
 
 dt_status dti_cudnn_create(
-    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+    dti_cudnn *lib, dti_cudnn_op **out, const dti_cudnn_problem *p, size_t limit, dt_err *err)
 {
     *out = dt_alloc(1, sizeof **out);
     if (*out == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare a convolution");
-    **out = (dt_cudnn_op){lib, *p, work_within(lib, p, limit)};
+    **out = (dti_cudnn_op){lib, *p, work_within(lib, p, limit)};
     return DT_OK;
 }
 
-void dti_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dti_cudnn_op *op)
 {
     dt_free(op);
 }
 
 dt_status dti_cudnn_run(
-    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+    const dti_cudnn_op *op, void *queue, const dti_cudnn_bytes *bytes, dt_err *err)
 {
     card_lock();
     if (op->lib->used && !pthread_equal(op->lib->by, pthread_self()))
@@ -117,37 +117,37 @@ dt_status dti_cudnn_run(
 
 /* ---- products ---- */
 
-struct dt_cublas {
+struct dti_cublas {
     int nothing;
 };
 
-dt_status dti_cublas_open(dt_cublas **out, const dt_card *card, dt_err *err)
+dt_status dti_cublas_open(dti_cublas **out, const dt_card *card, dt_err *err)
 {
     (void)card;
     *out = dt_alloc(1, sizeof **out);
     return *out != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a handle");
 }
 
-void dti_cublas_close(dt_cublas *lib)
+void dti_cublas_close(dti_cublas *lib)
 {
     dt_free(lib);
 }
 
-struct dt_cublas_op {
-    dt_cublas_problem p;
+struct dti_cublas_op {
+    dti_cublas_problem p;
 };
 
 dt_status dti_cublas_ask(
-    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+    dti_cublas *lib, const dti_cublas_problem *p, dti_cublas_facts *f, dt_err *err)
 {
     (void)lib, (void)err;
-    *f = (dt_cublas_facts){.work_bytes = PRODUCT};
+    *f = (dti_cublas_facts){.work_bytes = PRODUCT};
     snprintf(f->impl, sizeof f->impl, "model's product%s", p->tf32 ? " in tf32" : "");
     return DT_OK;
 }
 
 dt_status dti_cublas_create(
-    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+    dti_cublas *lib, dti_cublas_op **out, const dti_cublas_problem *p, dt_err *err)
 {
     (void)lib;
     *out = dt_alloc(1, sizeof **out);
@@ -157,18 +157,18 @@ dt_status dti_cublas_create(
     return DT_OK;
 }
 
-void dti_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dti_cublas_op *op)
 {
     dt_free(op);
 }
 
 typedef struct product {
-    dt_cublas_problem p;
-    dt_cublas_bytes b;
+    dti_cublas_problem p;
+    dti_cublas_bytes b;
 } product;
 
 /* With ten bits in TF32, cut where a card rounds to the nearest: other bits are all that counts. */
-static float factor(const dt_cublas_problem *p, const void *from, int64_t i, dt_dtype t)
+static float factor(const dti_cublas_problem *p, const void *from, int64_t i, dt_dtype t)
 {
     float v = dti_load(from, i, t);
     uint32_t bits;
@@ -180,7 +180,7 @@ static float factor(const dt_cublas_problem *p, const void *from, int64_t i, dt_
     return v;
 }
 
-static void forward(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype t)
+static void forward(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_dtype t)
 {
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t o = 0; o < p->out; o++) {
@@ -191,7 +191,7 @@ static void forward(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dty
         }
 }
 
-static void data(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype t)
+static void data(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_dtype t)
 {
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t i = 0; i < p->in; i++) {
@@ -202,7 +202,7 @@ static void data(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype 
         }
 }
 
-static void weights(const dt_cublas_problem *p, const dt_cublas_bytes *b, dt_dtype t)
+static void weights(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_dtype t)
 {
     for (int64_t o = 0; o < p->out; o++)
         for (int64_t i = 0; i < p->in; i++) {
@@ -218,15 +218,15 @@ static void multiply(const void *given)
     const product *m = given;
     const dt_dtype t = m->p.bf16 != 0 ? DT_BF16 : DT_F32;
     memset(m->b.work, 0xFF, PRODUCT);
-    if (m->p.direction == DT_CUBLAS_FORWARD)
+    if (m->p.direction == DTI_CUBLAS_FORWARD)
         forward(&m->p, &m->b, t);
-    else if (m->p.direction == DT_CUBLAS_DATA)
+    else if (m->p.direction == DTI_CUBLAS_DATA)
         data(&m->p, &m->b, t);
     else
         weights(&m->p, &m->b, t);
 }
 
-dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *bytes, dt_err *err)
+dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes *bytes, dt_err *err)
 {
     const product m = {op->p, *bytes};
     card_lock();

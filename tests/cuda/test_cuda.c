@@ -279,17 +279,17 @@ static void squares_are_summed_to_the_same_bits(void **state)
     enum { MOST = 5000001 };
     float *x = (float *)(void *)f->host;
     const float *there = (const float *)(const void *)f->base;
-    dt_floats of[DT_SQUARES];
-    double first[DT_SQUARES], again[DT_SQUARES];
-    for (int64_t i = 0; i < MOST + DT_SQUARES; i++)
+    dt_floats of[DTI_SQUARES];
+    double first[DTI_SQUARES], again[DTI_SQUARES];
+    for (int64_t i = 0; i < MOST + DTI_SQUARES; i++)
         x[i] = (float)(i % 1000) * 0.001f - 0.3f;
-    CALL(f, copy, 0, f->base, x, (MOST + DT_SQUARES) * sizeof *x);
-    for (size_t k = 0; k < DT_SQUARES; k++)
+    CALL(f, copy, 0, f->base, x, (MOST + DTI_SQUARES) * sizeof *x);
+    for (size_t k = 0; k < DTI_SQUARES; k++)
         of[k] = (dt_floats){there + k, counts[k % DT_COUNT(counts)]};
-    CALL(f, squares, of, DT_SQUARES, first);
-    CALL(f, squares, of, DT_SQUARES, again);
+    CALL(f, squares, of, DTI_SQUARES, first);
+    CALL(f, squares, of, DTI_SQUARES, again);
     assert_memory_equal(first, again, sizeof first);
-    for (size_t k = 0; k < DT_SQUARES; k++) {
+    for (size_t k = 0; k < DTI_SQUARES; k++) {
         double want = 0;
         for (int64_t i = 0; i < of[k].count; i++)
             want += (double)x[(int64_t)k + i] * (double)x[(int64_t)k + i];

@@ -26,32 +26,32 @@
 
 enum { SCRATCH = 100, SCRATCH_LEAST = 10 };
 
-static dt_cuda_libraries none; /* their handles are not looked at */
+static dti_cuda_libraries none; /* their handles are not looked at */
 static const dt_context context = {.device = DT_CUDA, .libraries = &none};
 
-struct dt_cudnn_op {
-    dt_cudnn_problem p;
+struct dti_cudnn_op {
+    dti_cudnn_problem p;
     size_t scratch;
 };
 
-static size_t scratch_within(const dt_cudnn_problem *p, size_t limit)
+static size_t scratch_within(const dti_cudnn_problem *p, size_t limit)
 {
     return p->many == 0 || limit >= SCRATCH ? SCRATCH : SCRATCH_LEAST;
 }
 
 /* Has two engines for all but grouped convolutions. */
 dt_status dti_cudnn_ask(
-    dt_cudnn *lib, const dt_cudnn_problem *p, size_t limit, dt_cudnn_facts *f, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, size_t limit, dti_cudnn_facts *f, dt_err *err)
 {
     (void)lib, (void)err;
     assert_true((limit == DT_LIMIT_ANY) == (p->many == 0));
-    *f = (dt_cudnn_facts){.work_bytes = scratch_within(p, limit), .direct = p->groups > 1};
+    *f = (dti_cudnn_facts){.work_bytes = scratch_within(p, limit), .direct = p->groups > 1};
     snprintf(f->impl, sizeof f->impl, "made up %zu", f->work_bytes);
     return DT_OK;
 }
 
 dt_status dti_cudnn_algorithms(
-    dt_cudnn *lib, const dt_cudnn_problem *p, dt_algorithms *w, dt_err *err)
+    dti_cudnn *lib, const dti_cudnn_problem *p, dt_algorithms *w, dt_err *err)
 {
     (void)lib, (void)err;
     assert_int_equal(p->many, 1);
@@ -62,41 +62,41 @@ dt_status dti_cudnn_algorithms(
 }
 
 dt_status dti_cudnn_create(
-    dt_cudnn *lib, dt_cudnn_op **out, const dt_cudnn_problem *p, size_t limit, dt_err *err)
+    dti_cudnn *lib, dti_cudnn_op **out, const dti_cudnn_problem *p, size_t limit, dt_err *err)
 {
     (void)lib, (void)err;
     *out = dt_alloc(1, sizeof **out);
     assert_non_null(*out);
-    **out = (dt_cudnn_op){*p, scratch_within(p, limit)};
+    **out = (dti_cudnn_op){*p, scratch_within(p, limit)};
     return DT_OK;
 }
 
-void dti_cudnn_destroy(dt_cudnn_op *op)
+void dti_cudnn_destroy(dti_cudnn_op *op)
 {
     dt_free(op);
 }
 
 dt_status dti_cudnn_run(
-    const dt_cudnn_op *op, void *queue, const dt_cudnn_bytes *bytes, dt_err *err)
+    const dti_cudnn_op *op, void *queue, const dti_cudnn_bytes *bytes, dt_err *err)
 {
     memset(bytes->work, 0x55, op->scratch);
     return dti_conv_direct(&op->p, queue, bytes, err);
 }
 
-struct dt_cublas_op {
-    dt_cublas_problem p;
+struct dti_cublas_op {
+    dti_cublas_problem p;
 };
 
 dt_status dti_cublas_ask(
-    dt_cublas *lib, const dt_cublas_problem *p, dt_cublas_facts *f, dt_err *err)
+    dti_cublas *lib, const dti_cublas_problem *p, dti_cublas_facts *f, dt_err *err)
 {
     (void)lib, (void)p, (void)err;
-    *f = (dt_cublas_facts){.work_bytes = SCRATCH, .impl = "made up"};
+    *f = (dti_cublas_facts){.work_bytes = SCRATCH, .impl = "made up"};
     return DT_OK;
 }
 
 dt_status dti_cublas_create(
-    dt_cublas *lib, dt_cublas_op **out, const dt_cublas_problem *p, dt_err *err)
+    dti_cublas *lib, dti_cublas_op **out, const dti_cublas_problem *p, dt_err *err)
 {
     (void)lib, (void)err;
     *out = dt_alloc(1, sizeof **out);
@@ -105,7 +105,7 @@ dt_status dti_cublas_create(
     return DT_OK;
 }
 
-void dti_cublas_destroy(dt_cublas_op *op)
+void dti_cublas_destroy(dti_cublas_op *op)
 {
     dt_free(op);
 }
@@ -125,23 +125,23 @@ static float sum_of(const matrix *a, const matrix *b, int64_t i, int64_t k, int6
     return (float)sum;
 }
 
-dt_status dti_cublas_run(dt_cublas_op *op, void *queue, const dt_cublas_bytes *b, dt_err *err)
+dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes *b, dt_err *err)
 {
-    const dt_cublas_problem *p = &op->p;
+    const dti_cublas_problem *p = &op->p;
     const dt_dtype t = p->bf16 ? DT_BF16 : DT_F32;
     const int64_t in = p->in, out = p->out;
     const matrix x = {b->x, in, 1}, dy = {b->y, out, 1}, dyt = {b->y, 1, out};
     const matrix w = {b->weight, in, 1}, wt = {b->weight, 1, in};
     (void)queue, (void)err;
     memset(b->work, 0x55, SCRATCH);
-    for (int64_t r = 0; r < p->rows && p->direction == DT_CUBLAS_FORWARD; r++)
+    for (int64_t r = 0; r < p->rows && p->direction == DTI_CUBLAS_FORWARD; r++)
         for (int64_t k = 0; k < out; k++)
             dti_store(b->y, r * out + k, t,
                 sum_of(&x, &wt, r, k, in, t) + (p->bias ? ((const float *)b->bias)[k] : 0));
-    for (int64_t r = 0; r < p->rows && p->direction == DT_CUBLAS_DATA; r++)
+    for (int64_t r = 0; r < p->rows && p->direction == DTI_CUBLAS_DATA; r++)
         for (int64_t k = 0; k < in; k++)
             dti_store(b->x, r * in + k, t, sum_of(&dy, &w, r, k, out, t));
-    for (int64_t o = 0; o < out && p->direction == DT_CUBLAS_WEIGHTS; o++)
+    for (int64_t o = 0; o < out && p->direction == DTI_CUBLAS_WEIGHTS; o++)
         for (int64_t k = 0; k < in; k++)
             ((float *)b->weight)[o * in + k] = sum_of(&dyt, &x, o, k, p->rows, t);
     return DT_OK;
@@ -286,11 +286,11 @@ static void the_limit_decides_between_engines(void **state)
     }
 }
 
-static const dt_cudnn_rules fp32 = {.work_bytes = 1000}, bf16 = {.bf16 = true, .work_bytes = 1000};
+static const dti_cudnn_rules fp32 = {.work_bytes = 1000}, bf16 = {.bf16 = true, .work_bytes = 1000};
 
 /* Goes through the table as the library's proposals are gone through; the algorithms' places in it.
  */
-static int ways_of(const dt_cudnn_candidate *table, int n, const dt_cudnn_rules *r, int *at)
+static int ways_of(const dti_cudnn_candidate *table, int n, const dti_cudnn_rules *r, int *at)
 {
     int found = 0;
     for (int i = 0; i < n; i++)
@@ -303,8 +303,8 @@ static void ways_are_allowed_and_ever_smaller(void **state)
 {
     (void)state;
     int at[7];
-    const dt_cudnn_candidate table[] = {
-        {.engine = 1, .notes = DT_CUDNN_NONDETERMINISTIC, .tried = true, .ready = true},
+    const dti_cudnn_candidate table[] = {
+        {.engine = 1, .notes = DTI_CUDNN_NONDETERMINISTIC, .tried = true, .ready = true},
         {.engine = 2, .tried = true, .ready = false},
         {.engine = 3, .tried = true, .ready = true, .work_bytes = 1001},
         {.engine = 4, .tried = true, .ready = true, .work_bytes = 1000},
@@ -321,8 +321,8 @@ static void ways_are_allowed_and_ever_smaller(void **state)
 static void tensor_cores_are_for_bf16_and_tf32(void **state)
 {
     (void)state;
-    const dt_cudnn_candidate c = {.notes = DT_CUDNN_TENSOR_CORE, .tried = true, .ready = true};
-    const dt_cudnn_rules rounding = {.tf32 = true, .work_bytes = 1000};
+    const dti_cudnn_candidate c = {.notes = DTI_CUDNN_TENSOR_CORE, .tried = true, .ready = true};
+    const dti_cudnn_rules rounding = {.tf32 = true, .work_bytes = 1000};
     assert_false(dti_cudnn_is_algorithm(&c, NULL, &fp32));
     assert_true(dti_cudnn_is_algorithm(&c, NULL, &rounding));
     assert_true(dti_cudnn_is_algorithm(&c, NULL, &bf16));
@@ -331,10 +331,10 @@ static void tensor_cores_are_for_bf16_and_tf32(void **state)
 static void engines_that_lose_digits_are_left_out(void **state)
 {
     (void)state;
-    const unsigned notes[] = {DT_CUDNN_DOWN_CONVERT, DT_CUDNN_REDUCED_SUMS, DT_CUDNN_WINOGRAD_4,
-        DT_CUDNN_WINOGRAD_6, DT_CUDNN_WINOGRAD_13};
+    const unsigned notes[] = {DTI_CUDNN_DOWN_CONVERT, DTI_CUDNN_REDUCED_SUMS, DTI_CUDNN_WINOGRAD_4,
+        DTI_CUDNN_WINOGRAD_6, DTI_CUDNN_WINOGRAD_13};
     for (size_t i = 0; i < DT_COUNT(notes); i++) {
-        const dt_cudnn_candidate c = {.notes = notes[i], .tried = true, .ready = true};
+        const dti_cudnn_candidate c = {.notes = notes[i], .tried = true, .ready = true};
         assert_non_null(dti_cudnn_refusal(&c, &bf16));
         assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
     }
@@ -343,16 +343,16 @@ static void engines_that_lose_digits_are_left_out(void **state)
 static void engines_without_notes_are_left_out(void **state)
 {
     (void)state;
-    const dt_cudnn_candidate c = {.engine = -1, .tried = true, .ready = true};
+    const dti_cudnn_candidate c = {.engine = -1, .tried = true, .ready = true};
     assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
 }
 
 static void engines_made_at_run_time_come_last(void **state)
 {
     (void)state;
-    const dt_cudnn_candidate c = {
-        .behaviours = DT_CUDNN_RUNTIME_COMPILED, .tried = true, .ready = true};
-    const dt_cudnn_rules late = {.bf16 = true, .compiled = true, .work_bytes = 1000};
+    const dti_cudnn_candidate c = {
+        .behaviours = DTI_CUDNN_RUNTIME_COMPILED, .tried = true, .ready = true};
+    const dti_cudnn_rules late = {.bf16 = true, .compiled = true, .work_bytes = 1000};
     assert_false(dti_cudnn_is_algorithm(&c, NULL, &bf16));
     assert_true(dti_cudnn_is_algorithm(&c, NULL, &late));
 }

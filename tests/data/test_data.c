@@ -257,7 +257,7 @@ static dt_status tensor_bytes(
     return DT_OK;
 }
 
-static const char *put_tensors(const char *name, tensor_file *f, const dt_st_out entries[2])
+static const char *put_tensors(const char *name, tensor_file *f, const dti_st_out entries[2])
 {
     const char *path = dt_temp_path(name);
     dt_err err = {0};
@@ -266,7 +266,7 @@ static const char *put_tensors(const char *name, tensor_file *f, const dt_st_out
     return path;
 }
 
-static const dt_st_out good_entries[2] = {
+static const dti_st_out good_entries[2] = {
     {"x", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}};
 
 static dt_source_opts tensor_opts(const char *path)
@@ -331,7 +331,7 @@ static void tensors_of_wrong_name_type_or_rank_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        dt_st_out entries[2];
+        dti_st_out entries[2];
         const char *text;
     } cases[] = {
         {{{"images", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}},
@@ -360,7 +360,7 @@ static const char *put_cifar(const char *name, int records, int first_label)
     blob b = {0};
     for (int i = 0; i < records; i++) {
         blob_byte(&b, (unsigned)(first_label + i) % 10);
-        for (unsigned k = 0; k < DT_CIFAR_PIXELS; k++)
+        for (unsigned k = 0; k < DTI_CIFAR_PIXELS; k++)
             blob_byte(&b, (k / 1024 * 100 + k % 1024 / 32 + (unsigned)i) & 255);
     }
     const char *path = dt_temp_path(name);
@@ -385,7 +385,7 @@ static void cifar_folders_hold_five_files_and_one_for_evaluation(void **state)
         put_cifar(name, 2, 2 * i);
     }
     put_cifar("cifar/test_batch.bin", 3, 5);
-    static float x[DT_CIFAR_PIXELS];
+    static float x[DTI_CIFAR_PIXELS];
     dt_source_opts o = cifar_opts(dt_temp_path("cifar"));
     dt_source *s = opened("cifar10", &o);
     assert_true(s->desc->has_eval(&o));
@@ -422,19 +422,19 @@ static void cifar_pictures_are_resized_for_larger_networks(void **state)
 static void cifar_files_of_wrong_length_or_label_are_refused(void **state)
 {
     (void)state;
-    uint8_t bytes[3 * DT_CIFAR_RECORD + 5] = {0};
+    uint8_t bytes[3 * DTI_CIFAR_RECORD + 5] = {0};
     const char *path = dt_temp_path("cut.bin");
     dt_source_opts o = cifar_opts(path);
     put_file(path, bytes, sizeof bytes);
     open_fails("cifar10", &o, DT_E_DATA, "3 records of 3073 bytes and 5 more");
     put_file(path, bytes, 0);
     open_fails("cifar10", &o, DT_E_DATA, "0 bytes");
-    bytes[2 * DT_CIFAR_RECORD] = 10;
-    put_file(path, bytes, 3 * DT_CIFAR_RECORD);
+    bytes[2 * DTI_CIFAR_RECORD] = 10;
+    put_file(path, bytes, 3 * DTI_CIFAR_RECORD);
     open_fails("cifar10", &o, DT_E_DATA, "cut.bin: record 2 has label 10, must be below 10");
-    bytes[2 * DT_CIFAR_RECORD] = 0;
-    bytes[DT_CIFAR_RECORD] = 7;
-    put_file(path, bytes, 3 * DT_CIFAR_RECORD);
+    bytes[2 * DTI_CIFAR_RECORD] = 0;
+    bytes[DTI_CIFAR_RECORD] = 7;
+    put_file(path, bytes, 3 * DTI_CIFAR_RECORD);
     o.classes = 7;
     open_fails("cifar10", &o, DT_E_DATA, "record 1 has label 7, must be below 7");
 }

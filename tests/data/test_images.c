@@ -16,17 +16,17 @@ static void decode_fails(const blob *b, const char *text)
 {
     const long live = dti_alloc_live();
     dt_err err = {0};
-    dt_picture p;
+    dti_picture p;
     assert_fails(dti_decode(&p, "file.x", b->p, b->n, &err), DT_E_DATA, &err, text);
     assert_null(p.px);
     assert_int_equal(dti_alloc_live(), live);
 }
 
 /* Takes the file away. */
-static dt_picture decoded(blob b)
+static dti_picture decoded(blob b)
 {
     dt_err err = {0};
-    dt_picture p;
+    dti_picture p;
     assert_ok(dti_decode(&p, "file.x", b.p, b.n, &err), &err);
     blob_free(&b);
     return p;
@@ -46,7 +46,7 @@ static void png_and_bmp_give_their_pixels(void **state)
     (void)state;
     const uint8_t *px = pattern();
     for (int k = 0; k < 2; k++) {
-        dt_picture p = decoded(k == 0 ? make_rgb_png(px, PW, PH) : make_bmp(px, PW, PH));
+        dti_picture p = decoded(k == 0 ? make_rgb_png(px, PW, PH) : make_bmp(px, PW, PH));
         assert_int_equal(p.w, PW);
         assert_int_equal(p.h, PH);
         assert_int_equal(p.c, 3);
@@ -62,14 +62,14 @@ static void jpeg_gives_about_its_pixels(void **state)
     static uint8_t px[S * S * 3];
     for (int i = 0; i < S * S * 3; i++)
         px[i] = (uint8_t)(40 + i / 3 % S * 4 + i % 3 * 20);
-    dt_picture p = decoded(make_jpeg(px, S, S));
+    dti_picture p = decoded(make_jpeg(px, S, S));
     assert_int_equal(p.c, 3);
     for (int i = 0; i < S * S * 3; i++)
         assert_in_range(p.px[i], px[i] - 8, px[i] + 8);
     dt_free(p.px);
 }
 
-static void check_pixel(dt_picture p, int channels, int r, int g, int b)
+static void check_pixel(dti_picture p, int channels, int r, int g, int b)
 {
     const int want[3] = {r, g, b};
     assert_int_equal(p.c, channels);
@@ -144,7 +144,7 @@ static void flipped_bits_never_do_harm_and_show_in_png(void **state)
             const size_t at = i * 7919 % (files[k].n * 8);
             const uint8_t bit = (uint8_t)(1u << (at % 8));
             const long live = dti_alloc_live();
-            dt_picture p;
+            dti_picture p;
             files[k].p[at / 8] ^= bit;
             const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
             files[k].p[at / 8] ^= bit;
@@ -270,7 +270,7 @@ static void decoding_without_memory_is_not_called_bad_data(void **state)
         int failed = 0;
         for (long at = 1; at < 30; at++) {
             const long live = dti_alloc_live();
-            dt_picture p;
+            dti_picture p;
             dti_alloc_fail_at(at);
             const dt_status st = dti_decode(&p, "file.x", files[k].p, files[k].n, NULL);
             dti_alloc_fail_at(0);

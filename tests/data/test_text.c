@@ -231,7 +231,7 @@ static dt_status token_bytes(
 
 static const char *put_tokens(token_file *f, int64_t context)
 {
-    const dt_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}},
+    const dti_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}},
         {"y", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}}};
     const char *path = dt_temp_path("tokens.safetensors");
     dt_err err = {0};

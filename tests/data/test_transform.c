@@ -15,9 +15,9 @@ static dt_source_opts plain(int64_t h, int64_t w, int64_t c)
 }
 
 /* Values come out as 0 to 255. */
-static void run(const dt_source_opts *o, const dt_picture *p, uint64_t key, float *x)
+static void run(const dt_source_opts *o, const dti_picture *p, uint64_t key, float *x)
 {
-    dt_recipe r;
+    dti_recipe r;
     dt_err err = {0};
     assert_ok(dti_recipe_make(&r, o, true, &err), &err);
     assert_ok(dti_transform(&r, p, key, x, &err), &err);
@@ -36,7 +36,7 @@ static void a_picture_of_the_right_size_is_not_touched(void **state)
     for (size_t i = 0; i < DT_COUNT(px); i++)
         px[i] = (uint8_t)(i * 14);
     const dt_source_opts o = plain(2, 3, 3);
-    run(&o, &(dt_picture){px, 2, 3, 3}, 1, x);
+    run(&o, &(dti_picture){px, 2, 3, 3}, 1, x);
     for (size_t i = 0; i < DT_COUNT(px); i++)
         assert_true(close_to(x[i], px[i], 1e-4));
 }
@@ -48,7 +48,7 @@ static void images_are_normalised_with_imagenets_mean_by_default(void **state)
     float x[3];
     dt_source_opts o = plain(1, 1, 3);
     o.mean = o.std = NULL;
-    run(&o, &(dt_picture){px, 1, 1, 3}, 1, x);
+    run(&o, &(dti_picture){px, 1, 1, 3}, 1, x);
     assert_true(close_to(x[0], (1 - 0.485) / 0.229, 1e-5));
     assert_true(close_to(x[1], -0.456 / 0.224, 1e-5));
     assert_true(close_to(x[2], (0.2 - 0.406) / 0.225, 1e-5));
@@ -60,10 +60,10 @@ static void grey_is_repeated_and_colour_becomes_luma(void **state)
     uint8_t grey[1] = {200}, colour[3] = {100, 50, 200};
     float x[3];
     const dt_source_opts rgb = plain(1, 1, 3), one = plain(1, 1, 1);
-    run(&rgb, &(dt_picture){grey, 1, 1, 1}, 1, x);
+    run(&rgb, &(dti_picture){grey, 1, 1, 1}, 1, x);
     for (int c = 0; c < 3; c++)
         assert_true(close_to(x[c], 200, 1e-3));
-    run(&one, &(dt_picture){colour, 1, 1, 3}, 1, x);
+    run(&one, &(dti_picture){colour, 1, 1, 3}, 1, x);
     assert_true(close_to(x[0], 0.299 * 100 + 0.587 * 50 + 0.114 * 200, 1e-3));
 }
 
@@ -78,7 +78,7 @@ static void shrinking_averages_with_a_triangle(void **state)
     for (int i = 0; i < 256; i++)
         px[i] = (uint8_t)((i % 16) * (i % 16)); /* a parabola across, the same in each row */
     const dt_source_opts o = plain(7, 7, 1);
-    run(&o, &(dt_picture){px, 16, 16, 1}, 1, x);
+    run(&o, &(dti_picture){px, 16, 16, 1}, 1, x);
     for (int i = 1; i < 7; i++) {
         const int a = 2 * i - 1;
         const double want =
@@ -96,7 +96,7 @@ static void growing_interpolates_between_pixel_centres(void **state)
     uint8_t px[4] = {0, 100, 0, 100};
     float x[7 * 7];
     const dt_source_opts o = plain(7, 7, 1);
-    run(&o, &(dt_picture){px, 2, 2, 1}, 1, x); /* 2 to 8, of which the first 7 */
+    run(&o, &(dti_picture){px, 2, 2, 1}, 1, x); /* 2 to 8, of which the first 7 */
     const double want[7] = {0, 0, 12.5, 37.5, 62.5, 87.5, 100};
     for (int y = 0; y < 7; y++)
         for (int i = 0; i < 7; i++)
@@ -114,14 +114,14 @@ static void the_centre_is_cut_where_torchvision_cuts(void **state)
     for (int i = 0; i < H * W; i++)
         px[i] = (uint8_t)(i % W / 2);
     const dt_source_opts o = plain(224, 224, 1);
-    run(&o, &(dt_picture){px, H, W, 1}, 1, x);
+    run(&o, &(dti_picture){px, H, W, 1}, 1, x);
     for (int i = 0; i < 224; i += 31) {
         const double at = (58 + i + 0.5) * W / 341 - 0.5; /* in source pixels */
         assert_true(close_to(x[100 * 224 + i], (at - 0.5) / 2, 0.3));
     }
     for (int i = 0; i < H * W; i++)
         px[i] = (uint8_t)(i / W / 2);
-    run(&o, &(dt_picture){px, H, W, 1}, 1, x);
+    run(&o, &(dti_picture){px, H, W, 1}, 1, x);
     for (int y = 0; y < 224; y += 31) {
         const double at = (16 + y + 0.5) * H / 256 - 0.5;
         assert_true(close_to(x[y * 224 + 100], (at - 0.5) / 2, 0.3));
@@ -138,7 +138,7 @@ static void halves_of_a_pixel_go_to_the_even_side(void **state)
     for (size_t i = 0; i < sizeof px; i++)
         px[i] = (uint8_t)i;
     const dt_source_opts o = plain(7, 7, 1);
-    run(&o, &(dt_picture){px, 8, 10, 1}, 1, x);
+    run(&o, &(dti_picture){px, 8, 10, 1}, 1, x);
     for (int y = 0; y < 7; y++)
         for (int i = 0; i < 7; i++)
             assert_true(close_to(x[y * 7 + i], y * 10 + i + 2, 1e-3));
@@ -151,10 +151,10 @@ static void one_pixel_lines_are_enlarged(void **state)
     static float x[32 * 32 * 3];
     memset(px, 77, sizeof px);
     const dt_source_opts o = plain(32, 32, 3);
-    run(&o, &(dt_picture){px, 1, 20000, 1}, 1, x);
+    run(&o, &(dti_picture){px, 1, 20000, 1}, 1, x);
     for (int i = 0; i < 32 * 32 * 3; i++)
         assert_true(close_to(x[i], 77, 1e-3));
-    run(&o, &(dt_picture){px, 20000, 1, 1}, 1, x);
+    run(&o, &(dti_picture){px, 20000, 1, 1}, 1, x);
     assert_true(close_to(x[100], 77, 1e-3));
 }
 
@@ -172,7 +172,7 @@ static void augmenting_shifts_by_up_to_four_and_mirrors(void **state)
     bool seen[2][9][9] = {0};
     int found = 0;
     for (uint64_t key = 0; key < 2000; key++) {
-        run(&o, &(dt_picture){px, S, S, 1}, key, x);
+        run(&o, &(dti_picture){px, S, S, 1}, key, x);
         const int a = (int)lroundf(x[5 * S + 5]) - 1, b = (int)lroundf(x[5 * S + 6]) - 1;
         const int flip = b < a, col = flip ? S - 1 - 5 : 5;
         const int dy = a / S - 5, dx = a % S - col;
@@ -209,7 +209,7 @@ static void other_pictures_are_cut_as_random_resized_crop_does(void **state)
     int flips = 0, wide = 0;
     for (uint64_t key = 0; key < 400; key++) {
         double left, w, top, h;
-        run(&o, &(dt_picture){px, H, W, 3}, key, x);
+        run(&o, &(dti_picture){px, H, W, 3}, key, x);
         find_part(x + 20 * S * 3, S, 3, &left, &w);
         find_part(x + 20 * 3 + 1, S, 3 * S, &top, &h);
         if (w < 0) { /* mirrored: the line runs from its end */
@@ -243,7 +243,7 @@ static void strips_are_cut_in_the_middle(void **state)
     dt_source_opts o = plain(S, S, 1);
     o.augment = true;
     for (uint64_t key = 0; key < 40; key++) {
-        run(&o, &(dt_picture){px, H, W, 1}, key, x);
+        run(&o, &(dti_picture){px, H, W, 1}, key, x);
         const bool flip = x[6] < x[5];
         for (int i = 1; i < S - 1; i++) /* 12 columns from 94 on */
             assert_true(close_to(x[5 * S + i], 94 + (flip ? S - 1 - i : i), 1e-3));
@@ -257,7 +257,7 @@ static void the_same_key_gives_the_same_bits_and_eval_does_not_augment(void **st
     float a[16 * 16 * 3], b[16 * 16 * 3];
     for (size_t i = 0; i < sizeof px; i++)
         px[i] = (uint8_t)(i * 31);
-    const dt_picture p = {px, 40, 30, 3};
+    const dti_picture p = {px, 40, 30, 3};
     dt_source_opts o = plain(16, 16, 3);
     o.augment = true;
     run(&o, &p, 5, a);
@@ -290,7 +290,7 @@ static void a_square_anywhere_is_cut_out(void **state)
     int whole = 0, clipped = 0;
     for (uint64_t key = 0; key < 3000; key++) {
         int n = 0, top = S, left = S, bottom = -1, right = -1;
-        run(&o, &(dt_picture){px, S, S, 3}, key, x);
+        run(&o, &(dti_picture){px, S, S, 3}, key, x);
         for (int i = 0; i < S * S; i++) {
             const int row = i / S, col = i % S;
             assert_true(x[3 * i] == x[3 * i + 1] && x[3 * i] == x[3 * i + 2]);
@@ -316,7 +316,7 @@ static void a_square_anywhere_is_cut_out(void **state)
     for (int i = BORDER; i < S - BORDER; i++)
         assert_true(begins[i]);
     o.eval = true;
-    run(&o, &(dt_picture){px, S, S, 3}, 1, x);
+    run(&o, &(dti_picture){px, S, S, 3}, 1, x);
     for (int i = 0; i < S * S * 3; i++)
         assert_true(x[i] != 0);
 }
@@ -324,7 +324,7 @@ static void a_square_anywhere_is_cut_out(void **state)
 static void a_network_of_two_channels_is_refused(void **state)
 {
     (void)state;
-    dt_recipe r;
+    dti_recipe r;
     dt_err err = {0};
     const dt_source_opts o = {.shape = {1, 8, 8, 2}, .classes = 2};
     assert_fails(dti_recipe_make(&r, &o, true, &err), DT_E_CONFIG, &err, "takes 2");
@@ -335,7 +335,7 @@ static void every_sample_has_one_place_in_a_shuffled_epoch(void **state)
     (void)state;
     static uint8_t seen[70000];
     for (int64_t count = 1; count < 300; count++) {
-        const dt_shuffle s = dti_shuffle_make(7, count, count);
+        const dti_shuffle s = dti_shuffle_make(7, count, count);
         memset(seen, 0, (size_t)count);
         for (int64_t i = 0; i < count; i++) {
             const int64_t at = dti_shuffle_at(&s, i);
@@ -343,7 +343,7 @@ static void every_sample_has_one_place_in_a_shuffled_epoch(void **state)
             seen[at] = 1;
         }
     }
-    const dt_shuffle s = dti_shuffle_make(7, 0, 65537);
+    const dti_shuffle s = dti_shuffle_make(7, 0, 65537);
     memset(seen, 0, sizeof seen);
     for (int64_t i = 0; i < 65537; i++)
         assert_false(seen[dti_shuffle_at(&s, i)]++);
@@ -355,12 +355,12 @@ static void orders_differ_by_epoch_and_seed_and_are_even(void **state)
     enum { N = 10, EPOCHS = 5000 };
     int first[N] = {0};
     for (int64_t e = 0; e < EPOCHS; e++) {
-        const dt_shuffle s = dti_shuffle_make(3, e, N);
+        const dti_shuffle s = dti_shuffle_make(3, e, N);
         first[dti_shuffle_at(&s, 0)]++;
     }
     for (int i = 0; i < N; i++) /* five sigma around EPOCHS / N */
         assert_in_range(first[i], 500 - 106, 500 + 106);
-    const dt_shuffle a = dti_shuffle_make(1, 0, 1000), b = dti_shuffle_make(2, 0, 1000);
+    const dti_shuffle a = dti_shuffle_make(1, 0, 1000), b = dti_shuffle_make(2, 0, 1000);
     int same = 0;
     for (int64_t i = 0; i < 1000; i++)
         same += dti_shuffle_at(&a, i) == dti_shuffle_at(&b, i);
@@ -379,11 +379,11 @@ static void names_become_one_line(void **state)
     char longest[5001];
     memset(longest, 'a', 5000);
     memcpy(longest + 4995, "z.png", 6);
-    const dt_escaped e = dti_escape(longest);
+    const dti_escaped e = dti_escape(longest);
     assert_non_null(strstr(e.text, "aaa...aaa"));
     assert_string_equal(e.text + strlen(e.text) - 5, "z.png");
     memset(longest, '\n', 5000);
-    assert_true(strlen(dti_escape(longest).text) < DT_ESCAPED_BYTES);
+    assert_true(strlen(dti_escape(longest).text) < DTI_ESCAPED_BYTES);
 }
 
 DT_TEST_GROUP(transform)

@@ -44,7 +44,7 @@ static void put(const char *path, const char *text)
 static int made_up(void **state)
 {
     (void)state;
-    static const dt_limit_ops ops = {open_made_up, resource};
+    static const dti_limit_ops ops = {open_made_up, resource};
     memset(files, 0, sizeof files);
     space = data = UINT64_MAX;
     dt_limit_source = &ops;

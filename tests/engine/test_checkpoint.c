@@ -627,7 +627,7 @@ static void hostile_manifests_are_refused(void **state)
 }
 
 /* A state of one tensor less, more, or other: all named. The manifest fits what is there. */
-static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err *err);
+static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_err *err);
 
 static int64_t state_value;
 static char zeros[1 << 20];
@@ -635,13 +635,13 @@ static char zeros[1 << 20];
 static dt_status state_data(
     void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    const dt_st_out *out = arg;
+    const dti_st_out *out = arg;
     (void)at, (void)n, (void)err; /* at once */
     *bytes = strcmp(out[i].name, "run.at") == 0 ? (const void *)&state_value : zeros;
     return DT_OK;
 }
 
-static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err *err)
+static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_err *err)
 {
     state_value = value;
     return dti_st_write(
@@ -658,12 +658,12 @@ static void hostile_states_are_refused(void **state)
     save(2);
     assert_ok(dt_st_open(&f, file_of(2, DTI_STATE), &err), &err);
     const size_t n = dti_st_count(f);
-    dt_st_out *out = dt_alloc(n + 1, sizeof *out);
+    dti_st_out *out = dt_alloc(n + 1, sizeof *out);
     assert_non_null(out);
     size_t at = n, momentum = n;
     for (size_t i = 0; i < n; i++) {
         const dt_st_entry *e = dti_st_at(f, i);
-        out[i] = (dt_st_out){.name = e->name, .type = e->type, .rank = e->rank};
+        out[i] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
         memcpy(out[i].d, e->d, sizeof e->d);
         at = strcmp(e->name, "run.at") == 0 ? i : at;
         momentum = strncmp(e->name, "optimizer.0.", 12) == 0 ? i : momentum;
@@ -671,7 +671,7 @@ static void hostile_states_are_refused(void **state)
     assert_true(at < n && momentum < n);
     const struct {
         size_t change;
-        dt_st_out to;
+        dti_st_out to;
         size_t n;
         int64_t value;
         const char *says;
@@ -687,7 +687,7 @@ static void hostile_states_are_refused(void **state)
         {n, {.name = "optimizer.1.more", .type = DT_ST_F32}, n + 1, 0, "tensors; the optimizer"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const dt_st_out before = out[cases[i].change];
+        const dti_st_out before = out[cases[i].change];
         if (cases[i].to.name != NULL)
             out[cases[i].change] = cases[i].to;
         assert_ok(put_state(out, cases[i].n, cases[i].value, &err), &err);

@@ -30,7 +30,7 @@ static void the_norm_is_that_of_all_gradients_together(void **state)
     int32_t bad;
     double got;
     dt_err err = {0};
-    assert_true(n > DT_SQUARES); /* or those that are asked about later would not be looked at */
+    assert_true(n > DTI_SQUARES); /* or those that are asked about later would not be looked at */
     assert_ok(dti_runner_norm(t.runner, DT_DP, &got, &bad, &err), &err);
     assert_true(want > 0 && fabs(got - sqrt(want)) < 1e-12 * got);
     assert_int_equal(bad, -1);

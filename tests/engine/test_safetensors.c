@@ -83,13 +83,13 @@ static dt_status sample_data(
     return DT_OK;
 }
 
-static const dt_st_out sample[] = {
+static const dti_st_out sample[] = {
     {"fc.weight", DT_ST_F32, 2, {2, 3}},
     {"steps", DT_ST_I64, 0, {0}},
     {"empty", DT_ST_BF16, 2, {4, 0}},
     {"odd \"name\" \\ \xC3\xA9", DT_ST_U8, 1, {3}},
 };
-static const dt_st_meta sample_meta[] = {{"format", "pt"}, {"note", "two\nlines\t\"quoted\""}};
+static const dti_st_meta sample_meta[] = {{"format", "pt"}, {"note", "two\nlines\t\"quoted\""}};
 
 static dt_status write_sample(const char *path, size_t *fail_at, dt_err *err)
 {

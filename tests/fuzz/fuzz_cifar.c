@@ -14,8 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     if (st == DT_OK) {
-        DT_ASSERT(n > 0 && n % DT_CIFAR_RECORD == 0);
-        for (size_t i = 1; i < size; i += DT_CIFAR_RECORD)
+        DT_ASSERT(n > 0 && n % DTI_CIFAR_RECORD == 0);
+        for (size_t i = 1; i < size; i += DTI_CIFAR_RECORD)
             DT_ASSERT(data[i] < 10 && data[i] < classes);
     }
     return 0;

@@ -14,10 +14,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t *bytes = data + 2;
     const size_t n = size - 2;
     split = split < n ? split : n;
-    const dt_idx_file images = {"images", bytes, split},
-                      labels = {"labels", bytes + split, n - split};
+    const dti_idx_file images = {"images", bytes, split},
+                       labels = {"labels", bytes + split, n - split};
     dt_err err = {0};
-    dt_idx x;
+    dti_idx x;
     const dt_status st = dti_idx_parse(&x, &images, &labels, 10, &err);
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);

@@ -7,9 +7,9 @@
 #include "tests/fuzz/fuzz.h"
 
 /* The same bytes are the same picture. */
-static void decode_again(const dt_picture *p, const uint8_t *data, size_t size)
+static void decode_again(const dti_picture *p, const uint8_t *data, size_t size)
 {
-    dt_picture q;
+    dti_picture q;
     DT_ASSERT(dti_decode(&q, "fuzz", data, size, NULL) == DT_OK);
     DT_ASSERT(q.w == p->w && q.h == p->h && q.c == p->c);
     DT_ASSERT(memcmp(q.px, p->px, (size_t)(p->w * p->h * p->c)) == 0);
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const long before = dti_alloc_live();
     dt_err err = {0};
-    dt_picture p;
+    dti_picture p;
     const dt_status st = dti_decode(&p, "fuzz", data, size, &err);
     DT_ASSERT(st == DT_OK || st == DT_E_DATA);
     DT_ASSERT((st == DT_OK) == (err.n == 0) && (st == DT_OK) == (p.px != NULL));

@@ -11,7 +11,7 @@
 #include "tests/fixture/layer_check.h"
 
 /* n, h, w, c, p, q, out, pad */
-static const dt_amx_conv cases[] = {
+static const dti_amx_conv cases[] = {
     {1, 1, 1, 16, 1, 1, 16, 1}, /* smallest: all but one pixel are border */
     {2, 3, 3, 32, 1, 1, 16, 0}, {2, 1, 5, 16, 3, 7, 32, 2},
     {3, 7, 5, 32, 7, 5, 48, 1}, /* a block of 32 channels and one of 16 */
@@ -20,7 +20,7 @@ static const dt_amx_conv cases[] = {
 };
 /* @w: [3][3][c][out], or transposed [3][3][out][c] */
 typedef struct data {
-    dt_amx_conv s;
+    dti_amx_conv s;
     size_t nx, ny, nw;
     dt_bf16 *x, *y, *weight;
     float *w;
@@ -36,7 +36,7 @@ static void *room(size_t bytes)
     return p;
 }
 
-static data open_data(const dt_amx_conv *s, bool transposed)
+static data open_data(const dti_amx_conv *s, bool transposed)
 {
     data d = {.s = *s,
         .nx = (size_t)(s->n * s->h * s->w * s->c),
@@ -67,7 +67,7 @@ static void close_data(data *d)
 
 static double result(const data *d, bool transposed, int64_t n, int64_t row, int64_t col, int64_t o)
 {
-    const dt_amx_conv *s = &d->s;
+    const dti_amx_conv *s = &d->s;
     double sum = 0;
     for (int64_t tap = 0; tap < 9; tap++) {
         const int64_t r = row + tap / 3 - s->pad, q = col + tap % 3 - s->pad;
@@ -83,7 +83,7 @@ static double result(const data *d, bool transposed, int64_t n, int64_t row, int
     return sum;
 }
 
-static void check_case(const dt_amx_conv *s, bool transposed)
+static void check_case(const dti_amx_conv *s, bool transposed)
 {
     data d = open_data(s, transposed);
     dti_amx_conv_run(s, d.x, d.weight, d.y, d.work);
@@ -113,8 +113,8 @@ static void turned_twice_is_the_same(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const dt_amx_conv once = dti_amx_conv_transposed(&cases[i]),
-                          twice = dti_amx_conv_transposed(&once);
+        const dti_amx_conv once = dti_amx_conv_transposed(&cases[i]),
+                           twice = dti_amx_conv_transposed(&once);
         assert_memory_equal(&twice, &cases[i], sizeof twice);
         assert_int_equal(once.p, once.h + 2 * once.pad - 2);
     }
@@ -142,7 +142,7 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
 static void not_a_number_goes_through(void **state)
 {
     (void)state;
-    const dt_amx_conv s = {1, 9, 9, 32, 9, 9, 32, 1};
+    const dti_amx_conv s = {1, 9, 9, 32, 9, 9, 32, 1};
     if (!dti_amx_conv_can(&s, NULL))
         skip();
     data d = open_data(&s, false);

@@ -9,7 +9,7 @@
 #include "layers/blocked/amx_weights.h"
 #include "tests/fixture/layer_check.h"
 
-static const dt_amx_weights rows[] = {
+static const dti_amx_weights rows[] = {
     {1, 32, 1, 1, 32, 1, 1, 1, 1, 0},     /* smallest */
     {3, 32, 7, 5, 64, 7, 5, 3, 1, 1},     /* odd, not square */
     {2, 64, 9, 8, 32, 5, 4, 3, 2, 1},     /* strided, with padding on one side only */
@@ -41,14 +41,14 @@ static dt_bf16 *values(size_t n, uint32_t key)
     return v;
 }
 
-static void add_pixel(const dt_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, double *dw)
+static void add_pixel(const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, double *dw)
 {
     for (int64_t c = 0; c < a->c; c++)
         for (int64_t o = 0; o < a->out; o++)
             dw[c * a->out + o] += (double)dt_bf16_to_float(x[c]) * (double)dt_bf16_to_float(dy[o]);
 }
 
-static void reference(const dt_amx_weights *a, data *d)
+static void reference(const dti_amx_weights *a, data *d)
 {
     double *sum = calloc(d->nw, sizeof *sum);
     assert_non_null(sum);
@@ -66,7 +66,7 @@ static void reference(const dt_amx_weights *a, data *d)
     free(sum);
 }
 
-static data open_data(const dt_amx_weights *a)
+static data open_data(const dti_amx_weights *a)
 {
     data d = {
         .nx = (size_t)(a->n * a->h * a->w * a->c), .ny = (size_t)(a->n * a->p * a->q * a->out)};
@@ -120,7 +120,7 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     if (!dti_amx_weights_can(&rows[0], NULL))
         skip();
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
-        const dt_amx_weights *a = &rows[i];
+        const dti_amx_weights *a = &rows[i];
         data one = open_data(a), three = open_data(a);
         dt_cpu_setup(1);
         dti_amx_weights_run(a, one.x, one.dy, one.dw, false, one.work);
@@ -135,7 +135,7 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
 static void channels_that_fill_no_tiles_are_refused(void **state)
 {
     (void)state;
-    dt_amx_weights a = rows[1];
+    dti_amx_weights a = rows[1];
     a.c = 40;
     assert_false(dti_amx_weights_can(&a, NULL));
     a = rows[1];

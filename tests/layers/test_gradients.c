@@ -163,16 +163,16 @@ static bool is_state(const dt_layer_desc *d, int port)
 /* Whether the gradient of a state tells the slope of this channel. */
 static bool told(size_t channel)
 {
-    return channel == DT_TILE_MOST || channel == DT_TILE_OWN || channel == DT_TILE_TOTAL;
+    return channel == DTI_TILE_MOST || channel == DTI_TILE_OWN || channel == DTI_TILE_TOTAL;
 }
 
 /* One that scores may have, of each sample. */
 static float *states(size_t n, uint32_t key)
 {
     float *v = dt_random_values(n, key);
-    for (size_t i = 0; i < n; i += DT_TILE_STATE) {
-        v[i + DT_TILE_SUM] += 1.5f;
-        v[i + DT_TILE_SUM + 1] = v[i + DT_TILE_TOTAL + 1] = 0;
+    for (size_t i = 0; i < n; i += DTI_TILE_STATE) {
+        v[i + DTI_TILE_SUM] += 1.5f;
+        v[i + DTI_TILE_SUM + 1] = v[i + DTI_TILE_TOTAL + 1] = 0;
     }
     return v;
 }
@@ -181,10 +181,10 @@ static float *states(size_t n, uint32_t key)
  * of the scores, which the three numbers of dy are slopes of. */
 static double value_of_state(const float *y, const float *dy)
 {
-    const double sum = (double)y[DT_TILE_SUM] + (double)y[DT_TILE_SUM + 1];
-    const double total = (double)y[DT_TILE_TOTAL] + (double)y[DT_TILE_TOTAL + 1];
-    return (double)dy[DT_TILE_MOST] * ((double)y[DT_TILE_MOST] + log(sum)) +
-           (double)dy[DT_TILE_OWN] * (double)y[DT_TILE_OWN] + (double)dy[DT_TILE_TOTAL] * total;
+    const double sum = (double)y[DTI_TILE_SUM] + (double)y[DTI_TILE_SUM + 1];
+    const double total = (double)y[DTI_TILE_TOTAL] + (double)y[DTI_TILE_TOTAL + 1];
+    return (double)dy[DTI_TILE_MOST] * ((double)y[DTI_TILE_MOST] + log(sum)) +
+           (double)dy[DTI_TILE_OWN] * (double)y[DTI_TILE_OWN] + (double)dy[DTI_TILE_TOTAL] * total;
 }
 
 /* A case with its values; the run borrows them and the differences change them. */
@@ -244,7 +244,7 @@ static void prepare(prepared *p, const struct gradient_case *c)
     for (int i = 0; i < c->n_x; i++) {
         const uint32_t key = 10 + (uint32_t)i;
         p->r.x[i] = i > 0 && c->kind == PIXEL       ? (dt_shape){1, 1, 1, c->x.c}
-                    : is_state(p->r.desc, DT_X + i) ? (dt_shape){1, 1, 1, DT_TILE_STATE}
+                    : is_state(p->r.desc, DT_X + i) ? (dt_shape){1, 1, 1, DTI_TILE_STATE}
                                                     : c->x;
         const size_t count = (size_t)(c->n * dt_shape_sample(&p->r.x[i]));
         const bool whole = c->kind == TOKENS || (c->kind == PLACES && i > 0);
@@ -289,7 +289,7 @@ static double value(prepared *p)
     if (p->r.desc->loss)
         sum = p->r.metrics.loss_sum / (double)p->r.metrics.count;
     else if (is_state(p->r.desc, DT_Y))
-        for (size_t i = 0; i < p->y_count; i += DT_TILE_STATE)
+        for (size_t i = 0; i < p->y_count; i += DTI_TILE_STATE)
             sum += value_of_state(p->r.got_y + i, p->dy + i);
     else
         for (size_t i = 0; i < p->y_count; i++)
@@ -359,7 +359,7 @@ static void agrees_with_differences(void **state)
         const size_t n = (size_t)(p.r.n * dt_shape_sample(&p.r.x[i]));
         dx[i] = numeric(&p, p.in[i], n);
         for (size_t k = 0; k < n && is_state(p.r.desc, DT_X + i); k++)
-            dx[i][k] = told(k % DT_TILE_STATE) ? dx[i][k] : 0;
+            dx[i][k] = told(k % DTI_TILE_STATE) ? dx[i][k] : 0;
     }
     for (int i = 0; i < p.r.info.n_param; i++)
         if (!p.r.info.param[i].buffer)

@@ -75,7 +75,7 @@ static void batch_normalisation_is_the_same_on_all(void **state)
 {
     (void)state;
     results want, got;
-    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
+    for (int lanes = DTI_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++)
             for (int relu = 0; relu < 2; relu++)
                 for (size_t i = 0; i < DT_COUNT(widths); i++) {
@@ -116,7 +116,7 @@ static void max_pool_is_the_same_on_all(void **state)
 {
     (void)state;
     pooled want, got;
-    for (int lanes = DT_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
+    for (int lanes = DTI_LANES_PLAIN + 1; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++)
             for (size_t i = 0; i < DT_COUNT(widths); i++) {
                 pool_all(dti_maxpool_rows_of(0, (dt_dtype)t), widths[i], (dt_dtype)t, &want);
@@ -129,7 +129,7 @@ static void the_maximum_is_found_where_it_was(void **state)
 {
     (void)state;
     pooled r;
-    for (int lanes = DT_LANES_PLAIN; lanes <= dti_lane_set(); lanes++)
+    for (int lanes = DTI_LANES_PLAIN; lanes <= dti_lane_set(); lanes++)
         for (int t = 0; t < DT_DTYPES; t++) {
             pool_all(dti_maxpool_rows_of(lanes, (dt_dtype)t), CHANNELS, (dt_dtype)t, &r);
             same(r.again, r.at, sizeof r.at, "the maximum again", lanes);

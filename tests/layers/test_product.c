@@ -25,12 +25,12 @@ static float *numbers(int64_t n, uint32_t key)
 }
 
 /* A matrix of rows by columns, as it lies or turned. */
-static dt_matrix matrix(const float *p, int64_t rows, int64_t columns, bool turned)
+static dti_matrix matrix(const float *p, int64_t rows, int64_t columns, bool turned)
 {
-    return turned ? (dt_matrix){p, 1, rows} : (dt_matrix){p, columns, 1};
+    return turned ? (dti_matrix){p, 1, rows} : (dti_matrix){p, columns, 1};
 }
 
-static void multiply(dt_product *p)
+static void multiply(dti_product_opts *p)
 {
     p->work = test_malloc(dti_product_bytes(p->m, p->n));
     dti_product_run(p);
@@ -38,7 +38,7 @@ static void multiply(dt_product *p)
 }
 
 /* How far c is from its definition, as a share of the sum of magnitudes. */
-static double farthest(const dt_product *p)
+static double farthest(const dti_product_opts *p)
 {
     double worst = 0;
     for (int64_t i = 0; i < p->m; i++)
@@ -63,7 +63,7 @@ static void a_product_is_its_definition(void **state)
         const struct sizes z = cases[s / 4];
         float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * z.n, 2), *bias = numbers(z.n, 3);
         float *c = test_calloc((size_t)(z.m * z.n), sizeof *c);
-        dt_product p = {z.m, z.n, z.k, matrix(a, z.m, z.k, s & 1), matrix(b, z.k, z.n, s & 2),
+        dti_product_opts p = {z.m, z.n, z.k, matrix(a, z.m, z.k, s & 1), matrix(b, z.k, z.n, s & 2),
             .bias = s & 2 ? bias : NULL, .c = c, .c_row = z.n};
         multiply(&p);
         assert_true(farthest(&p) <= 1e-6);
@@ -82,7 +82,7 @@ static void sums_of_rows_are_sums(void **state)
         float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * z.n, 2);
         float *c = test_calloc((size_t)(z.m * z.n), sizeof *c);
         float *sums = test_calloc((size_t)z.m, sizeof *sums);
-        dt_product p = {z.m, z.n, z.k, matrix(a, z.m, z.k, true), matrix(b, z.k, z.n, false),
+        dti_product_opts p = {z.m, z.n, z.k, matrix(a, z.m, z.k, true), matrix(b, z.k, z.n, false),
             .sums = sums, .c = c, .c_row = z.n};
         multiply(&p);
         for (int64_t i = 0; i < z.m; i++) {
@@ -106,7 +106,8 @@ static void a_row_does_not_depend_on_its_neighbours_or_the_team(void **state)
     enum { M = 401, N = 211, K = 140, FIRST = 77, ROWS = 9 };
     float *a = numbers(M * K, 1), *b = numbers(K * N, 2);
     float *whole = test_calloc(M * N, sizeof *whole), *part = test_calloc(ROWS * N, sizeof *part);
-    dt_product p = {M, N, K, matrix(a, M, K, false), matrix(b, K, N, true), .c = whole, .c_row = N};
+    dti_product_opts p = {
+        M, N, K, matrix(a, M, K, false), matrix(b, K, N, true), .c = whole, .c_row = N};
     multiply(&p);
     const int threads = omp_get_max_threads();
     omp_set_num_threads(threads == 1 ? 3 : 1);
@@ -131,7 +132,7 @@ static void a_tile_is_its_definition(void **state)
     enum { GAP = 16 };
     static const struct sizes tiles[] = {
         {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
-    dt_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
+    dti_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
     for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
         if (fns[s >> 2 & 1] == NULL)
             continue; /* no AMX here */
@@ -146,7 +147,7 @@ static void a_tile_is_its_definition(void **state)
             b[i] = rintf(16 * b[i]) / 8;
         for (int64_t i = 0; i < z.m * row; i++)
             c[i] = 3;
-        fns[s >> 2 & 1](&(dt_tile){.a = a,
+        fns[s >> 2 & 1](&(dti_tile){.a = a,
             .row = turned ? 1 : z.k,
             .step = turned ? z.m : 1,
             .b = b,
@@ -173,7 +174,7 @@ static void a_tile_is_its_definition(void **state)
 static void draws_of_many_are_those_of_one(void **state)
 {
     (void)state;
-    enum { N = 5 * DT_DRAW_LANES };
+    enum { N = 5 * DTI_DRAW_LANES };
     const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
     uint32_t u[4 * N];
     dti_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);

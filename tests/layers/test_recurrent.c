@@ -303,10 +303,10 @@ static void stashes_are_as_large_as_they_say(void **state)
 {
     (void)state;
     const dt_shape x[2] = {{1, 7, 1, 5}, {1, 4, 2, 3}};
-    const dt_additive_attention naive = {.hidden = 11, .kind = DT_ATTENTION_NAIVE};
-    const dt_additive_attention efficient = {.hidden = 11, .kind = DT_ATTENTION_EFFICIENT};
-    const dt_lstm lstm = {.out = 6, .bias = true, .keep = DT_LSTM_GATES};
-    const dt_lstm cells = {.out = 6, .bias = true, .keep = DT_LSTM_CELLS};
+    const dt_additive_attention naive = {.hidden = 11, .kind = DTI_ATTENTION_NAIVE};
+    const dt_additive_attention efficient = {.hidden = 11, .kind = DTI_ATTENTION_EFFICIENT};
+    const dt_lstm lstm = {.out = 6, .bias = true, .keep = DTI_LSTM_KEEP_GATES};
+    const dt_lstm cells = {.out = 6, .bias = true, .keep = DTI_LSTM_KEEP_CELLS};
     dt_layer_info info;
     dt_err err = {0};
     assert_ok(dt_layer_additive_attention.infer(&naive, x, 2, &info, &err), &err);
@@ -330,7 +330,8 @@ static void what_cannot_be_is_refused(void **state)
     const dt_shape vast[2] = {{1, 1 << 26, 1, 3}, {1, 1 << 20, 1, 3}};
     const dt_shape endless = {1, (int64_t)1 << 40, 1, 3};
     const dt_lstm none = {.out = 0}, wide = {.out = 1 << 16, .bias = true};
-    const dt_additive_attention hidden = {.hidden = 0}, naive = {1 << 16, true, DT_ATTENTION_NAIVE};
+    const dt_additive_attention hidden = {.hidden = 0},
+                                naive = {1 << 16, true, DTI_ATTENTION_NAIVE};
     dt_layer_info info;
     dt_err err = {0};
     assert_fails(dt_layer_lstm.infer(&none, vast, 1, &info, &err), DT_E_CONFIG, &err, "out = 0");

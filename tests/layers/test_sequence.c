@@ -235,8 +235,8 @@ static void both_kinds_agree(void **state)
     for (size_t i = 0; i < DT_COUNT(cases); i++)
         for (int causal = 0; causal < 2; causal++) {
             const int64_t t = cases[i].t, c = cases[i].heads * cases[i].d;
-            const dt_attention kind[2] = {{cases[i].heads, causal == 1, DT_ATTENTION_EFFICIENT},
-                {cases[i].heads, causal == 1, DT_ATTENTION_NAIVE}};
+            const dt_attention kind[2] = {{cases[i].heads, causal == 1, DTI_ATTENTION_EFFICIENT},
+                {cases[i].heads, causal == 1, DTI_ATTENTION_NAIVE}};
             float *x = dt_random_values((size_t)(6 * t * c), 1);
             float *dy = dt_random_values((size_t)(2 * t * c), 2);
             outcome a = attend(t, c, &kind[0], x, dy), b = attend(t, c, &kind[1], x, dy);
@@ -334,7 +334,7 @@ static void efficient_attention_grows_with_the_length_alone(void **state)
     size_t work[2][2];
     for (int long_ = 0; long_ < 2; long_++) {
         const int64_t t = long_ ? 2048 : 1024;
-        const dt_attention o = {.heads = 4, .causal = true, .kind = DT_ATTENTION_EFFICIENT};
+        const dt_attention o = {.heads = 4, .causal = true, .kind = DTI_ATTENTION_EFFICIENT};
         dt_graph *g;
         dt_err err = {0};
         int32_t in = DT_GRAPH_INPUT, id;
@@ -350,9 +350,9 @@ static void efficient_attention_grows_with_the_length_alone(void **state)
             assert_ok(dt_layer_attention.cpu->facts(&c, &f, &err), &err);
             work[long_][back] = f.work_bytes;
         }
-        assert_int_equal(attention_info(t, DT_ATTENTION_EFFICIENT).stash[0].sample_bytes,
+        assert_int_equal(attention_info(t, DTI_ATTENTION_EFFICIENT).stash[0].sample_bytes,
             (size_t)(4 * t) * sizeof(float));
-        assert_int_equal(attention_info(t, DT_ATTENTION_NAIVE).stash[0].sample_bytes,
+        assert_int_equal(attention_info(t, DTI_ATTENTION_NAIVE).stash[0].sample_bytes,
             (size_t)(4 * t * t) * sizeof(float));
         dt_graph_destroy(g);
     }
@@ -370,7 +370,7 @@ static void attention_refuses_what_it_cannot_split(void **state)
     } bad[] = {
         {{1, 8, 1, 10}, {1, false, 0}, "multiple of 3"},
         {{1, 8, 1, 12}, {3, false, 0}, "heads = 3 does not divide 4"},
-        {{1, 1 << 26, 1, 3}, {1, false, DT_ATTENTION_NAIVE}, "kind = efficient"},
+        {{1, 1 << 26, 1, 3}, {1, false, DTI_ATTENTION_NAIVE}, "kind = efficient"},
     };
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         dt_layer_info info;
@@ -480,7 +480,7 @@ static void layers_in_bf16_stay_near_those_in_fp32(void **state)
 {
     (void)state;
     const dt_attention attention[2] = {
-        {3, true, DT_ATTENTION_EFFICIENT}, {2, false, DT_ATTENTION_NAIVE}};
+        {3, true, DTI_ATTENTION_EFFICIENT}, {2, false, DTI_ATTENTION_NAIVE}};
     const dt_layernorm norm = {1e-5};
     const dt_position position = {1};
     const dt_embedding embedding = {.vocab = 5, .out = 70};

@@ -132,8 +132,8 @@ static void tiled(scores *s, const int64_t *size, int tiles)
         first[i] = at;
         g[i] = tile_graph(s->classes, at, size[i]);
         x[i] = columns(s, at, size[i]);
-        y[i] = bytes_of(s->n * DT_TILE_STATE, DT_F32);
-        dy[i] = bytes_of(s->n * DT_TILE_STATE, DT_F32);
+        y[i] = bytes_of(s->n * DTI_TILE_STATE, DT_F32);
+        dy[i] = bytes_of(s->n * DTI_TILE_STATE, DT_F32);
         void *port[DT_PORTS] = {[DT_X] = x[i], [DT_Y] = y[i], [DT_LABELS] = labels};
         if (i > 0)
             port[DT_X + 1] = y[i - 1];
@@ -257,7 +257,7 @@ static void no_ranking_with_a_nan(void **state)
 static void a_label_that_is_no_class_is_refused(void **state)
 {
     (void)state;
-    float state_of[DT_TILE_STATE] = {0};
+    float state_of[DTI_TILE_STATE] = {0};
     int32_t label = 12;
     dt_metrics m;
     dt_graph *g = tile_graph(12, 0, 12);
@@ -374,7 +374,7 @@ static void refused(
 static void shapes_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
-    const dt_shape map = {1, 4, 4, 3}, scores_of = {1, 4, 1, 3}, fewer = {1, 3, 1, DT_TILE_STATE},
+    const dt_shape map = {1, 4, 4, 3}, scores_of = {1, 4, 1, 3}, fewer = {1, 3, 1, DTI_TILE_STATE},
                    ids = {1, 4, 1, 1};
     refused(&dt_layer_softmax_tile, "", 1, &map, "cross_entropy");
     refused(&dt_layer_softmax_tile, "", 2, (const dt_shape[]){scores_of, scores_of}, "before");

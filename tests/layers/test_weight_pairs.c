@@ -10,7 +10,7 @@
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/layer_check.h"
 
-static const dt_weight_pairs rows[] = {
+static const dti_weight_pairs rows[] = {
     {16, 32, 1, 16, false},    /* smallest */
     {16, 32, 1, 16, true},     /* of rows */
     {96, 64, 1, 32, false},    /* panels and blocks */
@@ -20,7 +20,7 @@ static const dt_weight_pairs rows[] = {
     {128, 288, 1, 128, false}, /* wide */
 };
 
-static size_t count_of(const dt_weight_pairs *w)
+static size_t count_of(const dti_weight_pairs *w)
 {
     return (size_t)(w->out * w->in * w->taps);
 }
@@ -37,12 +37,12 @@ static float *weight_of(size_t n)
 }
 
 /* Where element o, i, tap is before and after. */
-static size_t from_at(const dt_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
+static size_t from_at(const dti_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
 {
     return (size_t)(w->hwio ? (tap * w->in + i) * w->out + o : o * w->in + i);
 }
 
-static size_t to_at(const dt_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
+static size_t to_at(const dti_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
 {
     const int64_t n = w->columns, block = (o / n * w->taps + tap) * (w->in / 32) + i / 32;
     return (size_t)(block * 32 * n + i % 32 / 2 * 2 * n + o % n * 2 + i % 2);
@@ -55,7 +55,7 @@ static void is_its_definition(void **state)
         skip();
     for (size_t r = 0; r < DT_COUNT(rows); r++)
         for (int threads = 1; threads <= 3; threads += 2) {
-            const dt_weight_pairs *w = &rows[r];
+            const dti_weight_pairs *w = &rows[r];
             float *from = weight_of(count_of(w));
             dt_bf16 *to = malloc(count_of(w) * sizeof *to);
             assert_non_null(to);
@@ -140,7 +140,7 @@ static enum outcome compare(const dt_dnnl_problem *p)
     assert_int_equal(dt_dnnl_ask(p, to, &f, &err), DT_OK);
     assert_int_equal(dti_dnnl_ask_reorder(p, from, to, &move, &err), DT_OK);
     assert_int_equal(f.pairs, move.pairs);
-    const dt_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0};
+    const dti_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0};
     if (f.pairs == 0)
         return NOT_OF_PAIRS;
     if (!dti_weight_pairs_can(&w))
@@ -186,7 +186,7 @@ static void is_what_the_library_makes(void **state)
 
 static void what_does_not_fit_is_refused(void **state)
 {
-    static const dt_weight_pairs bad[] = {
+    static const dti_weight_pairs bad[] = {
         {16, 32, 1, 0, true},   /* not of pairs */
         {16, 40, 1, 16, true},  /* inputs fill no block */
         {48, 32, 1, 32, true},  /* outputs fill no panel */

@@ -486,7 +486,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
     dt_layer_info info;
     dt_err err = {0};
     const dt_upsample none = {0}, many = {65}, eight = {8};
-    const dt_adaptive_avgpool empty = {0}, vast = {1025}, two = {2};
+    const dti_adaptive_avgpool empty = {0}, vast = {1025}, two = {2};
     assert_fails(
         dt_layer_upsample.infer(&none, &x, 1, &info, &err), DT_E_CONFIG, &err, "must be 1 to 64");
     assert_fails(dt_layer_upsample.infer(&many, &x, 1, &info, &err), DT_E_CONFIG, &err, "65");
@@ -498,7 +498,7 @@ static void sizes_that_cannot_be_are_refused(void **state)
         dt_layer_adaptive_avgpool.infer(&vast, &x, 1, &info, &err), DT_E_CONFIG, &err, "1025");
     assert_fails(
         dt_layer_adaptive_avgpool.infer(&two, &tall, 1, &info, &err), DT_E_CONFIG, &err, "a side");
-    const dt_lrn bad[] = {{0, 1, 1, 1}, {64, 1, 1, 1}, {5, -1, 1, 1}, {5, 1, 0, 1}, {5, 1, 1, 0},
+    const dti_lrn bad[] = {{0, 1, 1, 1}, {64, 1, 1, 1}, {5, -1, 1, 1}, {5, 1, 0, 1}, {5, 1, 1, 0},
         {5, (double)NAN, 1, 1}};
     for (size_t i = 0; i < DT_COUNT(bad); i++)
         assert_fails(dt_layer_lrn.infer(&bad[i], &x, 1, &info, &err), DT_E_CONFIG, &err,
@@ -611,7 +611,7 @@ static void adaptive_windows_follow_pytorch(void **state)
     (void)state;
     const float x[] = {1, 2, 4, 8, 16}, dy[] = {6, 6, 6, 0, 0, 0, 0, 0, 0};
     const float want[] = {1.5f, 14.0f / 3, 12}, want_dx[] = {3, 5, 2, 5, 3};
-    dt_adaptive_avgpool o = {.out = 3};
+    dti_adaptive_avgpool o = {.out = 3};
     dt_layer_run r = {.desc = &dt_layer_adaptive_avgpool,
         .opts = &o,
         .n = 1,
@@ -639,7 +639,7 @@ static void lrn_windows_follow_pytorch(void **state)
     (void)state;
     const float x[] = {1, 2, 3, 4};
     const float want[] = {1 / (1 + 1.0f), 2 / (1 + 5.0f), 3 / (1 + 13.0f), 4 / (1 + 25.0f)};
-    const dt_lrn o = {.size = 2, .alpha = 2, .beta = 1, .k = 1};
+    const dti_lrn o = {.size = 2, .alpha = 2, .beta = 1, .k = 1};
     dt_layer_run r = {.desc = &dt_layer_lrn, .opts = &o, .n = 1, .n_x = 1, .x = {{1, 1, 1, 4}}};
     r.in[0] = x;
     dt_layer_check(&r);
@@ -649,7 +649,7 @@ static void lrn_windows_follow_pytorch(void **state)
 
 /* y and dx by the definition, in double precision. */
 static void plain_lrn(
-    const dt_lrn *o, int channels, const float *x, const float *dy, float *y, float *dx)
+    const dti_lrn *o, int channels, const float *x, const float *dy, float *y, float *dx)
 {
     double scale[200], part[200];
     assert_true(channels <= 200);
@@ -676,7 +676,7 @@ static void lrn_agrees_with_its_definition_over_many_channels(void **state)
 {
     (void)state;
     enum { C = 200 };
-    static const dt_lrn options[] = {
+    static const dti_lrn options[] = {
         {1, 2, 0.75, 1}, {4, 2, 0.6, 2}, {5, 3, 0.75, 1}, {62, 30, 1.5, 0.5}, {63, 30, 0.75, 1}};
     float *x = dt_random_values(C, 1), *dy = dt_random_values(C, 2), y[C], dx[C];
     for (size_t i = 0; i < DT_COUNT(options); i++) {
@@ -700,7 +700,7 @@ static void lrn_agrees_with_its_definition_over_many_channels(void **state)
 static void options_have_the_defaults_of_pytorch(void **state)
 {
     (void)state;
-    dt_lrn l;
+    dti_lrn l;
     dt_gelu g;
     dt_upsample u;
     dt_opt_defaults(dt_layer_lrn.opts, &l);

@@ -14,7 +14,7 @@
 #define TOLERANCE 1e-6
 
 /* n, h, w, c, p, q, out, pad */
-static const dt_winograd cases[] = {
+static const dti_winograd cases[] = {
     {1, 1, 1, 16, 1, 1, 16, 1}, /* one tile, of one result */
     {1, 2, 2, 16, 2, 2, 16, 1}, {1, 3, 3, 16, 1, 1, 32, 0}, {2, 1, 5, 16, 3, 7, 16, 2},
     {2, 7, 7, 16, 7, 7, 48, 1}, {3, 8, 5, 80, 6, 3, 16, 0}, {2, 9, 6, 64, 9, 6, 144, 1},
@@ -28,12 +28,12 @@ enum { X, W, B, DY, Y, DX, DW, DB, TENSORS };
 
 /* A layer's values, NHWC and [3][3][in][out], and what the kernels made of them. */
 typedef struct layer {
-    dt_winograd s;
+    dti_winograd s;
     size_t count[TENSORS];
     float *v[TENSORS];
 } layer;
 
-static layer make_layer(const dt_winograd *s)
+static layer make_layer(const dti_winograd *s)
 {
     layer l = {.s = *s};
     l.count[X] = l.count[DX] = (size_t)(s->n * s->h * s->w * s->c);
@@ -60,7 +60,7 @@ static float *scratch(size_t bytes)
     return p;
 }
 
-static void run_one_way(const dt_winograd *s, bool transposed, const float *x, const float *weight,
+static void run_one_way(const dti_winograd *s, bool transposed, const float *x, const float *weight,
     const float *bias, float *y)
 {
     float *u = scratch(dti_winograd_weight_bytes(s)), *work = scratch(dti_winograd_work(s));
@@ -72,7 +72,7 @@ static void run_one_way(const dt_winograd *s, bool transposed, const float *x, c
 
 static void run_layer(layer *l)
 {
-    const dt_winograd transposed = dti_winograd_transposed(&l->s);
+    const dti_winograd transposed = dti_winograd_transposed(&l->s);
     run_one_way(&l->s, false, l->v[X], l->v[W], l->v[B], l->v[Y]);
     run_one_way(&transposed, true, l->v[DY], l->v[W], NULL, l->v[DX]);
     float *work = scratch(dti_winograd_gradient_work(&l->s));
@@ -81,7 +81,7 @@ static void run_layer(layer *l)
 }
 
 /* Number of the pixel of x that tap k of result r reads, or -1 for the padding. */
-static int64_t pixel(const dt_winograd *s, int64_t r, int64_t k)
+static int64_t pixel(const dti_winograd *s, int64_t r, int64_t k)
 {
     const int64_t n = r / (s->p * s->q), p = r / s->q % s->p, q = r % s->q;
     const int64_t h = p - s->pad + k / 3, w = q - s->pad + k % 3;
@@ -91,7 +91,7 @@ static int64_t pixel(const dt_winograd *s, int64_t r, int64_t k)
 /* What one tap adds to one result, and to the gradients. */
 static void add_tap(const layer *l, int64_t r, int64_t at, int64_t tap, double *const to[TENSORS])
 {
-    const dt_winograd *s = &l->s;
+    const dti_winograd *s = &l->s;
     for (int64_t c = 0; c < s->c; c++)
         for (int64_t o = 0; o < s->out; o++) {
             const int64_t k = (tap * s->c + c) * s->out + o;
@@ -105,7 +105,7 @@ static void add_tap(const layer *l, int64_t r, int64_t at, int64_t tap, double *
 
 static void define(const layer *l, double *const to[TENSORS])
 {
-    const dt_winograd *s = &l->s;
+    const dti_winograd *s = &l->s;
     for (int64_t r = 0; r < s->n * s->p * s->q; r++) {
         for (int64_t o = 0; o < s->out; o++) {
             to[Y][r * s->out + o] += (double)l->v[B][o];
@@ -153,7 +153,7 @@ static void a_sample_has_its_bits_in_any_batch(void **state)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         layer all = make_layer(&cases[i]);
         run_layer(&all);
-        dt_winograd s = all.s, transposed;
+        dti_winograd s = all.s, transposed;
         const size_t n_x = all.count[X] / (size_t)s.n, n_y = all.count[Y] / (size_t)s.n;
         float *y = malloc(n_y * sizeof *y), *dx = malloc(n_x * sizeof *dx);
         assert_true(y != NULL && dx != NULL);
@@ -197,7 +197,7 @@ static void what_is_not_finite_stays_so(void **state)
 {
     (void)state;
     enum { AT = 5 * 9 + 4 }; /* row 5, column 4 */
-    const dt_winograd s = {1, 9, 9, 64, 9, 9, 64, 1};
+    const dti_winograd s = {1, 9, 9, 64, 9, 9, 64, 1};
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         layer l = make_layer(&s);

@@ -55,9 +55,9 @@ static dt_program *by(const dt_lowered *m, const char *policy, const dt_pass_env
     return p;
 }
 
-static dt_pass_cost cost_of(dt_program *p, const dt_pass_env *env)
+static dti_pass_cost cost_of(dt_program *p, const dt_pass_env *env)
 {
-    dt_pass_cost c;
+    dti_pass_cost c;
     assert_ok(dti_pass_cost_of(env, p, &c, &err), &err);
     return c;
 }
@@ -66,13 +66,13 @@ static dt_pass_cost cost_of(dt_program *p, const dt_pass_env *env)
 static dt_kept *kept;
 
 /* What a plan of a policy within a budget takes by other costs than it is made for. */
-static dt_pass_cost under(const dt_lowered *m, const char *policy, uint64_t budget,
+static dti_pass_cost under(const dt_lowered *m, const char *policy, uint64_t budget,
     const dt_costs *thought, const dt_costs *real)
 {
     const dt_pass_env by_thought = {.costs = thought, .budgets = {.device = budget}, .kept = kept};
     const dt_pass_env by_real = {.costs = real};
     dt_program *p = by(m, policy, &by_thought);
-    const dt_pass_cost c = cost_of(p, &by_real);
+    const dti_pass_cost c = cost_of(p, &by_real);
     dt_program_destroy(p);
     return c;
 }
@@ -85,14 +85,14 @@ enum { KEPT, AGAIN, LATE, EARLY, WAYS };
 
 static void move(dt_program *p, int32_t tensor, bool early)
 {
-    dt_gap g;
+    dti_gap g;
     assert_ok(dt_program_index(p, &err), &err);
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, &g);) {
         if (!g.crosses_loss)
             continue;
         const int32_t behind_loss = dt_pos(p, p->loss) + 1;
         const bool room = early && behind_loss > g.from_pos && behind_loss < g.to_pos;
-        const dt_offload_opt o = {.release_after = DT_NONE,
+        const dti_offload_opt o = {.release_after = DT_NONE,
             .fetch_before = room ? p->order[behind_loss] : DT_NONE,
             .tier = DT_TIER_INPUT};
         assert_ok(dti_offload(p, &g, &o, &err), &err);
@@ -100,9 +100,9 @@ static void move(dt_program *p, int32_t tensor, bool early)
     }
 }
 
-static dt_pass_cost one_way(const dt_lowered *m, const dt_pass_env *env, uint32_t way)
+static dti_pass_cost one_way(const dt_lowered *m, const dt_pass_env *env, uint32_t way)
 {
-    dt_chen c;
+    dti_chen c;
     dt_program *p = copy_of(m);
     assert_ok(dti_chen_open(&c, p, &err), &err);
     uint32_t left = way;
@@ -115,14 +115,14 @@ static dt_pass_cost one_way(const dt_lowered *m, const dt_pass_env *env, uint32_
             move(p, c.value[i].tensor, left % WAYS == EARLY);
     dti_chen_close(&c);
     assert_ok(dti_fetch_again(p, &err), &err);
-    const dt_pass_cost cost = cost_of(p, env);
+    const dti_pass_cost cost = cost_of(p, env);
     dt_program_destroy(p);
     return cost;
 }
 
 static size_t values_of(const dt_lowered *m)
 {
-    dt_chen c;
+    dti_chen c;
     dt_program *p = copy_of(m);
     assert_ok(dti_chen_open(&c, p, &err), &err);
     const size_t n = c.n;
@@ -137,7 +137,7 @@ static void near_every_way(const dt_lowered *m, size_t n_value, const dt_costs *
     uint32_t ways = 1;
     for (size_t i = 0; i < n_value; i++)
         ways *= WAYS;
-    dt_pass_cost *all = dt_alloc(ways, sizeof *all);
+    dti_pass_cost *all = dt_alloc(ways, sizeof *all);
     assert_non_null(all);
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < ways; i++) {
@@ -150,7 +150,7 @@ static void near_every_way(const dt_lowered *m, size_t n_value, const dt_costs *
         for (uint32_t i = 0; i < ways; i++)
             if (all[i].device <= budget)
                 best = fmin(best, all[i].seconds);
-        const dt_pass_cost found = under(m, "auto", budget, costs, costs);
+        const dti_pass_cost found = under(m, "auto", budget, costs, costs);
         double bound = (double)NAN;
         assert_ok(dt_step_bound(m->program, &env, budget, &bound, &err), &err);
         if (!(bound <= best * (1 + 1e-9)))
@@ -215,7 +215,7 @@ static dt_graph *chain(uint64_t seed)
 }
 
 /* The fastest that fits of what Rotor's table gives for every one of many aims. */
-static dt_pass_cost rotor_at_every_aim(
+static dti_pass_cost rotor_at_every_aim(
     const dt_lowered *m, const dt_costs *costs, uint64_t budget, uint64_t most)
 {
     enum { AIMS = 60 };
@@ -241,7 +241,7 @@ static dt_pass_cost rotor_at_every_aim(
         dt_remat_sequence_deinit(&runs);
         dt_chain_plan_deinit(&plan);
     }
-    const dt_pass_cost best = x.cost;
+    const dti_pass_cost best = x.cost;
     dt_chain_stages_deinit(&s);
     dti_problem_close(&x);
     dt_program_destroy(p);
@@ -260,8 +260,8 @@ static void not_behind_rotor_on_chains(void **state)
         const uint64_t least = rotor_at_every_aim(&m, &costs, 1, all).device;
         for (uint64_t k = 0; k < BUDGETS; k++) {
             const uint64_t budget = least + (all - least) * k / BUDGETS;
-            const dt_pass_cost best = rotor_at_every_aim(&m, &costs, budget, all);
-            const dt_pass_cost found = under(&m, "auto", budget, &costs, &costs);
+            const dti_pass_cost best = rotor_at_every_aim(&m, &costs, budget, all);
+            const dti_pass_cost found = under(&m, "auto", budget, &costs, &costs);
             fitted += best.device <= budget;
             if (!(found.device <= budget && found.seconds <= best.seconds * (1 + 1e-9)))
                 fail_msg("chain %d: auto takes %g s and %zu bytes of %zu, Rotor %g s and %zu",
@@ -286,7 +286,7 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
         const uint64_t least = under(&m, "rotor", 0, &costs, &costs).device;
         for (uint64_t k = 0; k < BUDGETS; k++) {
             const uint64_t budget = least + (all - least) * k / BUDGETS;
-            const dt_pass_cost chained = under(&m, "rotor", budget, &costs, &costs);
+            const dti_pass_cost chained = under(&m, "rotor", budget, &costs, &costs);
             const dt_pass_env env = {.costs = &costs, .budgets = {.device = budget}};
             dt_policies list;
             dt_config *config = NULL;
@@ -295,7 +295,7 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
                 dti_config_parse(&config, "searched", searched, strlen(searched), &err), &err);
             assert_ok(dt_policies_open(&list, "checkmate", config, &err), &err);
             assert_ok(dt_policies_apply(&list, p, &env, &err), &err);
-            const dt_pass_cost found = cost_of(p, &env);
+            const dti_pass_cost found = cost_of(p, &env);
             fitted += chained.device <= budget;
             if (chained.device <= budget &&
                 !(found.device <= budget && found.seconds <= chained.seconds * (1 + 1e-9)))
@@ -321,10 +321,10 @@ static void what_is_waited_for_is_asked_for_earlier(void **state)
     (void)state;
     const dt_costs costs = card(1);
     dt_lowered m = dt_program_of(dt_standard("alexnet"), DT_PROGRAM_FIRST, 64);
-    const dt_pass_cost all = under(&m, "keep_all", 0, &costs, &costs);
+    const dti_pass_cost all = under(&m, "keep_all", 0, &costs, &costs);
     const uint64_t budget = all.device - (all.device - m.program->map->bytes) / 4;
-    const dt_pass_cost found = under(&m, "auto", budget, &costs, &costs);
-    const dt_pass_cost late = under(&m, "gist_lossless", budget, &costs, &costs);
+    const dti_pass_cost found = under(&m, "auto", budget, &costs, &costs);
+    const dti_pass_cost late = under(&m, "gist_lossless", budget, &costs, &costs);
     assert_true(found.device <= budget && found.seconds <= all.seconds * (1 + 1e-9));
     assert_true(late.device <= budget && late.seconds > all.seconds * 1.01);
     dt_lowered_close(&m);
@@ -369,8 +369,8 @@ static void costs_off_by_a_tenth_lose_little(void **state)
         const uint64_t least = under(&m, "auto", 1, &real, &real).device;
         for (uint64_t k = 0; k < BUDGETS; k++) {
             const uint64_t budget = least + (all - least) * (k + 1) / (BUDGETS + 1);
-            const dt_pass_cost right = under(&m, "auto", budget, &real, &real);
-            const dt_pass_cost wrong = under(&m, "auto", budget, &thought, &real);
+            const dti_pass_cost right = under(&m, "auto", budget, &real, &real);
+            const dti_pass_cost wrong = under(&m, "auto", budget, &thought, &real);
             assert_true(right.device <= budget && wrong.device <= budget);
             if (!(wrong.seconds <= 1.05 * right.seconds))
                 fail_msg("network %d: by wrong costs %g s, by right ones %g", (int)seed,

@@ -97,7 +97,7 @@ static dt_plan *load(const char *folder, const char *name, char **text)
     dt_plan *p = NULL;
     assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
     memset(&err, 0, sizeof err);
-    assert_ok(dt_read_file(text, &bytes, path, DT_PLAN_TEXT_BYTES, DT_E_DATA, &err), &err);
+    assert_ok(dt_read_file(text, &bytes, path, DTI_PLAN_TEXT_BYTES, DT_E_DATA, &err), &err);
     assert_ok(dti_plan_parse(&p, name, *text, bytes, &err), &err);
     return p;
 }

@@ -201,7 +201,7 @@ static void is_planned(const golden *t)
     char got[17] = "";
     for (size_t i = 0; i < t->n; i++)
         split[i] = t->split == NULL || t->split[i] == 'x';
-    const dt_chen_sums s = dti_chen_plan(t->bytes, split, t->n, t->budget, keep);
+    const dti_chen_sums s = dti_chen_plan(t->bytes, split, t->n, t->budget, keep);
     for (size_t i = 0; i < t->n; i++)
         got[i] = keep[i] ? 'x' : '.';
     assert_string_equal(got, t->keep);
@@ -308,7 +308,7 @@ static void values_have_a_larger_root_than_cuts(void **state)
     g = model("resnet50", &standard);
     dt_map *map = map_of(g, BATCH);
     dt_program *p = dt_program_on(g, map, DT_PROGRAM_FIRST, BATCH);
-    dt_chen c;
+    dti_chen c;
     dt_err err = {0};
     assert_ok(dti_chen_open(&c, p, &err), &err);
     size_t read = 0;

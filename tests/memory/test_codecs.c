@@ -161,9 +161,9 @@ static void bytes_do_not_depend_on_the_number_of_threads(void **state)
 }
 
 /* Every loop of one instruction set against the plain one, in blocks of exactly the bytes. */
-static void same_loops(const dt_lanes *l, const uint32_t *from, size_t n)
+static void same_loops(const dti_lanes *l, const uint32_t *from, size_t n)
 {
-    const dt_lanes *p = &dt_lanes_plain;
+    const dti_lanes *p = &dt_lanes_plain;
     uint32_t *x = codec_words(from, n);
     const size_t masks = 4 * ((n + 31) / 32);
     uint8_t *m0 = dt_alloc(masks, 1), *m1 = codec_guarded(masks);
@@ -190,7 +190,7 @@ static void same_loops(const dt_lanes *l, const uint32_t *from, size_t n)
         codec_assert_guards(c1, total);
         dt_free(c1);
     }
-    for (size_t k = 0; k < DT_SMALLS; k++) {
+    for (size_t k = 0; k < DTI_SMALLS; k++) {
         const size_t bytes =
             4 * ((n + (size_t)codec_formats[k].per_word - 1) / (size_t)codec_formats[k].per_word);
         uint8_t *s0 = dt_alloc(bytes, 1), *s1 = codec_guarded(bytes), *w0 = dt_alloc(n, 4);
@@ -220,7 +220,7 @@ static void every_instruction_set_gives_the_same_bytes(void **state)
     (void)state;
     enum { MOST = 1100 };
     uint32_t x[MOST];
-    const dt_lanes *all[DT_LANES_MOST];
+    const dti_lanes *all[DTI_LANES_MOST];
     const size_t n_all = dti_lanes_all(all);
     assert_ptr_equal(all[0], &dt_lanes_plain);
     for (size_t i = 0; i < n_all; i++)

@@ -78,7 +78,7 @@ static size_t bytes_of(const dt_program *p, const char *name)
 /* Whether the tensor waits for backward, all of it. */
 static bool waits(const dt_program *p, const char *name)
 {
-    dt_gap g;
+    dti_gap g;
     const int32_t t = find(p, name);
     for (int32_t i = 0; t != DT_NONE && dti_gap_next(p, t, &i, &g);)
         if (g.crosses_loss)

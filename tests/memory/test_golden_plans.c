@@ -13,9 +13,9 @@
 #include "memory/pass.h"
 
 /* The gap of a tensor between two ops. */
-static dt_gap gap(const dt_program *p, const char *tensor, const char *from, const char *to)
+static dti_gap gap(const dt_program *p, const char *tensor, const char *from, const char *to)
 {
-    dt_gap g;
+    dti_gap g;
     const int32_t t = dt_toy_tensor(p, tensor);
     for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
         if (strcmp(p->op[g.from].name, from) == 0 && strcmp(p->op[g.to].name, to) == 0)
@@ -39,8 +39,8 @@ static void moving_the_input_of_conv2(void **state)
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    const dt_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
-    const dt_offload_opt o = {
+    const dti_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
+    const dti_offload_opt o = {
         .release_after = g.from, .fetch_before = dt_toy_op(t.first, "loss.b")};
     assert_true(g.crosses_loss);
     assert_ok(dti_offload(t.first, &g, &o, &err), &err);
@@ -58,7 +58,7 @@ static void recomputing_all_but_two(void **state)
     bool *dropped = calloc(t.first->n_tensor, sizeof *dropped);
     assert_non_null(dropped);
     dropped[dt_toy_tensor(t.first, "conv1.y")] = dropped[dt_toy_tensor(t.first, "relu1.y")] = true;
-    dt_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
+    dti_gap g = gap(t.first, "relu1.y", "conv2.f", "conv2.bw");
     assert_ok(dti_recompute(t.first, &g, dropped, &err), &err);
     g = gap(t.first, "conv1.y", "bn1.f", "bn1.b");
     assert_ok(dti_recompute(t.first, &g, dropped, &err), &err);

@@ -142,7 +142,7 @@ static void costs_are_those_of_the_plans(void **state)
     for (size_t i = 0; i < 2 * n; i++) {
         const dt_policy *policy = all[i % n];
         dt_program *p = NULL;
-        dt_pass_cost is, known;
+        dti_pass_cost is, known;
         if (policy->searches || policy->rung != NULL)
             continue;
         assert_ok(dt_program_copy(&p, m.program, &err), &err);

@@ -88,14 +88,14 @@ static dt_remat_graph random_graph(dt_dice *dice, uint32_t n)
 {
     uint64_t bytes[OPS], cost[OPS];
     uint8_t backward[OPS] = {0};
-    dt_remat_edge edge[OPS * OPS];
+    dti_remat_edge edge[OPS * OPS];
     uint32_t m = 0;
     for (uint32_t v = 0; v < n; v++) {
         bytes[v] = 1 + dt_roll(dice, 20);
         cost[v] = 1 + dt_roll(dice, 20);
         for (uint32_t u = 0; u < v; u++)
             if (dt_roll(dice, 100) < (u + 1 == v ? 90u : u + v + 1 == n ? 80u : 10u))
-                edge[m++] = (dt_remat_edge){u, v};
+                edge[m++] = (dti_remat_edge){u, v};
     }
     dt_remat_graph g;
     fresh();

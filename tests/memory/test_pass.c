@@ -42,7 +42,7 @@ static const char *gaps(const dt_program *p)
 {
     static char text[4096];
     size_t n = 0;
-    dt_gap g;
+    dti_gap g;
     text[0] = '\0';
     for (size_t t = 0; t < p->n_tensor; t++)
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
@@ -52,9 +52,9 @@ static const char *gaps(const dt_program *p)
 }
 
 /* The first gap of a tensor that goes over the loss, or the first at all. */
-static dt_gap gap(const dt_program *p, const char *name, bool crosses)
+static dti_gap gap(const dt_program *p, const char *name, bool crosses)
 {
-    dt_gap g;
+    dti_gap g;
     for (int32_t i = 0; dti_gap_next(p, tensor(p, name), &i, &g);)
         if (g.crosses_loss == crosses)
             return g;
@@ -93,7 +93,7 @@ static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    const dt_gap g = gap(t.first, "conv1.y", true);
+    const dti_gap g = gap(t.first, "conv1.y", true);
     assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
     assert_string_equal(order(t.first),
         "fetch.x conv1.f bn1.f out.conv1.y relu1.f conv2.f fetch.labels loss.f loss.b conv2.bw "
@@ -145,7 +145,7 @@ static void inserting_keeps_the_index_right(void **state)
     dt_err err = {0};
     const size_t n = p->n_tensor;
     size_t moved = 0;
-    dt_gap g;
+    dti_gap g;
     for (size_t k = 0; k < n; k++)
         for (int32_t i = 0; dti_gap_next(p, (int32_t)k, &i, &g);)
             if (g.crosses_loss) { /* encodes make tensors, moves do not */
@@ -174,7 +174,7 @@ static void recomputing_keeps_the_index_right(void **state)
         const size_t n = p->n_tensor;
         bool *dropped = dt_alloc(n, sizeof *dropped);
         size_t made = 0;
-        dt_gap g;
+        dti_gap g;
         assert_non_null(dropped);
         for (size_t k = 0; k < n; k++)
             dropped[k] = k % 3 > 0;
@@ -196,10 +196,10 @@ static void recomputing_keeps_the_index_right(void **state)
 
 /* Gaps of the program at random, each with ops at random between which it is away. */
 static size_t some_offloads(
-    const dt_program *p, dt_dice *dice, dt_gap *gap_of, dt_offload_opt *opt, size_t most)
+    const dt_program *p, dt_dice *dice, dti_gap *gap_of, dti_offload_opt *opt, size_t most)
 {
     size_t n = 0;
-    dt_gap g;
+    dti_gap g;
     for (size_t k = 0; k < p->n_tensor; k++)
         for (int32_t i = 0; n < most && dti_gap_next(p, (int32_t)k, &i, &g);) {
             if (dt_roll(dice, 4) == 0)
@@ -207,7 +207,7 @@ static size_t some_offloads(
             const int64_t release = dt_roll_in(dice, g.from_pos, g.to_pos - 1);
             const int64_t before = dt_roll_in(dice, release + 1, g.to_pos);
             gap_of[n] = g;
-            opt[n++] = (dt_offload_opt){
+            opt[n++] = (dti_offload_opt){
                 .release_after = dt_roll(dice, 2) == 0 ? DT_NONE : p->order[release],
                 .fetch_before = dt_roll(dice, 2) == 0 ? DT_NONE : p->order[before]};
         }
@@ -234,8 +234,8 @@ static void offloads_at_once_are_those_one_by_one(void **state)
 {
     (void)state;
     enum { MOST = 400 };
-    static dt_gap gap_of[MOST];
-    static dt_offload_opt opt[MOST];
+    static dti_gap gap_of[MOST];
+    static dti_offload_opt opt[MOST];
     dt_err err = {0};
     size_t all_in_all = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
@@ -270,7 +270,7 @@ static void offloads_after_a_failure_are_left_out(void **state)
     dt_toy t = dt_toy_open(true);
     dt_err err = {0};
     dti_offloads all = {0};
-    const dt_gap g = gap(t.first, "relu1.y", true);
+    const dti_gap g = gap(t.first, "relu1.y", true);
     const size_t n = t.first->n_order;
     assert_ok(dti_offloads_add(&all, t.first, &g, NULL, &err), &err);
     assert_int_equal(t.first->n_order, n);
@@ -299,8 +299,8 @@ static void lowering_obeys_release_after_and_fetch_before(void **state)
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    const dt_gap g = gap(t.first, "relu1.y", true);
-    const dt_offload_opt o = {
+    const dti_gap g = gap(t.first, "relu1.y", true);
+    const dti_offload_opt o = {
         .release_after = op(t.first, "loss.f"), .fetch_before = op(t.first, "loss.b")};
     assert_ok(dti_offload(t.first, &g, &o, &err), &err);
     dt_plan *p = lowered(t.first);
@@ -321,7 +321,7 @@ static void an_input_is_fetched_again_and_never_copied_out(void **state)
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    const dt_gap g = gap(t.first, "x", true);
+    const dti_gap g = gap(t.first, "x", true);
     assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
     dt_plan *p = lowered(t.first);
     assert_int_equal(p->out_bytes, 0);
@@ -340,8 +340,8 @@ static void a_move_must_fit_into_its_gap(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     const dt_program *p = t.first;
-    const dt_gap g = gap(p, "relu1.y", true);
-    const dt_offload_opt bad[] = {
+    const dti_gap g = gap(p, "relu1.y", true);
+    const dti_offload_opt bad[] = {
         {.release_after = op(p, "relu1.f"), .fetch_before = DT_NONE},  /* before the gap */
         {.release_after = op(p, "conv2.bw"), .fetch_before = DT_NONE}, /* not back in time */
         {.release_after = DT_NONE, .fetch_before = op(p, "conv2.bd")}, /* behind the reader */
@@ -353,7 +353,7 @@ static void a_move_must_fit_into_its_gap(void **state)
     for (size_t i = 0; i < DT_COUNT(bad); i++)
         assert_fails(
             dti_offload(t.first, &g, &bad[i], &err), DT_E_CONFIG, &err, "cannot leave after");
-    const dt_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true, 0};
+    const dti_gap home = {tensor(p, "conv1.weight"), g.from, g.to, g.from_pos, g.to_pos, true, 0};
     assert_fails(dti_offload(t.first, &home, NULL, &err), DT_E_CONFIG, &err, "is persistent");
     assert_int_equal(p->n_order, ops);
     dt_toy_close(&t);
@@ -388,7 +388,7 @@ static void alternatives_are_chosen_before_fates(void **state)
     for (int fate = 0; fate < 3; fate++) {
         dt_toy t = dt_toy_open(false);
         const int32_t relu = dti_graph_find(t.graph, "relu1");
-        const dt_gap g = gap(t.first, "relu1.y", true);
+        const dti_gap g = gap(t.first, "relu1.y", true);
         if (fate == 0)
             assert_ok(dti_offload(t.first, &g, NULL, &err), &err);
         else if (fate == 1)
@@ -411,7 +411,7 @@ static void recompute_relu(dt_toy *t, const char *const *names, size_t n, bool d
     assert_non_null(dropped);
     for (size_t i = 0; i < n; i++)
         dropped[tensor(t->first, names[i])] = true;
-    const dt_gap g = gap(t->first, "relu1.y", true);
+    const dti_gap g = gap(t->first, "relu1.y", true);
     assert_ok(dti_recompute(t->first, &g, names != NULL ? dropped : NULL, &err), &err);
     free(dropped);
     still_sound(t->first);
@@ -508,7 +508,7 @@ static void a_value_can_be_made_again_more_than_once(void **state)
     dt_toy t;
     dt_err err = {0};
     recompute_relu(&t, only, 1, false);
-    const dt_gap g = gap(t.first, "relu1.y'", false);
+    const dti_gap g = gap(t.first, "relu1.y'", false);
     assert_ok(dti_recompute(t.first, &g, NULL, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.bd bn1.f' relu1.f'' relu1.b"));
     assert_int_equal(
@@ -525,7 +525,7 @@ static void what_cannot_be_made_again_is_refused(void **state)
     dt_err err = {0};
     const size_t ops = t.first->n_order;
     for (size_t i = 0; i < DT_COUNT(cannot); i++) {
-        const dt_gap g = gap(t.first, cannot[i], true);
+        const dti_gap g = gap(t.first, cannot[i], true);
         assert_false(dti_repeatable(t.first, g.tensor));
         assert_fails(
             dti_recompute(t.first, &g, NULL, &err), DT_E_CONFIG, &err, "cannot be made again");
@@ -543,9 +543,9 @@ static void recomputing_in_front_of_a_move_moves_the_recompute(void **state)
     (void)state;
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
-    const dt_gap late = gap(t.first, "relu1.y", false);
+    const dti_gap late = gap(t.first, "relu1.y", false);
     assert_ok(dti_offload(t.first, &late, NULL, &err), &err);
-    const dt_gap early = gap(t.first, "relu1.y", true);
+    const dti_gap early = gap(t.first, "relu1.y", true);
     assert_ok(dti_recompute(t.first, &early, NULL, &err), &err);
     const int32_t recompute = tensor(t.first, "relu1.y'");
     assert_int_equal(t.first->op[op(t.first, "out.relu1.y")].arg[0].tensor, recompute);
@@ -595,7 +595,7 @@ static void each_value_is_cloned_once_a_request(void **state)
     for (size_t t = 0; t < p->n_tensor; t++)
         dropped[t] = p->tensor[t].role == DT_ROLE_ACTIVATIONS;
     const size_t before = p->n_order;
-    const dt_gap last = gap(p, "add15.y", true);
+    const dti_gap last = gap(p, "add15.y", true);
     assert_ok(dti_recompute(p, &last, dropped, &err), &err);
     assert_int_equal(p->n_order - before, 1 + 2 * DIAMONDS); /* bn, and two a diamond */
     still_sound(p);
@@ -691,8 +691,8 @@ static void a_half_written_value_has_no_gap(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     assert_ok(dti_split(t.first, op(t.first, "conv2.f"), 2, &err), &err);
-    const dt_gap g = gap(t.first, "x", true);
-    const dt_offload_opt o = {
+    const dti_gap g = gap(t.first, "x", true);
+    const dti_offload_opt o = {
         .release_after = DT_NONE, .fetch_before = op(t.first, "conv2.f[1:2]")};
     assert_ok(dti_offload(t.first, &g, &o, &err), &err);
     assert_non_null(strstr(order(t.first), "conv2.f[0:1] fetch.x conv2.f[1:2]"));

@@ -294,7 +294,7 @@ static void good_plans_print_as_they_stand(void **state)
         size_t n;
         snprintf(path, sizeof path, "tests/plans/good/%s.plan", names[i]);
         assert_ok(
-            dt_read_file(&text, &n, dt_source_path(path), DT_PLAN_TEXT_BYTES, DT_E_DATA, &err),
+            dt_read_file(&text, &n, dt_source_path(path), DTI_PLAN_TEXT_BYTES, DT_E_DATA, &err),
             &err);
         dt_plan *p = parse(text);
         assert_prints(dt_plan_print, p, text);
@@ -440,7 +440,7 @@ static void the_short_form_has_an_op_a_line(void **state)
     char path[] = "tests/plans/good/moved.plan", *text;
     size_t n;
     assert_ok(
-        dt_read_file(&text, &n, dt_source_path(path), DT_PLAN_TEXT_BYTES, DT_E_DATA, &err), &err);
+        dt_read_file(&text, &n, dt_source_path(path), DTI_PLAN_TEXT_BYTES, DT_E_DATA, &err), &err);
     dt_plan *p = parse(text);
     assert_prints(dt_plan_print_short, p,
         "P x; I x e0; P y; W e0; C l1.f e1; R x\n"
@@ -636,19 +636,19 @@ static void text_without_a_plan_is_refused(void **state)
 static void long_lines_are_refused(void **state)
 {
     (void)state;
-    const size_t n = DT_PLAN_LINE_BYTES + 2;
+    const size_t n = DTI_PLAN_LINE_BYTES + 2;
     char *text = dt_alloc(n + 1, 1);
     assert_non_null(text);
     memset(text, 'a', n);
     assert_refused(text, n, "a.plan:1: the line has 65538 bytes");
-    assert_refused(text, DT_PLAN_LINE_BYTES, "is not the beginning of a plan");
+    assert_refused(text, DTI_PLAN_LINE_BYTES, "is not the beginning of a plan");
     dt_free(text);
 }
 
 static void large_texts_are_refused_before_they_are_read(void **state)
 {
     (void)state;
-    assert_refused("", (size_t)DT_PLAN_TEXT_BYTES + 1, "33554433 bytes");
+    assert_refused("", (size_t)DTI_PLAN_TEXT_BYTES + 1, "33554433 bytes");
 }
 
 static void every_beginning_of_a_plan_is_read_or_refused(void **state)

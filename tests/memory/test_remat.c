@@ -34,14 +34,14 @@ static dt_remat_graph random_graph(numbers *r, uint32_t n, uint32_t most)
 {
     uint64_t bytes[64], cost[64];
     uint8_t backward[64] = {0};
-    dt_remat_edge edge[64 * 64];
+    dti_remat_edge edge[64 * 64];
     uint32_t m = 0;
     for (uint32_t v = 0; v < n; v++) {
         bytes[v] = next(r, most);
         cost[v] = next(r, most);
         for (uint32_t u = 0; u < v; u++)
             if (next(r, 100) < (u + 1 == v ? 80 : u + v + 1 == n ? 70 : 100 / n))
-                edge[m++] = (dt_remat_edge){u, v};
+                edge[m++] = (dti_remat_edge){u, v};
     }
     dt_remat_graph g;
     fresh();
@@ -190,7 +190,7 @@ static dt_remat_graph unit_graph(uint32_t layers)
 {
     uint64_t one[64];
     uint8_t backward[64] = {0};
-    dt_remat_edge edge[128];
+    dti_remat_edge edge[128];
     const uint32_t n = 2 * layers + 1;
     uint32_t m = 0;
     dt_remat_graph g;
@@ -198,9 +198,9 @@ static dt_remat_graph unit_graph(uint32_t layers)
         one[v] = 1;
         backward[v] = v > layers;
         if (v > 0)
-            edge[m++] = (dt_remat_edge){v - 1, v};
+            edge[m++] = (dti_remat_edge){v - 1, v};
         if (v > layers)
-            edge[m++] = (dt_remat_edge){2 * layers - v, v};
+            edge[m++] = (dti_remat_edge){2 * layers - v, v};
     }
     fresh();
     assert_ok(dti_remat_graph_init(&g, n, one, one, backward, m, edge, &err), &err);
@@ -303,7 +303,7 @@ static void free_runs_come_and_go_with_what_ran_for_them(void **state)
     (void)state;
     const uint64_t bytes[] = {1, 2, 3, 4, 5, 6}, cost[] = {0, 0, 0, 0, 0, 1};
     const uint8_t no[6] = {0};
-    const dt_remat_edge edge[] = {{0, 1}, {1, 2}, {0, 2}, {2, 3}, {1, 3}, {0, 3}, {3, 4}, {0, 4}};
+    const dti_remat_edge edge[] = {{0, 1}, {1, 2}, {0, 2}, {2, 3}, {1, 3}, {0, 3}, {3, 4}, {0, 4}};
     dt_remat_graph g;
     fresh();
     assert_ok(dti_remat_graph_init(&g, 6, bytes, cost, no, DT_COUNT(edge), edge, &err), &err);
@@ -378,7 +378,7 @@ static void a_sequence_that_breaks_the_rules_is_refused(void **state)
     (void)state;
     const uint64_t one[] = {1, 1, 1};
     const uint8_t no[] = {0, 0, 0};
-    const dt_remat_edge edge[] = {{0, 1}, {1, 2}};
+    const dti_remat_edge edge[] = {{0, 1}, {1, 2}};
     dt_remat_graph g;
     dt_remat_taken got;
     fresh();
@@ -439,7 +439,7 @@ static void stages_are_replayed_as_they_are_defined(void **state)
     for (int round = 0; round < 200; round++) {
         const uint32_t n = 2 + next(&r, 9);
         dt_remat_graph g = random_graph(&r, n, 20);
-        dt_remat_stages s;
+        dti_remat_stages s;
         dt_remat_sequence runs = {0};
         dt_remat_taken said, told = {0}, rules;
         bool there[16] = {false};

@@ -81,7 +81,7 @@ static int64_t replay(const dt_chain *c, const dt_chain_plan *p, uint64_t budget
     return behind == 0 ? (int64_t)cost : -1;
 }
 
-static dt_chain_room room; /* of all chains here, one after the other */
+static dti_chain_room room; /* of all chains here, one after the other */
 
 /* Once in a table of its own and once where others have been solved: the same. */
 static dt_status solve(dt_chain_plan *p, const dt_chain *c, uint64_t budget)
@@ -188,7 +188,7 @@ static dt_remat_graph layers(uint32_t n, uint64_t seed)
 {
     uint64_t bytes[64], cost[64];
     uint8_t backward[64];
-    dt_remat_edge edge[256];
+    dti_remat_edge edge[256];
     uint32_t m = 0;
     dt_remat_graph g;
     for (uint32_t v = 0; v < 2 * n; v++) {
@@ -198,11 +198,11 @@ static dt_remat_graph layers(uint32_t n, uint64_t seed)
         cost[v] = seed == 0 ? 1 : a.v[1] % 9;
         const uint32_t like = 2 * n - 1 - v;
         if (v >= n && like > 0)
-            edge[m++] = (dt_remat_edge){like - 1, v};
+            edge[m++] = (dti_remat_edge){like - 1, v};
         if (v >= n && like + 1 < n)
-            edge[m++] = (dt_remat_edge){like, v};
+            edge[m++] = (dti_remat_edge){like, v};
         if (v > 0)
-            edge[m++] = (dt_remat_edge){v - 1, v};
+            edge[m++] = (dti_remat_edge){v - 1, v};
     }
     assert_ok(dti_remat_graph_init(&g, 2 * n, bytes, cost, backward, m, edge, &err), &err);
     return g;

@@ -53,7 +53,7 @@ static void codes_of(const dt_codec *c, const codec_float_format *f)
 static void every_code_of_a_small_float_means_what_it_should(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < DT_SMALLS; i++)
+    for (size_t i = 0; i < DTI_SMALLS; i++)
         codes_of(dti_codec_find(codec_formats[i].name), &codec_formats[i]);
 }
 
@@ -63,8 +63,8 @@ static void small_floats_round_within_half_a_step(void **state)
     (void)state;
     enum { COUNT = 1 << 14 };
     static uint32_t x[COUNT], packed[COUNT], back[COUNT];
-    static const double bound[DT_SMALLS] = {0x1p-11, 0x1p-5, 0x1p-4};
-    for (size_t k = 0; k < DT_SMALLS; k++) {
+    static const double bound[DTI_SMALLS] = {0x1p-11, 0x1p-5, 0x1p-4};
+    for (size_t k = 0; k < DTI_SMALLS; k++) {
         const dt_codec *c = dti_codec_find(codec_formats[k].name);
         double worst = 0;
         size_t used;

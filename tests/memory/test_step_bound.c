@@ -29,7 +29,7 @@ static double bound(const dt_lowered *m, const dt_pass_env *env, uint64_t budget
     return seconds;
 }
 
-static void not_below(const dt_lowered *m, const dt_pass_env *env, const dt_pass_cost *c)
+static void not_below(const dt_lowered *m, const dt_pass_env *env, const dti_pass_cost *c)
 {
     const double least = bound(m, env, c->device);
     if (!(least <= c->seconds * (1 + 1e-9)))
@@ -49,7 +49,7 @@ static void random_plans_are_not_below(void **state)
         for (uint64_t k = 0; k < 12; k++) {
             dt_program *p = NULL;
             dt_fates f = {0};
-            dt_pass_cost c;
+            dti_pass_cost c;
             memset(&err, 0, sizeof err);
             assert_ok(dt_program_copy(&p, m.program, &err), &err);
             assert_ok(dt_program_index(p, &err), &err);
@@ -76,13 +76,13 @@ static void no_set_of_values_made_again_is_below(void **state)
     int networks = 0;
     for (uint64_t seed = 100; seed < SEEDS && networks < ENOUGH; seed++) {
         dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
-        dt_chen c;
+        dti_chen c;
         assert_ok(dti_chen_open(&c, m.program, &err), &err);
         const size_t n = c.n;
         dti_chen_close(&c);
         for (uint32_t set = 0; n <= MOST && set < 1u << n; set++) {
             dt_program *p = NULL;
-            dt_pass_cost cost;
+            dti_pass_cost cost;
             assert_ok(dt_program_copy(&p, m.program, &err), &err);
             assert_ok(dti_chen_open(&c, p, &err), &err);
             for (size_t i = 0; i < n; i++)
@@ -100,11 +100,11 @@ static void no_set_of_values_made_again_is_below(void **state)
 }
 
 /* A list on a network, within a budget or without. */
-static dt_pass_cost cost_of(const dt_lowered *m, const char *list, const dt_pass_env *env)
+static dti_pass_cost cost_of(const dt_lowered *m, const char *list, const dt_pass_env *env)
 {
     dt_program *p = NULL;
     dt_policies policies;
-    dt_pass_cost c;
+    dti_pass_cost c;
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
     assert_ok(dt_program_index(p, &err), &err);
     assert_ok(dt_policies_open(&policies, list, NULL, &err), &err);
@@ -134,7 +134,7 @@ static void no_policy_is_below(void **state)
             if (!p->exact || p->searches || p->home != NULL || p->rung != NULL ||
                 (tenths > 0 && !p->by_budget) || !dt_picked(i, 6, 3, 1))
                 continue;
-            const dt_pass_cost c = cost_of(&m, p->name, &env);
+            const dti_pass_cost c = cost_of(&m, p->name, &env);
             not_below(&m, &env, &c);
             tried++;
         }
@@ -142,7 +142,7 @@ static void no_policy_is_below(void **state)
     env.budgets.device = 0;
     const char *const lists[] = {"chen_cheap,vdnn_conv", "chen_sqrt,capuchin"};
     for (size_t i = 0; i < DT_COUNT(lists); i++) {
-        const dt_pass_cost c = cost_of(&m, lists[i], &env);
+        const dti_pass_cost c = cost_of(&m, lists[i], &env);
         not_below(&m, &env, &c);
     }
     assert_true(tried > 20 / dt_scaled(6, 3, 1));
@@ -159,7 +159,7 @@ static void recomputation_is_seen(void **state)
     for (int t = DT_TIER_HOST; t <= DT_TIER_DISK; t++)
         for (int d = 0; d < DT_TIER_DIRECTIONS; d++)
             costs.link[t][d].rate = costs.thread_link[t][d].rate = 1;
-    const dt_pass_cost c = cost_of(&m, "rotor", &env);
+    const dti_pass_cost c = cost_of(&m, "rotor", &env);
     const double alone = bound(&m, &env, UINT64_MAX), least = bound(&m, &env, c.device);
     assert_true(least > alone * 1.01 && least <= c.seconds);
     dt_lowered_close(&m);
@@ -178,7 +178,7 @@ static void the_copy_of_the_input_is_seen(void **state)
         costs.link[DT_TIER_INPUT][DT_FROM_TIER].rate = rates[i];
         costs.thread_link[DT_TIER_INPUT][DT_FROM_TIER].rate = rates[i];
         const dt_pass_env env = {.costs = &costs};
-        dt_pass_cost c;
+        dti_pass_cost c;
         seconds[i] = bound(&m, &env, UINT64_MAX);
         assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
         not_below(&m, &env, &c);

@@ -50,8 +50,8 @@ static void *reserve(const disk_way *w, uint64_t bytes, bool checksum)
     const char *note;
     dt_err err = {0};
     assert_ok(dti_disk_reserve(&o, w->way, &state, &note, &err), &err);
-    assert_int_equal(((dt_disk *)state)->out.ring != NULL, w->way == DT_DISK_URING);
-    assert_int_equal(((dt_disk *)state)->in.ring != NULL, w->way == DT_DISK_URING);
+    assert_int_equal(((dti_disk *)state)->out.ring != NULL, w->way == DTI_DISK_URING);
+    assert_int_equal(((dti_disk *)state)->in.ring != NULL, w->way == DTI_DISK_URING);
     return state;
 }
 
@@ -246,7 +246,7 @@ static void one_thread_writes_while_another_reads(void **state)
 /* Change a byte behind the tier's back. */
 static void flip(void *s, uint64_t at)
 {
-    const int fd = ((dt_disk *)s)->file.fd;
+    const int fd = ((dti_disk *)s)->file.fd;
     const int flags = fcntl(fd, F_GETFL);
     assert_int_equal(fcntl(fd, F_SETFL, flags & ~O_DIRECT), 0);
     char byte;
@@ -337,7 +337,7 @@ static void the_file_has_no_name(void **state)
     assert_ok(disk_tier()->reserve(&o, &s, &note, &err), &err);
     assert_int_equal(files_in(folder), 0);
     struct stat st;
-    assert_int_equal(fstat(((dt_disk *)s)->file.fd, &st), 0);
+    assert_int_equal(fstat(((dti_disk *)s)->file.fd, &st), 0);
     assert_int_equal(st.st_nlink, 0);
     assert_int_equal(st.st_size, 10 * MIB);
     assert_true(st.st_blocks >= 10 * MIB / 512); /* all of it is there, not a hole */
@@ -461,12 +461,12 @@ static void slots_that_are_none_are_refused(void **state)
 static void the_memory_it_takes_is_told(void **state)
 {
     (void)state;
-    enum { BOUNCE = 2 * DT_DISK_DEPTH * DT_DISK_CHUNK + DT_DISK_BLOCK };
+    enum { BOUNCE = 2 * DTI_DISK_DEPTH * DTI_DISK_CHUNK + DTI_DISK_BLOCK };
     for (int direct = 0; direct < 2; direct++)
         for (int sums = 0; sums < 2; sums++) {
-            const disk_way w = {"", DT_DISK_THREADS, direct == 0};
+            const disk_way w = {"", DTI_DISK_THREADS, direct == 0};
             void *s = reserve(&w, 16 * MIB, sums != 0);
-            const bool can = ((dt_disk *)s)->file.align > 1; /* the temporary folder's choice */
+            const bool can = ((dti_disk *)s)->file.align > 1; /* the temporary folder's choice */
             assert_true(direct == 1 || !can);
             assert_int_equal(
                 disk_tier()->staging(s), (can ? BOUNCE : 0) + (sums ? 16 * MIB / 4096 * 8 : 0));
@@ -485,7 +485,7 @@ static int tmpfs_everywhere(const char *path, struct statfs *to)
 
 static int rings_allowed;
 
-static int few_rings(dt_uring **out, int fd, unsigned depth)
+static int few_rings(dti_uring **out, int fd, unsigned depth)
 {
     *out = NULL;
     return rings_allowed-- > 0 ? dt_uring_system.open(out, fd, depth) : -EPERM;
@@ -507,8 +507,8 @@ static void assert_note(const char *text)
     byte = 0;
     assert_ok(disk_tier()->read(s, 0, &byte, 1, &err), &err);
     assert_int_equal(byte, 9);
-    assert_null(((dt_disk *)s)->out.ring); /* none of these has rings, not even one */
-    assert_null(((dt_disk *)s)->in.ring);
+    assert_null(((dti_disk *)s)->out.ring); /* none of these has rings, not even one */
+    assert_null(((dti_disk *)s)->in.ring);
     disk_tier()->release(s);
 }
 
@@ -526,11 +526,11 @@ static void a_kernel_without_rings_gets_threads_and_a_reason(void **state)
 {
     (void)state;
     void *s = reserve(&disk_ways[2], MIB, false);
-    const bool direct = ((dt_disk *)s)->file.align > 1;
+    const bool direct = ((dti_disk *)s)->file.align > 1;
     disk_tier()->release(s);
     if (!direct)
         skip(); /* only unbuffered files want rings */
-    static dt_uring_calls rings;
+    static dti_uring_calls rings;
     rings = dt_uring_system;
     rings.open = few_rings;
     dt_uring_io = &rings;

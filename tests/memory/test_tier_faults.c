@@ -150,7 +150,7 @@ static int bad_close(int fd)
     return fails(CLOSE) ? -1 : r;
 }
 
-static int bad_ring_open(dt_uring **out, int fd, unsigned depth)
+static int bad_ring_open(dti_uring **out, int fd, unsigned depth)
 {
     const int effect = effect_of(R_OPEN);
     *out = NULL;
@@ -158,7 +158,7 @@ static int bad_ring_open(dt_uring **out, int fd, unsigned depth)
 }
 
 static int bad_ring_submit(
-    dt_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
+    dti_uring *r, const void *from, void *to, unsigned bytes, uint64_t offset, unsigned tag)
 {
     int got = -effect_of(R_SUBMIT);
     if (got == 0)
@@ -167,7 +167,7 @@ static int bad_ring_submit(
     return got;
 }
 
-static int bad_ring_wait(dt_uring *r, unsigned *tag, int *result)
+static int bad_ring_wait(dti_uring *r, unsigned *tag, int *result)
 {
     int got = -effect_of(R_WAIT);
     if (got == 0)
@@ -184,13 +184,13 @@ static int bad_ring_wait(dt_uring *r, unsigned *tag, int *result)
 }
 
 /* A ring may only be closed when the kernel is done with it. */
-static void checked_ring_close(dt_uring *r)
+static void checked_ring_close(dti_uring *r)
 {
     assert_int_equal(under_way, 0);
     dt_uring_system.close(r);
 }
 
-static const dt_uring_calls bad_rings = {
+static const dti_uring_calls bad_rings = {
     bad_ring_open, checked_ring_close, bad_ring_submit, bad_ring_wait};
 
 static dt_io_ops faulty;
@@ -226,7 +226,7 @@ enum { MIB = 1 << 20, FEW = 5000, SLOT = 8192, ROOM = 5 * MIB };
 /* More chunks than are under way at once, with a last one that is no whole block. */
 static size_t many(const disk_way *w)
 {
-    return (w->way == DT_DISK_URING ? (size_t)DT_DISK_DEPTH : 2) * MIB + 200;
+    return (w->way == DTI_DISK_URING ? (size_t)DTI_DISK_DEPTH : 2) * MIB + 200;
 }
 
 static char *bytes_of_page(void)
@@ -361,7 +361,7 @@ static void a_fault_at_any_call_is_survived_or_reported(void **state)
     if (!disk_way_works(w))
         skip();
     const char *folder = fresh_folder();
-    const bool rings = w->way == DT_DISK_URING;
+    const bool rings = w->way == DTI_DISK_URING;
     for (int kind = 0; kind < CALLS; kind++) {
         if (kind == UNLINK)
             continue;
@@ -401,7 +401,7 @@ static void stays(const disk_way *w, enum call kind, int first, int effect, cons
 static void a_fault_that_stays_is_reported_with_its_reason(void **state)
 {
     (void)state;
-    static const disk_way one = {"one thread", DT_DISK_ALONE, true}; /* one first failure */
+    static const disk_way one = {"one thread", DTI_DISK_ALONE, true}; /* one first failure */
     stays(&one, FALLOCATE, 1, ENOSPC, "GiB are free: No space left on device; take a smaller");
     stays(&one, FALLOCATE, 1, EDQUOT, "Disk quota exceeded");
     stays(&one, PWRITE, 2, EIO, "Input/output error");

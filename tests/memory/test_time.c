@@ -337,7 +337,7 @@ static void who_waits_for_ever_is_named(void **state)
 
 /* ---- costs ---- */
 
-static dt_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double flops_a_sample)
+static dti_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double flops_a_sample)
 {
     dt_plan_arg arg[2] = {{.port = DT_X, .mode = DT_READ, .to = (uint64_t)(64 * n)},
         {.port = DT_Y, .mode = DT_WRITE, .to = (uint64_t)(64 * n)}};
@@ -364,7 +364,7 @@ static void a_cost_says_where_it_is_from(void **state)
     (void)state;
     dt_costs c = ticks();
     c.bytes = 1e30;
-    dt_cost at = cost_at(&c, 4, "relu", 10);
+    dti_cost at = cost_at(&c, 4, "relu", 10);
     assert_true(at.source == DT_COST_FLOOR && fabs(at.seconds - 40) < 1e-9);
     learn(&c, 4, 60, 40);
     at = cost_at(&c, 4, "relu", 10);

@@ -291,7 +291,7 @@ static void a_convolution_that_moves_nothing_ends_the_search(void **state)
     (void)state;
     dt_lowered m = chain("cccf");
     dt_err err = {0};
-    dt_gap g;
+    dti_gap g;
     int32_t i = 0;
     assert_ok(dt_program_index(m.program, &err), &err);
     assert_true(dti_gap_next(m.program, dt_toy_tensor(m.program, "c0.y"), &i, &g));

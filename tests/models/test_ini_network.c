@@ -435,9 +435,9 @@ static void a_configuration_without_layers_is_refused(void **state)
 static void too_many_layers_are_refused(void **state)
 {
     (void)state;
-    static char text[(DT_INI_LAYERS + 2) * 16];
+    static char text[(DTI_INI_LAYERS + 2) * 16];
     size_t at = 0;
-    for (int i = 0; i <= DT_INI_LAYERS; i++)
+    for (int i = 0; i <= DTI_INI_LAYERS; i++)
         at += (size_t)snprintf(text + at, sizeof text - at, "[relu r%d]\n", i);
     const char *const want[] = {"net.ini:4097: [relu r4096]", "at most 4096", NULL};
     refuse(text, small, want);

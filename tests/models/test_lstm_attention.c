@@ -87,7 +87,7 @@ static void efficient_attention_takes_as_much_less_as_it_keeps(void **state)
         peak[kind] = m.plan->peak;
         dt_lowered_close(&m);
     }
-    assert_int_equal(peak[DT_ATTENTION_NAIVE] - peak[DT_ATTENTION_EFFICIENT],
+    assert_int_equal(peak[DTI_ATTENTION_NAIVE] - peak[DTI_ATTENTION_EFFICIENT],
         MANY * LONG * LONG * WIDE * sizeof(float));
 }
 

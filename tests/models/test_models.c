@@ -662,7 +662,7 @@ static void counts_are_the_depth_of_a_family(void **state)
 static void counts_that_a_family_does_not_have_are_refused(void **state)
 {
     (void)state;
-    const int64_t given[] = {3, 4, 0, 3, DT_MODEL_COUNT + 1};
+    const int64_t given[] = {3, 4, 0, 3, DTI_MODEL_COUNT + 1};
     dt_model_opts o = {.dropout = -1, .counts = given, .n_counts = 3};
     refuse("resnet50", o, "3 given, and it has 4 stages; its own are counts = 3,4,6,3");
     o.n_counts = 4;

@@ -177,7 +177,7 @@ static uint64_t peak_with(const char *stem, size_t *kept, bool *noted)
     const dt_pass_env env = {.kept = k, .costs = costs, .budgets = {.device = 600000}};
     dt_lowered m = dt_program_of(dt_random_graph(5), DT_PROGRAM_FIRST, 16);
     dt_policies auto_alone;
-    dt_pass_cost c;
+    dti_pass_cost c;
     dt_err err = {0};
     assert_ok(dt_policies_open(&auto_alone, "auto", NULL, &err), &err);
     assert_ok(dt_program_index(m.program, &err), &err);
@@ -199,7 +199,7 @@ static void no_budget_is_that_of_keep_all(void **state)
     for (int graph = 1; graph <= dt_scaled(3, 8, 24); graph++) {
         dt_lowered m = dt_program_of(dt_random_graph((uint64_t)graph), DT_PROGRAM_FIRST, 16);
         dt_policies auto_alone;
-        dt_pass_cost all, c;
+        dti_pass_cost all, c;
         dt_err err = {0};
         assert_ok(dt_policies_open(&auto_alone, "auto", NULL, &err), &err);
         assert_ok(dt_program_index(m.program, &err), &err);

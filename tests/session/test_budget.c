@@ -501,7 +501,7 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
 {
     (void)state;
     const char *const sets[] = {"memory.device_budget=500MiB"};
-    const dt_limit_ops ops = {made_up_group, dt_limit_system.resource};
+    const dti_limit_ops ops = {made_up_group, dt_limit_system.resource};
     dt_session *s = planned(NULL, 0), *t = planned(sets, 1);
     dt_err err = {0}, other = {0};
     dt_limit_source = &ops;

@@ -282,7 +282,7 @@ static void policies_leave_pinned_gaps_alone(void **state)
 }
 
 /* The first gap of a tensor from forward to backward, pinned or not. */
-static bool crossing(dt_program *p, int32_t tensor, dt_gap *g)
+static bool crossing(dt_program *p, int32_t tensor, dti_gap *g)
 {
     const dt_pin pin = p->tensor[tensor].pin;
     bool found = false;
@@ -308,7 +308,7 @@ static void pinned_gaps_are_not_shown(void **state)
     dt_session *s = open_with("c1 = keep\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     const int32_t c1 = find(p, "c1.y"), c2 = find(p, "c2.y");
-    dt_gap g;
+    dti_gap g;
     int32_t i = 0;
     assert_true(crossing(p, c1, &g));
     assert_false(dti_gap_next(p, c1, &i, &g));
@@ -324,7 +324,7 @@ static void rewrites_leave_pinned_gaps_alone(void **state)
     dt_session *s = open_with("c1 = keep\nb1 = offload\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     dt_err err = {0};
-    dt_gap g;
+    dti_gap g;
     const size_t before = p->n_order;
     assert_true(crossing(p, find(p, "c1.y"), &g));
     assert_ok(dti_offload(p, &g, NULL, &err), &err);
@@ -340,7 +340,7 @@ static void later_clones_stop_at_what_is_kept(void **state)
     dt_session *s = open_with("c2 = keep\n", "keep_all");
     dt_program *p = plan(s, DT_PROGRAM_FIRST)->program;
     dt_err err = {0};
-    dt_gap g;
+    dti_gap g;
     bool dropped[1024];
     assert_true(p->n_tensor < DT_COUNT(dropped));
     memset(dropped, 1, sizeof dropped);

@@ -195,9 +195,9 @@ static void an_input_of_tokens_and_of_values_is_refused_in_bf16(void **state)
     dt_graph_destroy(g);
 }
 
-static dt_gap first_gap(const dt_program *p, const char *name)
+static dti_gap first_gap(const dt_program *p, const char *name)
 {
-    dt_gap g;
+    dti_gap g;
     const int32_t t = (int32_t)(tensor(p, name) - p->tensor);
     for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
         if (g.crosses_loss)
@@ -212,13 +212,13 @@ static void codecs_pack_pairs_of_values_or_nothing(void **state)
     NEED_AVX512();
     dt_lowered m = dt_program_of(resnet(DT_BF16), DT_PROGRAM_FIRST, 4);
     dt_program *p = m.program;
-    const dt_offload_opt o = {.release_after = DT_NONE,
+    const dti_offload_opt o = {.release_after = DT_NONE,
         .fetch_before = DT_NONE,
         .codec = dti_codec_find("fp16"),
         .density = 1};
     dt_err err = {0};
     int32_t packed;
-    dt_gap g = first_gap(p, "bn1.y");
+    dti_gap g = first_gap(p, "bn1.y");
     assert_ok(dti_encode(p, &g, dti_codec_find("fp16"), 1, &packed, &err), &err);
     assert_int_equal(packed, DT_NONE);
     assert_ok(dti_encode(p, &g, dti_codec_find("zvc"), 0.5, &packed, &err), &err);

@@ -107,9 +107,9 @@ static void every_name_is_found_once_and_told(void **state)
 static size_t rows_of(const char *what, const dt_opt *rows)
 {
     size_t n = 0;
-    while (rows != NULL && rows[n].key != NULL && n <= DT_OUTSIDE_ROWS)
+    while (rows != NULL && rows[n].key != NULL && n <= DTI_OUTSIDE_ROWS)
         n++;
-    if (n > DT_OUTSIDE_ROWS)
+    if (n > DTI_OUTSIDE_ROWS)
         fail_msg("%s: its table of options has no end", what);
     return n;
 }

@@ -162,7 +162,7 @@ static void what_was_seen_becomes_the_costs(void **state)
         }
         if (row->kind != DT_ROW_COMPUTE)
             continue;
-        const dt_cost c = dti_costs_op(&s->costs, p, &p->op[row->op]);
+        const dti_cost c = dti_costs_op(&s->costs, p, &p->op[row->op]);
         assert_int_equal(c.source, DT_COST_MEASURED);
         assert_true(fabs(c.seconds - 1e-3) < 1e-12);
     }

@@ -798,7 +798,7 @@ static ran run_here(const char *words)
     assert_true(here >= 0 && chdir(in_workspace("")) == 0);
     const int out = open(said, O_WRONLY | O_CREAT | O_TRUNC, 0600), loud = dup(2);
     assert_true(out >= 0 && loud >= 0 && dup2(out, 2) == 2);
-    const dt_command_args a = {n, arg};
+    const dti_command_args a = {n, arg};
     dt_err err = {0};
     dt_io = &ops;
     const dt_status st = dt_command_train.run(&a, &err);

@@ -394,7 +394,7 @@ static dt_run_dir *described(void)
     put_file("given.ini", "[train]\nbatch = 8\n");
     assert_ok(dt_config_load(&c, "given.ini", &err), &err);
     assert_ok(dti_run_dir_config(d, c, &err), &err);
-    assert_ok(dti_run_dir_facts(d, &(dt_run_facts){.version = "0"}, &err), &err);
+    assert_ok(dti_run_dir_facts(d, &(dti_run_facts){.version = "0"}, &err), &err);
     dt_config_destroy(c);
     return d;
 }
@@ -409,7 +409,7 @@ static void before_the_first_step_nothing_waits_for_the_disk(void **state)
     assert_int_equal(syncs, 3); /* two files and their folder */
     assert_ok(dti_run_dir_settle(d, &err), &err);
     assert_int_equal(syncs, 3);
-    assert_ok(dti_run_dir_facts(d, &(dt_run_facts){.version = "1"}, &err), &err);
+    assert_ok(dti_run_dir_facts(d, &(dti_run_facts){.version = "1"}, &err), &err);
     assert_int_equal(syncs, 5); /* what is written later lasts at once */
     dti_run_dir_close(d);
 }
@@ -421,7 +421,7 @@ static void a_summary_says_that_the_disk_lost_what_came_before_it(void **state)
         dt_err err = {0};
         dt_run_dir *d = described();
         fault = (struct fault){.sync = k, .error = EIO};
-        assert_fails(dti_run_dir_summary(d, &(dt_run_summary){.model = "m", .policy = "p"}, &err),
+        assert_fails(dti_run_dir_summary(d, &(dti_run_summary){.model = "m", .policy = "p"}, &err),
             DT_E_IO, &err, "run directory 'r' cannot be written; set run.dir to another folder");
         assert_false(exists("r/summary.json"));
         assert_int_equal(syncs, k);
@@ -645,7 +645,7 @@ static void facts_name_the_machine(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    const dt_run_facts f = {.network = "chain",
+    const dti_run_facts f = {.network = "chain",
         .version = "0.1.0",
         .library = "oneDNN 2.6.3",
         .device = "cpu",
@@ -683,9 +683,9 @@ static void a_network_is_called_what_its_run_says_if_files_may_be_called_so(void
     assert_string_equal(name, "my-2.x");
 }
 
-static dt_run_summary sample_summary(void)
+static dti_run_summary sample_summary(void)
 {
-    return (dt_run_summary){.model = "lenet5",
+    return (dti_run_summary){.model = "lenet5",
         .policy = "keep_all",
         .device = "cpu",
         .precision = "fp32",
@@ -711,7 +711,7 @@ static void the_summary_holds_exact_bytes(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    const dt_run_summary s = sample_summary();
+    const dti_run_summary s = sample_summary();
     assert_ok(dti_run_dir_summary(d, &s, &err), &err);
     dti_run_dir_close(d);
     char *text = read_text("r/summary.json");
@@ -734,7 +734,7 @@ static void a_failed_run_has_a_summary_too(void **state)
     (void)state;
     dt_err err = {0};
     dt_run_dir *d = open_dir("r", false);
-    dt_run_summary s = sample_summary();
+    dti_run_summary s = sample_summary();
     s.status = DT_E_NONFINITE;
     s.error = "step 3: the \"loss\" is \xFF not finite\n";
     s.steps = 0;
@@ -757,7 +757,7 @@ static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
     dt_run_dir *d = open_dir("r", false);
     const dt_eval_report e = {
         .step = 20, .samples = 100, .loss = (double)NAN, .top1 = 0.5, .top5 = 1};
-    dt_run_summary s = sample_summary();
+    dti_run_summary s = sample_summary();
     s.status = DT_E_STOPPED;
     s.eval = &e;
     assert_ok(dti_run_dir_summary(d, &s, &err), &err);
@@ -781,7 +781,7 @@ static void a_summary_without_memory_is_an_error_and_no_leak(void **state)
     (void)state;
     const long live = dti_alloc_live();
     dt_run_dir *d = open_dir("r", false);
-    const dt_run_summary s = sample_summary();
+    const dti_run_summary s = sample_summary();
     cJSON_InitHooks(&(cJSON_Hooks){.malloc_fn = counted, .free_fn = dt_free});
     for (long k = 1;; k++) {
         dti_alloc_fail_at(k);

@@ -499,7 +499,7 @@ static dt_status train_failing_at(const char *ini, long k, bool *past, dt_err *e
     char path[4096];
     snprintf(path, sizeof path, "%s", in_workspace(ini));
     char *arg[] = {path};
-    const dt_command_args a = {1, arg};
+    const dti_command_args a = {1, arg};
     const int quiet = open("/dev/null", O_WRONLY), loud = dup(2);
     assert_true(quiet >= 0 && loud >= 0 && dup2(quiet, 2) == 2);
     dti_alloc_fail_at(k);

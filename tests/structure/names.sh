@@ -1,94 +1,160 @@
 #!/bin/sh
-# dt_ is what a room offers to others: each function of that prefix which a room's header declares is named by the
-# code of another room, or in include/. What stays inside a room is dti_, and only tests/ names that of another.
-# So it is with types, too. A type is declared in one header of all, of tests too, so that whoever reads its name knows which is meant.
+# dt_ is what a room offers to others, and DT_ its constants: each function, type and constant of an enum that a room's
+# header declares under such a name is named by the code of another room, or in include/; or it is a part of one that
+# is: a type or a constant in the declaration of an offered function or type, and an enum with all its constants if one
+# of them is. What stays inside a room is dti_ and DTI_, and only tests/ names that of another. Macros and
+# variables are not looked at, as lists paste their names together.
+# A type is declared in one header of all, of tests too, so that whoever reads its name knows which is meant.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
 rooms='engine memory layers data models session tools'
 
-# One line for each name in a room's code: ROOM KIND NAME, KIND being d where a header's line begins a declaration.
+# Of the sources on stdin, lines "ROOM u WORD", each of our names in the code; "ROOM f|t|c|v NAME GROUP", a function, type,
+# constant or variable that a header declares, the group of a constant being its enum; "ROOM n GROUP WORD", what a declaration names.
 names() { # ROOM
-    room=$1
-    find "$room" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' \) |
-        LC_ALL=C sort | xargs awk -v room="$room" '
+    xargs awk -v room="$1" '
+        function ours(text, of,    word) {
+            while (match(text, /[A-Za-z_0-9]+/)) {
+                word = substr(text, RSTART, RLENGTH)
+                text = substr(text, RSTART + RLENGTH)
+                if (word ~ /^(dti?_[a-z0-9_]+|DTI?_[A-Z0-9_]+)$/ && !seen[of " " word]++)
+                    print room, of == "" ? "u" : "n " of, word
+            }
+        }
+        function found(text, pattern) { # the last of our names in what the pattern matches
+            if (!match(text, pattern)) return ""
+            text = substr(text, RSTART, RLENGTH)
+            gsub(/[^A-Za-z_0-9]+/, " ", text)
+            sub(/ $/, "", text)
+            sub(/.* /, "", text)
+            return text
+        }
+        function declared(text,    name, tag, bare, kind, n, i, constant) {
+            gsub(/[ \t]+/, " ", text)
+            sub(/^ /, "", text)
+            tag = found(text, "^(typedef )?(struct|enum|union) dti?_[a-z0-9_]+ [{]")
+            bare = text
+            while (gsub(/\{[^{}]*\}/, "", bare)) {}
+            kind = bare ~ /^typedef / ? "t" : "f"
+            name = found(bare, "^[^(]*[ *]dti?_[a-z0-9_]+" (kind == "f" ? "[(]" : " ?[(;[]|^[^(]*[(][*]dti?_[a-z0-9_]+[)]"))
+            if (text ~ /^(typedef )?enum [^{]*\{/) {
+                constant = text
+                sub(/^[^{]*\{/, "", constant)
+                sub(/\}.*/, "", constant)
+                n = split(constant, of, ",")
+                for (i = 1; i <= n; i++) {
+                    constant = found(of[i] ";", "^ *DTI?_[A-Z0-9_]+ *[=;]")
+                    if (constant == "") continue
+                    if (tag == "") tag = constant
+                    print room, "c", constant, tag
+                }
+            }
+            if (tag ~ /^dt/) print room, "t", tag, tag
+            if (name != "" && name != tag) print room, kind, name, name
+            if (bare ~ /^extern / && name == "") {
+                name = found(bare, "dti?_[a-z0-9_]+ ?[[;]")
+                print room, "v", name, name
+            }
+            if (tag != "") ours(text, tag)
+            if (name != "" && name != tag) ours(text, name)
+        }
+        FNR == 1 { inside = depth = body = 0; text = "" }
         { line = $0; gsub(/"([^"\\]|\\.)*"/, "", line) }
         !inside { sub(/\/\/.*/, "", line); gsub(/\/\*([^*]|\*+[^*\/])*\*+\//, "", line) }
         inside { if (!sub(/^.*\*\//, "", line)) next; inside = 0 }
         line ~ /\/\*/ { sub(/\/\*.*/, "", line); inside = 1 }
+        { ours(line, "") }
+        FILENAME !~ /\.(h|cuh)$/ { next }
+        line ~ /^[ \t]*#/ || directive { directive = line ~ /\\$/; next }
+        line ~ /^extern *\{/ || line ~ /^ *$/ || line ~ /^[A-Z_]+$/ { next } # or a macro alone
+        line ~ /^\{/ { body = 1; declared(text ";"); text = "" } # of a function
         {
-            declares = FILENAME ~ /\.(h|cuh)$/ && line ~ /^(static inline |extern |DT_[A-Z]+ |static )?(const )?(struct |unsigned )?[A-Za-z_0-9]+ (\*|const )*\*?dti?_[a-z0-9_]+\(/
-            while (match(line, /[A-Za-z_0-9]+/)) {
-                word = substr(line, RSTART, RLENGTH)
-                after = substr(line, RSTART + RLENGTH, 1)
-                line = substr(line, RSTART + RLENGTH)
-                if (word !~ /^dti?_[a-z0-9_]+$/) continue
-                kind = declares && after == "(" ? "d" : "u"
-                if (kind == "d") declares = 0
-                if (!seen[kind word]++) print room, kind, word
+            if (!body) text = text " " line
+            depth += gsub(/\{/, "{", line) - gsub(/\}/, "}", line)
+            if (depth < 0) { depth = 0; text = "" }
+            if (depth == 0 && line ~ /[;}][ \t]*$/) {
+                if (!body) declared(text)
+                text = ""
+                body = 0
             }
         }'
 }
 
-misnamed() { # names of all rooms, one a line
+misnamed() { # lines of all rooms
     awk '
-    $2 == "d" { home[$3] = home[$3] " " $1 " " }
-    { uses[$3] = uses[$3] " " $1 " " }
+    $2 ~ /^[ftcv]$/ {
+        if (!home[$3 " " $1]++) homes[$3]++
+        at[$3] = $1
+        kind[$3] = $2
+        group[$3] = $4
+        if ($1 == "include") offered[$3]
+    }
+    $2 == "n" { if (!told[$3 " " $4]++) names[$3] = names[$3] " " $4 }
+    $2 == "u" { uses[$3] = uses[$3] " " $1 }
+    function offer(name) {
+        if (name in offered) return
+        offered[name]
+        fresh[++n] = name
+    }
     END {
-        for (name in home) {
-            split(home[name], at, " ")
-            others = uses[name]
-            gsub(" " at[1] " ", "", others)
-            if (name ~ /^dt_/ && at[1] != "include" && others ~ /^ *$/)
-                print name " is used in " at[1] "/ alone: it should begin with dti_"
-            else if (name ~ /^dti_/ && !(2 in at) && others !~ /^ *$/)
-                print name " of " at[1] "/ is used in" others ": it should begin with dt_"
+        for (name in at) {
+            others = uses[name] " "
+            gsub(" " at[name] " ", " ", others)
+            if (others ~ /[a-z]/ || homes[name] > 1) others_of[name] = others
+            if ((name in others_of && (name ~ /^(dt|DT)_/ || (kind[name] == "c" && homes[name] == 1))) || name in offered) {
+                delete offered[name]
+                offer(name)
+            }
         }
+        for (i = 1; i <= n; i++) {
+            if (kind[fresh[i]] == "c") { whole[group[fresh[i]]]; offer(group[fresh[i]]) }
+            words = split(names[fresh[i]], of, " ")
+            for (k = 1; k <= words; k++) if (of[k] in kind && kind[of[k]] ~ /[tc]/ && of[k] !~ /^(dti|DTI)_/) offer(of[k])
+        }
+        for (name in kind)
+            if (kind[name] == "v") continue
+            else if (name ~ /^(dt|DT)_/ && !(name in offered) && !(group[name] in offered))
+                print name " is used in " at[name] "/ alone: it should begin with " (kind[name] == "c" ? "DTI_" : "dti_")
+            else if (name ~ /^(dti|DTI)_/ && homes[name] == 1 && (name in others_of || group[name] in whole))
+                print name " of " at[name] "/ is used " (name in others_of ? "in" others_of[name] : "with others of its enum") ": it should begin with " (kind[name] == "c" ? "DT_" : "dt_")
     }' | LC_ALL=C sort
 }
 
-# The check itself: a function of one room, one that two share, one taken from another room's inside.
-found=$(printf 'engine d dt_alone\nengine d dt_shared\ndata u dt_shared\nengine d dti_taken\ndata u dti_taken\n' | misnamed | wc -l)
-[ "$found" -eq 2 ] || { echo "the check misses names"; exit 1; }
-
-found=$(for room in $rooms include; do names "$room"; done | misnamed)
-[ -z "$found" ] || { echo "$found"; exit 1; }
-
-# A type of a dti_ name that one room's header makes known, a tag or a typedef, is named in no other room.
-of_types() { # ROOM: TYPE of each in its headers, a line "ROOM t NAME"
-    find "$1" -type f \( -name '*.h' -o -name '*.cuh' \) -exec cat {} + | sed -nE \
-        -e 's/^(typedef )?(struct|enum|union) (dti_[a-z0-9_]+)\>.*/\3/p' \
-        -e 's/^(typedef [^;{(]*|\} )\*?(dti_[a-z0-9_]+)(\[[^]]*\])?;.*/\2/p' \
-        -e 's/^typedef [^;{(]*[ *](dti_[a-z0-9_]+)\(.*/\1/p' \
-        -e 's/^typedef [^;{(]*\(\*(dti_[a-z0-9_]+)\)\(.*/\1/p' | LC_ALL=C sort -u | sed "s|^|$1 t |"
-}
-taken() { # of lines "ROOM t TYPE" and "ROOM KIND NAME"
-    awk '$2 == "t" { home[$3] = $1 }
-        $2 != "t" && ($3 in home) && home[$3] != $1 && !told[$1 $3]++ {
-            print "type " $3 " of " home[$3] "/ is used in " $1 "/: it should begin with dt_"
-        }'
-}
-mkdir "${TMPDIR:-/tmp}/names.$$"
-cat >"${TMPDIR:-/tmp}/names.$$/a.h" <<'E2'
-typedef struct dti_one dti_one;
-typedef struct dti_two {
-    int a;
-} dti_two;
-struct dti_three;
-typedef int dti_four(void *of, int a);
+# The check itself: each kind, of one room, shared, shown by what is shared, and taken from another room's inside.
+temp=$(mktemp -d)
+trap 'rm -r "$temp"' EXIT
+cat >"$temp/a.h" <<'E2'
+typedef struct dt_one dt_one; // dt_said
+typedef struct dt_two {
+    dt_shown a[DT_SHOWN];
+} dt_two;
+typedef int dt_four(void *of, int a);
 typedef int (*dti_five)(int a);
-typedef unsigned char dti_six[4];
-enum dti_seven { A };
-int dti_none(struct dt_other *a);
+typedef unsigned char dt_six[4];
+enum dt_seven { DT_A, DT_B = 2 };
+enum { DT_C, DT_D };
+enum { DTI_E, DTI_F };
+typedef struct dt_shown {
+    int a;
+} dt_shown;
+enum { DT_SHOWN = 3 };
+int dt_alone(struct dt_one *a,
+    int b);
+static inline int dt_shared(dti_none a)
+{
+    return DT_D;
+}
 E2
-found=$(of_types "${TMPDIR:-/tmp}/names.$$" | wc -l)
-rm -r "${TMPDIR:-/tmp}/names.$$"
-[ "$found" -eq 7 ] || { echo "the check finds $found types of 7"; exit 1; }
-found=$(printf 'engine t dti_a\nengine u dti_a\ndata u dti_a\ndata u dti_a\nengine t dti_b\nengine u dti_b\n' | taken | wc -l)
-[ "$found" -eq 1 ] || { echo "the check misses types that are taken from another room"; exit 1; }
-found=$(for room in $rooms; do of_types "$room"; done >"${TMPDIR:-/tmp}/names.$$"
-    for room in $rooms include; do names "$room"; done | cat "${TMPDIR:-/tmp}/names.$$" - | taken)
-rm "${TMPDIR:-/tmp}/names.$$"
-[ -z "$found" ] || { echo "$found"; exit 1; }
+printf 'dt_two a; dti_five b; int c = DT_A + DTI_E + dt_shared(c);\n' >"$temp/b.c"
+wrong=$({ echo "$temp/a.h" | names a; echo "$temp/b.c" | names b; } | misnamed | sed 's/ .*//' | paste -s -d ' ' -)
+[ "$wrong" = 'DTI_E DTI_F DT_C DT_D dt_alone dt_four dt_one dt_six dti_five' ] || { echo "self-test: the check finds $wrong"; exit 1; }
+
+for room in $rooms include; do
+    find "$room" -type f \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' -o -name '*.def' \) |
+        LC_ALL=C sort | names "$room"
+done >"$temp/names"
+misnamed <"$temp/names" >"$temp/wrong"
+[ ! -s "$temp/wrong" ] || { cat "$temp/wrong"; exit 1; }
 
 # Tags of types that headers define, one a line.
 types() { # FOLDER...
@@ -96,10 +162,8 @@ types() { # FOLDER...
         sed -nE 's/^(typedef )?(struct|enum|union) (dti?_[a-z0-9_]+) \{.*/\3/p' | LC_ALL=C sort
 }
 
-twice=$(printf 'typedef enum dt_one {\nstruct dt_one {\ntypedef struct dt_other {\n' > "${TMPDIR:-/tmp}/names.$$.h"
-    types "${TMPDIR:-/tmp}/names.$$.h" | uniq -d | wc -l)
-rm -f "${TMPDIR:-/tmp}/names.$$.h"
-[ "$twice" -eq 1 ] || { echo "the check misses types"; exit 1; }
+printf 'typedef enum dt_one {\nstruct dt_one {\ntypedef struct dt_other {\n' >"$temp/a.h"
+[ "$(types "$temp" | uniq -d)" = dt_one ] || { echo "the check misses types"; exit 1; }
 # shellcheck disable=SC2086
 twice=$(types $rooms include tests | uniq -d)
 [ -z "$twice" ] || { echo "$twice" | sed 's/$/ is a type of two headers/'; exit 1; }

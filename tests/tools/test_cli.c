@@ -74,7 +74,7 @@ static void help_fits_80_columns(void **state)
 {
     NEED_BINARY();
     size_t n;
-    const dt_command *const *command = dti_command_all(&n);
+    const dti_command *const *command = dti_command_all(&n);
     for (size_t i = 0; i <= n; i++) {
         char words[80];
         const char *of = i == n ? "" : command[i]->name[0] != '\0' ? command[i]->name : "train";

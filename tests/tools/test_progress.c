@@ -29,17 +29,17 @@ typedef struct fix {
     char *text;
     size_t n, seen;
     FILE *f;
-    dt_progress *p;
+    dti_progress *p;
     int64_t step, steps, per_epoch;
 } fix;
 
-static const dt_terminal as_log = {.width = 80};
-static const dt_terminal as_tty = {.tty = true, .width = 80};
-static const dt_terminal as_rich_tty = {.tty = true, .utf8 = true, .colour = true, .width = 80};
+static const dti_terminal as_log = {.width = 80};
+static const dti_terminal as_tty = {.tty = true, .width = 80};
+static const dti_terminal as_rich_tty = {.tty = true, .utf8 = true, .colour = true, .width = 80};
 
-static dt_progress_facts facts(int64_t epochs, int64_t steps_per_epoch)
+static dti_progress_facts facts(int64_t epochs, int64_t steps_per_epoch)
 {
-    return (dt_progress_facts){.model = "lenet5",
+    return (dti_progress_facts){.model = "lenet5",
         .policy = "keep_all",
         .precision = "fp32",
         .device = "cpu",
@@ -60,7 +60,7 @@ static dt_progress_facts facts(int64_t epochs, int64_t steps_per_epoch)
 }
 
 /* The stream keeps the address: one show at a time, in one place. */
-static fix *begin_with(const dt_progress_facts *f, dt_terminal t)
+static fix *begin_with(const dti_progress_facts *f, dti_terminal t)
 {
     static fix x;
     dt_err err = {0};
@@ -68,14 +68,14 @@ static fix *begin_with(const dt_progress_facts *f, dt_terminal t)
     now = 1000;
     x.f = open_memstream(&x.text, &x.n);
     assert_non_null(x.f);
-    const dt_progress_view view = {.out = x.f, .terminal = t, .clock = test_clock};
+    const dti_progress_view view = {.out = x.f, .terminal = t, .clock = test_clock};
     assert_ok(dti_progress_create(&x.p, f, &view, &err), &err);
     return &x;
 }
 
-static fix *begin(int64_t epochs, int64_t steps_per_epoch, dt_terminal t)
+static fix *begin(int64_t epochs, int64_t steps_per_epoch, dti_terminal t)
 {
-    const dt_progress_facts f = facts(epochs, steps_per_epoch);
+    const dti_progress_facts f = facts(epochs, steps_per_epoch);
     return begin_with(&f, t);
 }
 
@@ -136,9 +136,9 @@ static void the_facts_of_a_small_run(void **state)
     end(x);
 }
 
-static dt_progress_facts large_facts(void)
+static dti_progress_facts large_facts(void)
 {
-    dt_progress_facts f = facts(90, 5005);
+    dti_progress_facts f = facts(90, 5005);
     f.model = "resnet50";
     f.policy = "gist_lossless, fp8";
     f.exact = false;
@@ -160,7 +160,7 @@ static dt_progress_facts large_facts(void)
 static void the_facts_of_a_large_run(void **state)
 {
     (void)state;
-    const dt_progress_facts f = large_facts();
+    const dti_progress_facts f = large_facts();
     fix *x = begin_with(&f, as_log);
     assert_string_equal(said(x),
         "network   resnet50, 61,706 parameters, image 28x28x1, 10 classes\n"
@@ -181,7 +181,7 @@ static void the_facts_of_a_large_run(void **state)
 static void a_terminal_with_colours_shows_the_peak_in_the_budget(void **state)
 {
     (void)state;
-    const dt_progress_facts f = large_facts();
+    const dti_progress_facts f = large_facts();
     fix *x = begin_with(&f, as_rich_tty);
     const char *text = said(x), *bar = strstr(text, "\033[36m█");
     assert_non_null(bar);
@@ -199,11 +199,11 @@ static void a_terminal_with_colours_shows_the_peak_in_the_budget(void **state)
 static void logs_hold_no_escapes(void **state)
 {
     (void)state;
-    const dt_progress_facts f = large_facts();
+    const dti_progress_facts f = large_facts();
     fix *x = begin_with(&f, as_log);
     for (int i = 0; i < 10; i++)
         step_of(x, 3, 1);
-    const dt_progress_result r = {.status = DT_OK};
+    const dti_progress_result r = {.status = DT_OK};
     dti_progress_note(x->p, "a note");
     dti_progress_finish(x->p, &r);
     const char *text = said(x);
@@ -298,7 +298,7 @@ static void the_bar_fills_to_its_end(void **state)
 static void text_is_counted_in_tokens(void **state)
 {
     (void)state;
-    dt_progress_facts f = facts(1, 30);
+    dti_progress_facts f = facts(1, 30);
     f.tokens = 128;
     fix *x = begin_with(&f, as_log);
     said(x);
@@ -308,7 +308,7 @@ static void text_is_counted_in_tokens(void **state)
     const dt_eval_report e = {.step = 1, .samples = 871, .loss = 1.5, .seconds = 1};
     dti_progress_eval(x->p, &e);
     assert_non_null(strstr(said(x), "(871 sequences, 1.0 s)"));
-    dti_progress_finish(x->p, &(dt_progress_result){0});
+    dti_progress_finish(x->p, &(dti_progress_result){0});
     assert_non_null(strstr(said(x), "4,096 tokens a second in the median step"));
     end(x);
 }
@@ -459,7 +459,7 @@ static void time_left_follows_the_latest_steps(void **state)
     for (int i = 0; i < 500; i++)
         step_of(x, 10, 1);
     said(x);
-    for (int i = 0; i < DT_PROGRESS_WINDOW; i++)
+    for (int i = 0; i < DTI_PROGRESS_WINDOW; i++)
         step_of(x, 1, 1);
     step_of(x, 7, 1);
     const char *text = said(x);
@@ -485,7 +485,7 @@ static void time_left_counts_evaluations(void **state)
 static void the_shown_loss_is_smoothed_on_terminals(void **state)
 {
     (void)state;
-    fix *x = begin(0, 100, (dt_terminal){.tty = true, .width = 200});
+    fix *x = begin(0, 100, (dti_terminal){.tty = true, .width = 200});
     step_of(x, 1, 4);
     step_of(x, 1, 2);
     assert_non_null(strstr(said(x), "loss 2.947 (smoothed)")); /* (0.9 * 4 + 2) / 1.9 */
@@ -510,7 +510,7 @@ static void the_rate_is_a_median_without_the_first_step(void **state)
     assert_true(dti_progress_rate(x->p) == 24);
     step_of(x, 1000, 1);
     assert_true(dti_progress_rate(x->p) == 16);
-    for (int i = 0; i < DT_RATE_STEPS + 10; i++)
+    for (int i = 0; i < DTI_RATE_STEPS + 10; i++)
         step_of(x, 4, 1);
     assert_true(dti_progress_rate(x->p) == 8);
     end(x);
@@ -608,7 +608,7 @@ static void a_flat_curve_is_flat(void **state)
 static void the_results_of_a_run(void **state)
 {
     (void)state;
-    fix *x = begin(1, 4, (dt_terminal){.utf8 = true, .width = 80});
+    fix *x = begin(1, 4, (dti_terminal){.utf8 = true, .width = 80});
     for (int i = 0; i < 4; i++)
         step_of(x, 0.5, 4 - i);
     const dt_eval_report e = {
@@ -616,7 +616,7 @@ static void the_results_of_a_run(void **state)
     dti_progress_eval(x->p, &e);
     now += 1;
     said(x);
-    const dt_progress_result r = {.status = DT_OK,
+    const dti_progress_result r = {.status = DT_OK,
         .measured = 1536000,
         .process_peak = 20 << 20,
         .outside = 19 << 20,
@@ -641,8 +641,8 @@ static void the_results_of_a_run(void **state)
 static void of_a_card_the_rest_is_what_its_memory_holds(void **state)
 {
     (void)state;
-    fix *x = begin(1, 1, (dt_terminal){.width = 200});
-    const dt_progress_result r = {
+    fix *x = begin(1, 1, (dti_terminal){.width = 200});
+    const dti_progress_result r = {
         .measured = 1536000, .process_peak = 20 << 20, .outside = 500 << 20, .card = true};
     dti_progress_finish(x->p, &r);
     assert_non_null(
@@ -658,7 +658,7 @@ static void one_of_a_thing_is_not_many(void **state)
     fix *x = begin(1, 1, as_log);
     assert_non_null(strstr(said(x), "1 epoch of 1 step\n"));
     step_of(x, 0.5, 4);
-    dti_progress_finish(x->p, &(dt_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
+    dti_progress_finish(x->p, &(dti_progress_result){.status = DT_OK, .lost = 1, .why = "full"});
     const char *text = said(x);
     assert_non_null(strstr(text, "after 1 of 1 step\n"));
     assert_non_null(strstr(text, "1 line of metrics is lost: full\n"));
@@ -678,13 +678,13 @@ static size_t widest(const char *text)
 static void on_a_terminal_results_stay_within_its_width(void **state)
 {
     (void)state;
-    const dt_progress_result r = {.status = DT_OK,
+    const dti_progress_result r = {.status = DT_OK,
         .measured = 1536000,
         .process_peak = 20 << 20,
         .outside = 19 << 20,
         .files = "checkpoints/model.safetensors, metrics.jsonl, summary.json"};
     for (int width = 74; width < 120; width++) {
-        fix *x = begin(0, 2, (dt_terminal){.tty = true, .width = width});
+        fix *x = begin(0, 2, (dti_terminal){.tty = true, .width = width});
         assert_true(widest(said(x)) < (size_t)width);
         step_of(x, 0.5, 4);
         step_of(x, 0.5, 3);
@@ -705,7 +705,7 @@ static void change_is(double first, double last, const char *want)
     step_of(x, 0.5, first);
     step_of(x, 0.5, last);
     said(x);
-    dti_progress_finish(x->p, &(dt_progress_result){.status = DT_OK});
+    dti_progress_finish(x->p, &(dti_progress_result){.status = DT_OK});
     const char *at = strstr(said(x), " at the end");
     assert_non_null(at);
     at += strlen(" at the end");
@@ -735,7 +735,7 @@ static void equal_means_equal_to_the_byte(void **state)
     (void)state;
     fix *x = begin(1, 4, as_log);
     said(x);
-    const dt_progress_result r = {.status = DT_OK, .measured = 1536001};
+    const dti_progress_result r = {.status = DT_OK, .measured = 1536001};
     dti_progress_finish(x->p, &r);
     const char *text = said(x);
     assert_non_null(strstr(text, "planned 1,536,000 bytes but measured 1,536,001 bytes"));
@@ -748,7 +748,7 @@ static void a_run_that_ends_before_its_first_step(void **state)
     (void)state;
     fix *x = begin(1, 4, as_tty);
     said(x);
-    const dt_progress_result r = {.status = DT_E_DATA};
+    const dti_progress_result r = {.status = DT_E_DATA};
     dti_progress_finish(x->p, &r);
     assert_string_equal(said(x), "\n"
                                  "failed    after 0 of 4 steps\n"
@@ -763,7 +763,7 @@ static void a_stopped_run_keeps_its_last_line(void **state)
     fix *x = begin(1, 4, as_tty);
     step_of(x, 1, 1);
     said(x);
-    const dt_progress_result r = {.status = DT_E_STOPPED};
+    const dti_progress_result r = {.status = DT_E_STOPPED};
     dti_progress_finish(x->p, &r);
     assert_non_null(strstr(said(x), "\n\nstopped   after 1 of 4 steps\n"));
     end(x);
@@ -780,8 +780,8 @@ static void a_broken_pipe_ends_the_show_only(void **state)
     FILE *f = fdopen(fd[1], "w");
     assert_non_null(f);
     void (*old)(int) = signal(SIGPIPE, SIG_IGN);
-    const dt_progress_facts facts_of = facts(0, 100);
-    const dt_progress_view view = {.out = f, .terminal = as_tty, .clock = test_clock};
+    const dti_progress_facts facts_of = facts(0, 100);
+    const dti_progress_view view = {.out = f, .terminal = as_tty, .clock = test_clock};
     fix x = {.steps = 100, .per_epoch = 100};
     dt_err err = {0};
     assert_ok(dti_progress_create(&x.p, &facts_of, &view, &err), &err);
@@ -789,7 +789,7 @@ static void a_broken_pipe_ends_the_show_only(void **state)
     clearerr(f);
     for (int i = 0; i < 100; i++)
         step_of(&x, 1, 1);
-    const dt_progress_result r = {.status = DT_OK};
+    const dti_progress_result r = {.status = DT_OK};
     dti_progress_finish(x.p, &r);
     assert_false(ferror(f));                   /* nothing was written after the first failure */
     assert_true(dti_progress_rate(x.p) == 32); /* counted all the same */
@@ -802,12 +802,12 @@ static void every_allocation_may_fail(void **state)
 {
     (void)state;
     const long live = dti_alloc_live();
-    const dt_progress_facts f = facts(0, 1);
+    const dti_progress_facts f = facts(0, 1);
     FILE *null = fopen("/dev/null", "w");
     assert_non_null(null);
-    const dt_progress_view view = {.out = null, .terminal = as_log};
+    const dti_progress_view view = {.out = null, .terminal = as_log};
     for (long k = 1; k <= 3; k++) {
-        dt_progress *p = NULL;
+        dti_progress *p = NULL;
         dti_alloc_fail_at(k);
         const dt_status st = dti_progress_create(&p, &f, &view, NULL);
         dti_alloc_fail_at(0);
@@ -839,7 +839,7 @@ static void a_file_is_no_terminal(void **state)
     assert_non_null(f);
     setenv("TERM", "xterm", 1);
     unsetenv("COLUMNS");
-    const dt_terminal t = dti_terminal_of(f);
+    const dti_terminal t = dti_terminal_of(f);
     assert_false(t.tty);
     assert_false(t.colour);
     assert_int_equal(dti_terminal_width(&t, f), 80);
@@ -862,7 +862,7 @@ static void a_terminal_is_asked_for_its_width_each_time(void **state)
         skip();
     setenv("TERM", "xterm", 1);
     unsetenv("NO_COLOR");
-    dt_terminal t = dti_terminal_of(f);
+    dti_terminal t = dti_terminal_of(f);
     assert_true(t.tty && t.colour);
     for (unsigned short w = 40; w < 43; w++) {
         const struct winsize size = {.ws_col = w, .ws_row = 24};

@@ -118,12 +118,12 @@ static void kinds_have_their_tolerances(void **state)
 {
     (void)state;
     static const struct {
-        dt_published_kind kind;
+        dti_published_kind kind;
         const char *name;
         double tolerance;
-    } all[] = {{DT_STATED, "stated", 0.01}, {DT_FIGURE, "figure", 0.10}, {DT_TIME, "time", 0.15},
-        {DT_BATCH, "batch", 0.15}, {DT_MEMORY, "memory", 0.15}};
-    assert_int_equal(DT_COUNT(all), DT_PUBLISHED_KINDS);
+    } all[] = {{DTI_STATED, "stated", 0.01}, {DTI_FIGURE, "figure", 0.10}, {DTI_TIME, "time", 0.15},
+        {DTI_BATCH, "batch", 0.15}, {DTI_MEMORY, "memory", 0.15}};
+    assert_int_equal(DT_COUNT(all), DTI_PUBLISHED_KINDS);
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         assert_string_equal(dti_published_kind_name(all[i].kind), all[i].name);
         assert_true(fabs(dti_published_tolerance(all[i].kind) - all[i].tolerance) < 1e-12);
@@ -135,7 +135,7 @@ static void our_rows_are_many_and_differ(void **state)
 {
     (void)state;
     static dt_err err;
-    dt_published p;
+    dti_published p;
     size_t broad = 0;
     assert_ok(dti_published_read(&p, dt_source_path("configs/papers/published.txt"), &err), &err);
     assert_true(p.n_row >= 150);
@@ -148,7 +148,7 @@ static void our_rows_are_many_and_differ(void **state)
     assert_true(broad >= 14);
     for (size_t i = 0; i < p.n_row; i++)
         for (size_t k = 0; k < i; k++) {
-            const dt_published_row *a = &p.row[i], *b = &p.row[k];
+            const dti_published_row *a = &p.row[i], *b = &p.row[k];
             const bool alike = a->paper == b->paper && a->form == b->form && a->most == b->most &&
                                memcmp(&a->quantity, &b->quantity, sizeof a->quantity) == 0 &&
                                strcmp(a->networks, b->networks) == 0 &&
@@ -174,13 +174,13 @@ static void a_good_file_is_read(void **state)
                                       "stated | 2e3 | neither | plain superneurons.tensors | "
                                       "alexnet:2 | model.fuse=off | | why";
     static dt_err err;
-    dt_published p;
+    dti_published p;
     assert_ok(dti_published_parse(&p, text, strlen(text), "t", &err), &err);
     assert_int_equal(p.n_paper, 1);
     assert_int_equal(p.n_row, 2);
     assert_string_equal(p.row[0].own, "memory.policy=vdnn_all memory.algorithms=small");
-    assert_true(p.row[0].most && p.row[0].form == DT_MORE && p.row[0].better == DT_HIGHER);
-    assert_true(p.row[0].kind == DT_TIME && fabs(p.row[0].published - 1.5) < 1e-12);
+    assert_true(p.row[0].most && p.row[0].form == DTI_MORE && p.row[0].better == DTI_HIGHER);
+    assert_true(p.row[0].kind == DTI_TIME && fabs(p.row[0].published - 1.5) < 1e-12);
     assert_true(p.row[1].quantity.account != NULL && !p.row[1].most);
     assert_string_equal(p.row[1].note, "why");
     dti_published_deinit(&p);
@@ -231,7 +231,7 @@ static void wrong_files_are_refused(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         static dt_err err;
-        dt_published p;
+        dti_published p;
         memset(&err, 0, sizeof err);
         assert_int_equal(
             dti_published_parse(&p, wrong[i][0], strlen(wrong[i][0]), "t", &err), DT_E_DATA);
@@ -239,7 +239,7 @@ static void wrong_files_are_refused(void **state)
         dti_published_deinit(&p);
     }
     static dt_err err;
-    dt_published p;
+    dti_published p;
     assert_int_equal(dti_published_parse(&p, "row\0", 5, "t", &err), DT_E_DATA);
     assert_has(err.text, "is no text");
 }
@@ -250,7 +250,7 @@ static void long_fields_are_refused(void **state)
     (void)state;
     static dt_err err;
     char text[4096] = HEAD "let x0 = 0123456789\n";
-    dt_published p;
+    dti_published p;
     for (int i = 1; i < 9; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "let x%d = $x%d$x%d$x%d\n", i,
             i - 1, i - 1, i - 1);
@@ -402,7 +402,7 @@ static void traffic_is_what_shapes_say(void **state)
     cli_done(&r);
 }
 
-static void count(dt_superneurons *out, const char *config, const char *fuse, dt_status want)
+static void count(dti_superneurons *out, const char *config, const char *fuse, dt_status want)
 {
     static dt_err err;
     dt_session *s;
@@ -428,7 +428,7 @@ static void assert_mib(uint64_t bytes, double want)
 static void superneurons_counts_as_published(void **state)
 {
     (void)state;
-    dt_superneurons n;
+    dti_superneurons n;
     count(&n, "configs/papers/alexnet2012.ini", "model.fuse=off", DT_OK);
     assert_int_equal(n.tensors, 36);
     assert_mib(n.baseline, 2189.437);

@@ -164,21 +164,21 @@ static void wrong_arguments_are_refused(void **state)
 /* --- folding --- */
 
 /* Rows from letters: equal letters are equal layers, numbered as they come. */
-static size_t fold(const char *letters, dt_show_part *part)
+static size_t fold(const char *letters, dti_show_part *part)
 {
-    static dt_show_row row[256];
+    static dti_show_row row[256];
     static char name[256][24];
     const size_t n = strlen(letters);
     for (size_t i = 0; i < n; i++) {
         snprintf(name[i], sizeof name[i], "%c%zu", letters[i], i);
-        row[i] = (dt_show_row){.name = name[i], .kind = "k", .parameters = letters[i]};
+        row[i] = (dti_show_row){.name = name[i], .kind = "k", .parameters = letters[i]};
     }
     return dti_show_fold(row, n, part);
 }
 
 static void check_fold(const char *letters, const char *want)
 {
-    dt_show_part part[256];
+    dti_show_part part[256];
     char got[1024] = "";
     const size_t n = fold(letters, part);
     for (size_t i = 0; i < n; i++) {
@@ -206,9 +206,9 @@ static void blocks_that_repeat_become_one(void **state)
 static void layers_of_other_names_do_not_repeat(void **state)
 {
     (void)state;
-    const dt_show_row row[] = {{.name = "one.0.a", .kind = "k"}, {.name = "one.0.b", .kind = "k"},
+    const dti_show_row row[] = {{.name = "one.0.a", .kind = "k"}, {.name = "one.0.b", .kind = "k"},
         {.name = "two.1.a", .kind = "k"}, {.name = "two.1.b", .kind = "k"}};
-    dt_show_part part[4];
+    dti_show_part part[4];
     assert_int_equal(dti_show_fold(row, 4, part), 4);
 }
 

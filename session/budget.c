@@ -319,7 +319,7 @@ static dt_status check_card(const dt_session *s, dt_err *err)
     return DT_E_BUDGET;
 }
 
-dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err)
+dt_status dti_session_check_run(dt_session *s, bool loaded, dt_err *err)
 {
     dt_limits l;
     struct statfs fs;

@@ -22,7 +22,7 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err) DT_NODISCARD
  * need more memory than that, or more than the device's card has free; DT_E_DEVICE when it
  * does not answer; DT_E_IO when the disk has less free than they need. @loaded: the
  * batches decoded ahead are allocated already. */
-dt_status dt_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODISCARD;
+dt_status dti_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODISCARD;
 
 /**
  * struct dt_here - plans against this machine, whatever the budgets say.

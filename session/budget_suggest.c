@@ -61,7 +61,7 @@ static dt_status judge(const search *x, trial *t, const dt_plan_set *plans, dt_e
 {
     dt_prediction step;
     DT_CHECK(dt_plan_set_predict(plans, &step, err));
-    t->can = dt_plan_set_check_statistics(plans, NULL) == DT_OK;
+    t->can = dti_plan_set_check_statistics(plans, NULL) == DT_OK;
     t->exact = dt_plan_set_exact(plans);
     t->need = dt_plan_set_need(plans);
     t->score = dt_plan_set_score(plans);
@@ -89,7 +89,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     if (st == DT_OK)
         st = dt_plan_set_create(&plans, x->s, &r, err);
     if (st == DT_OK)
-        st = dt_plan_set_run(plans, x->eval, 0, 0, err);
+        st = dti_plan_set_run(plans, x->eval, 0, 0, err);
     if (st == DT_OK)
         st = judge(x, t, plans, err);
     dt_plan_set_destroy(plans);

@@ -121,7 +121,7 @@ static dt_status calibrate(dt_session *s, dt_err *err)
     if (st == DT_OK)
         st = dt_plan_set_create(&kept, s, &r, err);
     if (st == DT_OK)
-        st = dt_plan_set_run(kept, false, 0, 0, err);
+        st = dti_plan_set_run(kept, false, 0, 0, err);
     if (st == DT_OK)
         st = find_scale(kept, &c, (double)r.batch / s->opts.memory.calibrate, err);
     s->costs.scale = st == DT_OK ? c.scale : 1;

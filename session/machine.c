@@ -126,7 +126,7 @@ static dt_status bandwidth(dt_machine *m, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_machine_measure(dt_machine *m, dt_dtype also, dt_err *err)
+dt_status dti_machine_measure(dt_machine *m, dt_dtype also, dt_err *err)
 {
     *m = (dt_machine){0};
     DT_CHECK(peak(m, DT_F32, err));
@@ -135,7 +135,7 @@ dt_status dt_machine_measure(dt_machine *m, dt_dtype also, dt_err *err)
     return bandwidth(m, err);
 }
 
-double dt_machine_floor(const dt_machine *m, dt_dtype t, double flops, double bytes)
+double dti_machine_floor(const dt_machine *m, dt_dtype t, double flops, double bytes)
 {
     const double compute = m->flops[t] > 0 ? flops / m->flops[t] : 0;
     const double memory = bytes / m->bytes;

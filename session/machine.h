@@ -17,10 +17,10 @@ typedef struct dt_machine {
 
 /* Measure for values of fp32 and of @also, with the team as dt_cpu_setup made it. Takes about a
  * second. */
-dt_status dt_machine_measure(dt_machine *m, dt_dtype also, dt_err *err) DT_NODISCARD;
+dt_status dti_machine_measure(dt_machine *m, dt_dtype also, dt_err *err) DT_NODISCARD;
 
 /* Seconds in which so many operations on values of a type, and bytes, cannot but pass: the larger
  * of operations over the peak and bytes over the bandwidth. */
-double dt_machine_floor(const dt_machine *m, dt_dtype t, double flops, double bytes);
+double dti_machine_floor(const dt_machine *m, dt_dtype t, double flops, double bytes);
 
 #endif

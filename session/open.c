@@ -417,7 +417,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = (int)s->opts.device.threads;
-    dt_session_enter(s); /* facts depend on it */
+    dti_session_enter(s); /* facts depend on it */
     s->threads = s->host.team;
     const dt_status built = build_graph(s, &g, err);
     s->graph = g; /* close destroys what there is */
@@ -431,6 +431,17 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));
     return dti_session_choose_parts(s, err);
+}
+
+bool dt_session_in_configs(const char *base, char *to, size_t bytes)
+{
+    static const char *const ends[] = {"", ".ini"};
+    struct stat st;
+    for (size_t i = 0; i < DT_COUNT(ends); i++)
+        if (snprintf(to, bytes, "configs/%s%s", base, ends[i]) < (int)bytes && stat(to, &st) == 0 &&
+            S_ISREG(st.st_mode))
+            return true;
+    return false;
 }
 
 enum { PATIENCE = 2 }; /* seconds, after which one wonders */
@@ -457,7 +468,7 @@ dt_status dt_session_open(
     return dti_session_open_for(out, path, sets, n_sets, NULL, 0, err);
 }
 
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err)
 {
     const also none = {NULL, 0};
@@ -477,7 +488,7 @@ void dt_session_close(dt_session *s)
     if (s == NULL)
         return;
     while (s->inside > 0)
-        dt_session_leave(s);
+        dti_session_leave(s);
     dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->of_run);

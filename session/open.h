@@ -11,7 +11,7 @@ dt_status dt_session_open(dt_session **out, const char *path, const char *const 
     size_t n_sets, dt_err *err) DT_NODISCARD;
 /* The same from text in memory, which messages call @name; relative paths in it count from the
  * current folder. */
-dt_status dt_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
+dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 
@@ -20,5 +20,8 @@ void dt_session_close(dt_session *s);
  */
 dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err) DT_NODISCARD;
+
+/* "configs/NAME", with .ini if need be, when there is such a file. */
+bool dt_session_in_configs(const char *name, char *to, size_t bytes);
 
 #endif

@@ -75,7 +75,7 @@ dt_status dt_plan_set_add(dt_plan_set *p, dt_program_kind kind, int64_t n, const
 
 /* All plans of a run: first, again when a step has several micro-batches, update, and evaluation;
  * @last and @eval_last are the sizes of last partial batches, 0 for none. */
-dt_status dt_plan_set_run(
+dt_status dti_plan_set_run(
     dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
 
 uint64_t dt_plan_set_peak(const dt_plan_set *p); /* largest of all plans */
@@ -153,7 +153,7 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) 
 
 /* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
  * which gives 0 for every picture: names the layer and what to change. */
-dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
+dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
 
 /* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches
  * decoded ahead, and weights while they are read and saved. */

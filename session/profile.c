@@ -780,7 +780,7 @@ static dt_status measure_machine(profiling *p, dt_err *err)
     dt_machine m;
     dt_costs *c = &p->out->costs;
     tell(p, "measuring the machine, its links and codecs");
-    DT_CHECK(dt_machine_measure(&m, p->s->graph->dtype, err));
+    DT_CHECK(dti_machine_measure(&m, p->s->graph->dtype, err));
     for (int w = 0; w < DT_WORKS; w++)
         for (int t = 0; t < DT_DTYPES; t++)
             c->flops[w][t] = m.flops[t] > 0 ? m.flops[t] : m.flops[DT_F32];
@@ -799,22 +799,22 @@ static dt_status plan_to_keep(profiling *p, dt_err *err)
     r.policies = &p->keep_all;
     r.fates = NULL;
     DT_CHECK(dt_plan_set_create(&p->s->plans, p->s, &r, err));
-    return dt_plan_set_run(p->s->plans, false, 0, 0, err);
+    return dti_plan_set_run(p->s->plans, false, 0, 0, err);
 }
 
 static dt_status measure(profiling *p, dt_err *err)
 {
     dt_session *s = p->s;
     DT_CHECK(plan_to_keep(p, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&p->feeds, s, err));
-    DT_CHECK(dt_plan_set_run(s->plans, false, p->feeds.last, 0, err));
-    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
+    DT_CHECK(dti_plan_set_run(s->plans, false, p->feeds.last, 0, err));
+    DT_CHECK(dti_plan_set_check_statistics(s->plans, err));
+    DT_CHECK(dti_session_check_run(s, true, err));
     DT_CHECK(list_waiting(p, err));
     if (p->o->timed)
         DT_CHECK(measure_machine(p, err));
-    DT_CHECK(dt_rig_open(&p->rig, s, err));
+    DT_CHECK(dti_rig_open(&p->rig, s, err));
     if (p->o->timed)
         DT_CHECK(make_rows(p, err));
     DT_CHECK(run_steps(p, err));
@@ -840,7 +840,7 @@ dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile
     dt_free(p.step);
     dt_free(p.quiet);
     dt_free(p.between);
-    dt_rig_close(&p.rig);
+    dti_rig_close(&p.rig);
     dt_feeds_close(&p.feeds);
     dti_density_count_close(&p.count);
     dti_session_forget(s); /* they borrow the policies */

@@ -49,7 +49,7 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
     return st;
 }
 
-dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
+dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
 {
     *g = (dt_rig){0};
     DT_CHECK(reserve(g, s, err));
@@ -71,7 +71,7 @@ dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-void dt_rig_close(dt_rig *g)
+void dti_rig_close(dt_rig *g)
 {
     dt_runner_destroy(g->runner);
     dt_free(g->ready);

@@ -15,9 +15,9 @@ typedef struct dt_rig {
 dt_runner_opts dti_rig_opts(const dt_session *s);
 
 /* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
- * model.weights, else first ones from train.seed. Release with dt_rig_close even after a failure.
+ * model.weights, else first ones from train.seed. Release with dti_rig_close even after a failure.
  */
-dt_status dt_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
-void dt_rig_close(dt_rig *g);
+dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
+void dti_rig_close(dt_rig *g);
 
 #endif

@@ -107,7 +107,7 @@ dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err)
 {
     DT_CHECK(own_plans(s, err));
-    dt_status st = dt_plan_set_run(s->plans, eval, last, eval_last, err);
+    dt_status st = dti_plan_set_run(s->plans, eval, last, eval_last, err);
     if (st == DT_OK)
         st = check_again(s, err);
     if (s->notice != NULL && dt_kept_note(s->kept)[0] != '\0')

@@ -4,7 +4,7 @@
 
 #include "session/plan_set.h"
 
-/* Plans of the run, made once each: see dt_plan_set_add and dt_plan_set_run. */
+/* Plans of the run, made once each: see dt_plan_set_add and dti_plan_set_run. */
 dt_status dti_session_plan(dt_session *s, dt_program_kind kind, int64_t n, const dt_planned **out,
     dt_err *err) DT_NODISCARD;
 dt_status dt_session_plan_run(

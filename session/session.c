@@ -95,13 +95,13 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
         .figure = DT_ACCOUNT_ALL};
 }
 
-void dt_session_enter(dt_session *s)
+void dti_session_enter(dt_session *s)
 {
     if (s->inside++ == 0)
         (void)dt_cpu_enter(s->threads, &s->host);
 }
 
-void dt_session_leave(dt_session *s)
+void dti_session_leave(dt_session *s)
 {
     DT_ASSERT(s->inside > 0);
     if (--s->inside == 0)

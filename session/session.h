@@ -54,7 +54,7 @@ typedef struct dt_plan_request {
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
- * @host @inside: what the calling thread had set before, and calls of dt_session_enter not yet
+ * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
  * left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @searching: told, once a program, of a search that takes more than @patience seconds; NULL:
@@ -90,8 +90,8 @@ typedef struct dt_session {
 /* A session that opens leaves the calling thread with as many OpenMP threads as it is for, and with
  * denormals flushed, until it is closed. Whoever has several leaves each, and enters it for what
  * plans, runs or saves: the thread's settings are between the two. Pairs may be nested. */
-void dt_session_enter(dt_session *s);
-void dt_session_leave(dt_session *s);
+void dti_session_enter(dt_session *s);
+void dti_session_leave(dt_session *s);
 
 /* What the configuration asks for, to be planned as it is or with changes. */
 dt_plan_request dt_session_request(const dt_session *s);

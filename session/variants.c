@@ -155,7 +155,7 @@ static dt_status add_list(dt_variants *v, size_t list, dt_err *err)
     return DT_OK;
 }
 
-size_t dt_variants_for(const dt_variants *v, size_t variant, size_t list)
+size_t dti_variants_for(const dt_variants *v, size_t variant, size_t list)
 {
     int value[DT_VARIED_KEYS] = {0};
     for (size_t k = 0; k < v->keys->n; k++)
@@ -220,7 +220,7 @@ static dt_status open_all(dt_variants *v, const dt_variants_of *of, dt_err *why,
         dt_variant *x = &v->variant[i];
         const dt_status opened = open_with(x, v->keys, of, sets, why);
         if (x->session != NULL && x->session->inside > 0)
-            dt_session_leave(x->session);
+            dti_session_leave(x->session);
         if (opened == DT_E_NOMEM)
             st = no_memory(err);
         else if (opened != DT_OK)
@@ -304,7 +304,7 @@ dt_status dt_variants_open(
     return find_groups(out, err);
 }
 
-void dt_variants_close(dt_variants *v)
+void dti_variants_close(dt_variants *v)
 {
     for (size_t i = 0; i < v->n; i++) {
         dt_session_close(v->variant[i].session);

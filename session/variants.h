@@ -75,13 +75,13 @@ typedef struct dt_variants_of {
  * pairs, before anything is opened; when a key belongs to a policy that is in none of the lists;
  * and, with what was wrong with the first, when all that a key takes part in is refused, which a
  * mistake in its name does. Other variants that are refused have @refused. Release with
- * dt_variants_close even after a failure. */
+ * dti_variants_close even after a failure. */
 dt_status dt_variants_open(
     dt_variants *out, const dt_vary *keys, const dt_variants_of *of, dt_err *err) DT_NODISCARD;
-void dt_variants_close(dt_variants *v);
+void dti_variants_close(dt_variants *v);
 
 /* The variant with the values of @variant in the keys that matter to list @list. */
-size_t dt_variants_for(const dt_variants *v, size_t variant, size_t list);
+size_t dti_variants_for(const dt_variants *v, size_t variant, size_t list);
 
 /* "train.precision = bf16, memory.pool = greedy"; "" of one that has no values. Returns @to. */
 const char *dt_variant_text(const dt_vary *keys, const dt_variant *v, char *to, size_t bytes);

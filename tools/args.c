@@ -255,17 +255,6 @@ static const char *longer_name(const char *base, const char *const *names)
     return best;
 }
 
-bool dti_cli_in_configs(const char *base, char *to, size_t bytes)
-{
-    static const char *const ends[] = {"", ".ini"};
-    struct stat st;
-    for (size_t i = 0; i < DT_COUNT(ends); i++)
-        if (snprintf(to, bytes, "configs/%s%s", base, ends[i]) < (int)bytes && stat(to, &st) == 0 &&
-            S_ISREG(st.st_mode))
-            return true;
-    return false;
-}
-
 static dt_status missing(const char *path, dt_err *err)
 {
     char folder[PATH_BYTES] = ".";
@@ -275,7 +264,7 @@ static dt_status missing(const char *path, dt_err *err)
     if (to_slash > 0)
         snprintf(folder, sizeof folder, "%.*s", to_slash, path);
     char config[PATH_BYTES];
-    if (*base != '\0' && dti_cli_in_configs(base, config, sizeof config))
+    if (*base != '\0' && dt_session_in_configs(base, config, sizeof config))
         return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", path, config);
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);

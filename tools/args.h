@@ -83,9 +83,6 @@ typedef struct dti_run_paths {
  * left no weights; DT_OK, and nothing done, where the word is something else. */
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
 
-/* "configs/NAME", with .ini if need be, when there is such a file. */
-bool dti_cli_in_configs(const char *name, char *to, size_t bytes);
-
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
  * the name. */
 const dti_command *const *dti_command_all(size_t *n);

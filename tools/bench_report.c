@@ -8,18 +8,18 @@
 #include "tools/json_out.h"
 #include "tools/terminal.h"
 
-double dti_bench_units(const dti_bench_result *r)
+double dti_bench_units(const dt_bench_result *r)
 {
     const int64_t tokens = dt_graph_tokens(r->session->graph);
     return (double)(r->session->opts.train.batch * (tokens > 0 ? tokens : 1));
 }
 
-const char *dti_bench_unit(const dti_bench_result *r)
+const char *dti_bench_unit(const dt_bench_result *r)
 {
     return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
 }
 
-static void header(const dti_bench_result *r)
+static void header(const dt_bench_result *r)
 {
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
@@ -35,13 +35,13 @@ static void header(const dti_bench_result *r)
     printf(", %.1f GB/s read and written by a copy; measured now\n\n", r->machine.bytes / 1e9);
     printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
            "count\n",
-        1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DTI_BENCH_WARM);
+        1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
     printf("speed     %s %s a second\n\n", dt_human_rate(rate, dti_bench_units(r) / r->median),
         dti_bench_unit(r));
 }
 
-static void line(const dti_bench_result *r, const char *kind, const char *pass, double ops,
-    double s, double floor)
+static void line(const dt_bench_result *r, const char *kind, const char *pass, double ops, double s,
+    double floor)
 {
     static const double told = 1e-5; /* below, what an op takes is the call */
     char count[16] = "", bound[48] = "";
@@ -55,13 +55,13 @@ static void line(const dti_bench_result *r, const char *kind, const char *pass, 
         bound);
 }
 
-void dti_bench_table(const dti_bench_result *r)
+void dti_bench_table(const dt_bench_result *r)
 {
     header(r);
     printf("%-18s %-10s %6s %11s %8s%10s %8s\n", "kind of op", "pass", "ops", "ms", "share",
         "floor ms", "ms/floor");
     for (size_t i = 0; i < r->n_row; i++) {
-        const dti_bench_row *w = &r->row[i];
+        const dt_bench_row *w = &r->row[i];
         line(r, w->kind, w->pass, w->ops, w->seconds, w->floor);
     }
     line(r, "rest", "", 0, r->rest, 0);
@@ -73,7 +73,7 @@ void dti_bench_table(const dti_bench_result *r)
         r->faults, r->faults_most, r->allocations, r->grown);
 }
 
-static void row_json(dti_json *list, const dti_bench_row *w)
+static void row_json(dti_json *list, const dt_bench_row *w)
 {
     dti_json o = dti_json_element(list);
     dti_json_text(&o, "kind", w->kind);
@@ -84,7 +84,7 @@ static void row_json(dti_json *list, const dti_bench_row *w)
     dti_json_leave(list, &o);
 }
 
-dt_status dti_bench_json(const dti_bench_result *r, dt_err *err)
+dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
 {
     const dt_session *s = r->session;
     dti_json j = dti_json_begin();

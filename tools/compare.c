@@ -3,12 +3,25 @@
 #include "tools/compare.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/options.h"
+#include "session/human.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
 #include "tools/vary.h"
+
+const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS])
+{
+    size_t at = DTI_COMPARE_BITS - 1;
+    to[at] = '\0';
+    for (size_t n = group + 1; n > 0 && at > 0; n = (n - 1) / 26)
+        to[--at] = (char)('a' + (n - 1) % 26);
+    memmove(to, to + at, DTI_COMPARE_BITS - at);
+    return to;
+}
 
 typedef struct compare_flags {
     bool json, run;
@@ -16,13 +29,13 @@ typedef struct compare_flags {
 } compare_flags;
 
 /* Times of defaults cannot be held against others. */
-static void tell_defaults(const dti_compare *c)
+static void tell_defaults(const dt_compare *c)
 {
     char text[512];
     const dt_variant *without = NULL;
     bool all = true;
     for (size_t v = 0; v < c->variants.n; v++) {
-        const dti_compare_row *kept = &c->row[c->under[v].kept];
+        const dt_compare_row *kept = &c->row[c->under[v].kept];
         if (kept->refused == NULL && !kept->time.known && without == NULL)
             without = &c->variants.variant[v];
         all = all && (kept->refused != NULL || !kept->time.known);
@@ -39,7 +52,7 @@ static void tell_defaults(const dti_compare *c)
             "memory.profile = FILE or memory.simulate = CARD says by what to predict\n");
 }
 
-static dt_status show(const dti_compare *c, const compare_flags *f, dt_err *err)
+static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
 {
     const char *files[] = {f->csv, f->svg, f->html};
     bool quiet = false;
@@ -73,16 +86,16 @@ static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 }
 
 /* The largest budget fits what any other does. */
-static dt_status check_any(const dti_compare *c, dt_err *err)
+static dt_status check_any(const dt_compare *c, dt_err *err)
 {
-    const dti_compare_row *least = NULL;
+    const dt_compare_row *least = NULL;
     uint64_t most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        const dti_compare_row *r = &c->row[i];
-        const dti_compare_under *u = &c->under[r->variant];
+        const dt_compare_row *r = &c->row[i];
+        const dt_compare_under *u = &c->under[r->variant];
         if (r->refused != NULL || !r->can)
             continue;
-        if (dti_compare_fits(r, u->budget[u->n - 1]))
+        if (dt_compare_fits(r, u->budget[u->n - 1]))
             return DT_OK;
         most = u->budget[u->n - 1] > most ? u->budget[u->n - 1] : most;
         if (least == NULL || r->need.device < least->need.device)
@@ -108,6 +121,19 @@ static dt_status check_run(dt_session *s, dt_err *err)
     return dt_session_meet(s, err);
 }
 
+static void tell_planned(
+    const dt_compare *c, const dt_compare_row *r, const dt_variant *v, double seconds)
+{
+    char text[512], took[DT_HUMAN_BYTES];
+    fprintf(stderr, "dnntrain: %s%s%s planned in %s\n", r->policy, c->vary.n > 0 ? ", " : "",
+        dt_variant_text(&c->vary, v, text, sizeof text), dt_human_seconds(took, seconds));
+}
+
+static void tell_round(int round, int rounds)
+{
+    fprintf(stderr, "dnntrain: round %d of %d\n", round, rounds);
+}
+
 /* What several variants have to say alike is said once. */
 static void listen(const dt_variants *all, size_t v)
 {
@@ -122,7 +148,7 @@ static void listen(const dt_variants *all, size_t v)
 }
 
 static dt_status open_variants(
-    dti_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
+    dt_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
     const dt_variants_of of = {.path = cli->word[0],
         .sets = cli->set,
@@ -142,16 +168,60 @@ static dt_status open_variants(
     return DT_OK;
 }
 
-static dt_status compare_all(
-    dti_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
+static dt_status wrong_budgets(const char *text, dt_err *err)
 {
+    return DT_FAIL(err, DT_E_CONFIG,
+        "--budgets %s: say how many, 1..%d, or which, as in 1GiB,1.5GiB,2GiB", text,
+        DT_COMPARE_BUDGETS);
+}
+
+static int ascending(const void *va, const void *vb)
+{
+    const uint64_t a = *(const uint64_t *)va, b = *(const uint64_t *)vb;
+    return (a > b) - (a < b);
+}
+
+static dt_status list_budgets(dt_compare_budgets *u, const char *text, dt_err *err)
+{
+    for (const char *at = text; *at != '\0';) {
+        char one[64];
+        const size_t n = strcspn(at, ",");
+        if (n >= sizeof one || u->n == DT_COMPARE_BUDGETS)
+            return wrong_budgets(text, err);
+        snprintf(one, sizeof one, "%.*s", (int)n, at);
+        const dt_status st = dt_parse_bytes(one, &u->budget[u->n], err);
+        if (st != DT_OK || u->budget[u->n] == 0 || (at[n] == ',' && at[n + 1] == '\0'))
+            return wrong_budgets(text, err);
+        u->n++;
+        at += n + (at[n] == ',');
+    }
+    qsort(u->budget, u->n, sizeof *u->budget, ascending);
+    return u->n > 0 ? DT_OK : wrong_budgets(text, err);
+}
+
+/* A single small number says how many. */
+static dt_status read_budgets(dt_compare_budgets *to, const char *text, dt_err *err)
+{
+    if (text == NULL)
+        return DT_OK;
+    if (!dt_parse_i64(text, &to->evenly))
+        return list_budgets(to, text, err);
+    return to->evenly >= 1 && to->evenly <= DT_COMPARE_BUDGETS ? DT_OK : wrong_budgets(text, err);
+}
+
+static dt_status compare_all(dt_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
+{
+    dt_compare_budgets budgets = {0};
     c->run = f->run;
+    c->planned = tell_planned;
+    c->round = tell_round;
     DT_CHECK(dti_vary_open(&c->vary, cli->again, cli->n_again, err));
-    DT_TRY(err, dti_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies");
+    DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies");
+    DT_CHECK(read_budgets(&budgets, f->budgets, err));
     DT_CHECK(open_variants(c, cli, f, err));
-    DT_CHECK(dti_compare_plan(c, f->budgets, err));
+    DT_CHECK(dt_compare_plan(c, &budgets, err));
     if (c->run)
-        DT_CHECK(dti_compare_run(c, err));
+        DT_CHECK(dt_compare_run(c, err));
     DT_CHECK(show(c, f, err));
     fflush(stdout);
     return check_any(c, err);
@@ -159,11 +229,12 @@ static dt_status compare_all(
 
 static dt_status compare_config(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
-    dti_compare *c = dt_alloc(1, sizeof *c);
+    dt_compare *c = dt_alloc(1, sizeof *c);
     if (c == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     const dt_status st = compare_all(c, cli, f, err);
-    dti_compare_close(c);
+    dt_compare_close(c);
+    dti_vary_close(&c->vary);
     dt_free(c);
     return st;
 }

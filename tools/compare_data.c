@@ -9,24 +9,24 @@
 enum { WHY_BYTES = 1024 };
 
 /* Which variant it is, and whose bits it trains. */
-static void add_variant(dti_json *o, const dti_compare *c, const dti_compare_row *r)
+static void add_variant(dti_json *o, const dt_compare *c, const dt_compare_row *r)
 {
     char bits[DTI_COMPARE_BITS];
     for (size_t k = 0; k < c->vary.n; k++) {
-        const char *value = dti_vary_value(&c->vary, dti_compare_variant(c, r), k, NULL);
+        const char *value = dti_vary_value(&c->vary, dt_compare_variant(c, r), k, NULL);
         if (value != NULL)
             dti_json_text(o, c->vary.key[k].name, value);
         else
             dti_json_null(o, c->vary.key[k].name);
     }
     if (r->refused == NULL && r->exact)
-        dti_json_text(o, "bits", dti_compare_letter(dti_compare_variant(c, r)->group, bits));
+        dti_json_text(o, "bits", dti_compare_letter(dt_compare_variant(c, r)->group, bits));
     else
         dti_json_null(o, "bits");
     dti_json_flag(o, "own_algorithms", r->other_algorithms);
 }
 
-static void add_found(dti_json *o, const dti_compare *c, const dti_compare_row *r, size_t b)
+static void add_found(dti_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
 {
     dti_json_whole(o, "device_peak", r->need.device);
     dti_json_whole(o, "host_peak", r->need.host);
@@ -34,7 +34,7 @@ static void add_found(dti_json *o, const dti_compare *c, const dti_compare_row *
     dti_json_real(o, "step_seconds", r->time.seconds, 9);
     dti_json_real(o, "images_per_second", r->time.rate, 6);
     dti_json_flag(o, "exact", r->exact);
-    dti_json_real(o, "bound_seconds", dti_compare_least(c, r, b), 9);
+    dti_json_real(o, "bound_seconds", dt_compare_least(c, r, b), 9);
     dti_json_real(o, "compute_seconds", r->time.compute, 9);
     dti_json_real(o, "stall_seconds", r->time.stalled, 9);
     dti_json_whole(o, "moved_out", r->score.out);
@@ -43,7 +43,7 @@ static void add_found(dti_json *o, const dti_compare *c, const dti_compare_row *
     dti_json_whole(o, "expected_in", r->traffic.in);
     dti_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
     dti_json_flag(o, "best", r->best);
-    dti_json_text(o, "costs", dti_compare_costs(r));
+    dti_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
         dti_json_real(o, "measured_seconds", r->measured, 9);
         dti_json_real(o, "measured_spread", r->spread, 9);
@@ -51,7 +51,7 @@ static void add_found(dti_json *o, const dti_compare *c, const dti_compare_row *
 }
 
 /* What is found of a row that was refused: why. */
-static void add_refused(dti_json *o, const dti_compare_row *r)
+static void add_refused(dti_json *o, const dt_compare_row *r)
 {
     static const char *const none[] = {"device_peak", "host_peak", "disk_peak", "step_seconds",
         "images_per_second", "exact", "bound_seconds"};
@@ -59,35 +59,35 @@ static void add_refused(dti_json *o, const dti_compare_row *r)
     for (size_t i = 0; i < DT_COUNT(none); i++)
         dti_json_null(o, none[i]);
     dti_json_flag(o, "best", false);
-    dti_json_text(o, "refused", dti_compare_why(r, why, sizeof why));
+    dti_json_text(o, "refused", dt_compare_why(r, why, sizeof why));
 }
 
 /* A pair under the b-th budget of its variant, for programs: each with all budgets, and what was
  * refused by itself once, without one. */
 typedef struct entry {
-    const dti_compare_row *r;
+    const dt_compare_row *r;
     size_t b;
     uint64_t budget; /* 0: none */
     bool told;       /* before */
 } entry;
 
-static size_t entries_of(const dti_compare *c, size_t pair)
+static size_t entries_of(const dt_compare *c, size_t pair)
 {
     const size_t n = c->under[c->variants.pair[pair].variant].n;
     return n > 0 ? n : 1;
 }
 
-static entry entry_of(const dti_compare *c, size_t pair, size_t b)
+static entry entry_of(const dt_compare *c, size_t pair, size_t b)
 {
-    const dti_compare_under *u = &c->under[c->variants.pair[pair].variant];
-    const dti_compare_row *r = &c->row[c->of[pair][b]];
+    const dt_compare_under *u = &c->under[c->variants.pair[pair].variant];
+    const dt_compare_row *r = &c->row[c->of[pair][b]];
     return (entry){.r = r,
         .b = b,
         .budget = r->refused == NULL ? u->budget[b] : r->budget,
         .told = r->refused != NULL && b > 0 && c->of[pair][b] == c->of[pair][b - 1]};
 }
 
-static void element(dti_json *to, const dti_compare *c, const entry *e)
+static void element(dti_json *to, const dt_compare *c, const entry *e)
 {
     dti_json o = dti_json_element(to);
     dti_json_text(&o, "policy", e->r->policy);
@@ -95,7 +95,7 @@ static void element(dti_json *to, const dti_compare *c, const entry *e)
         dti_json_whole(&o, "budget", e->budget);
     else
         dti_json_null(&o, "budget");
-    dti_json_flag(&o, "fits", dti_compare_fits(e->r, e->budget));
+    dti_json_flag(&o, "fits", dt_compare_fits(e->r, e->budget));
     if (e->r->refused == NULL)
         add_found(&o, c, e->r, e->b);
     else
@@ -105,7 +105,7 @@ static void element(dti_json *to, const dti_compare *c, const entry *e)
     dti_json_leave(to, &o);
 }
 
-dt_status dti_compare_json(const dti_compare *c, dt_err *err)
+dt_status dti_compare_json(const dt_compare *c, dt_err *err)
 {
     dti_json list = dti_json_begin_list();
     for (size_t p = 0; p < c->variants.n_pair; p++)
@@ -132,7 +132,7 @@ static void csv_text(FILE *f, const char *text)
         fputc('"', f);
 }
 
-static void csv_head(const dti_compare *c, FILE *f)
+static void csv_head(const dt_compare *c, FILE *f)
 {
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
@@ -145,15 +145,15 @@ static void csv_head(const dti_compare *c, FILE *f)
     fputs(c->vary.n > 0 ? ",bits,own_algorithms,refused\n" : "\n", f);
 }
 
-static void csv_found(const dti_compare *c, const entry *e, FILE *f)
+static void csv_found(const dt_compare *c, const entry *e, FILE *f)
 {
-    const dti_compare_row *r = e->r;
+    const dt_compare_row *r = e->r;
     fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%s", e->budget,
-        dti_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.host, r->need.disk,
+        dt_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.host, r->need.disk,
         r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
-    fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dti_compare_least(c, r, e->b),
+    fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dt_compare_least(c, r, e->b),
         r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
-        dti_compare_costs(r));
+        dt_compare_costs(r));
     if (r->measured > 0)
         fprintf(f, "%.9f,%.9f", r->measured, r->spread);
     else
@@ -169,22 +169,22 @@ static void csv_refused(const entry *e, FILE *f)
     fputs(",no,,,,,,,,,,,no,,,,,", f);
 }
 
-static void csv_variant(const dti_compare *c, const dti_compare_row *r, FILE *f)
+static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)
 {
     char bits[DTI_COMPARE_BITS], why[WHY_BYTES];
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
-        csv_text(f, dti_vary_value(&c->vary, dti_compare_variant(c, r), k, ""));
+        csv_text(f, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, ""));
     }
     fprintf(f, ",%s,%s,",
-        r->refused == NULL && r->exact ? dti_compare_letter(dti_compare_variant(c, r)->group, bits)
+        r->refused == NULL && r->exact ? dti_compare_letter(dt_compare_variant(c, r)->group, bits)
                                        : "",
         r->other_algorithms ? "yes" : "no");
     if (r->refused != NULL)
-        csv_text(f, dti_compare_why(r, why, sizeof why));
+        csv_text(f, dt_compare_why(r, why, sizeof why));
 }
 
-static void csv_line(const dti_compare *c, const entry *e, FILE *f)
+static void csv_line(const dt_compare *c, const entry *e, FILE *f)
 {
     csv_text(f, e->r->policy);
     if (e->r->refused == NULL)
@@ -198,7 +198,7 @@ static void csv_line(const dti_compare *c, const entry *e, FILE *f)
 
 dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
 {
-    const dti_compare *c = compare;
+    const dt_compare *c = compare;
     (void)err;
     csv_head(c, f);
     for (size_t p = 0; p < c->variants.n_pair; p++)

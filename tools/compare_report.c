@@ -28,7 +28,7 @@ static int at_least(int a, size_t b)
     return a > (int)b ? a : (int)b;
 }
 
-static left left_columns(const dti_compare *c)
+static left left_columns(const dt_compare *c)
 {
     const dt_vary *keys = &c->vary;
     left l = {.bits = c->variants.n_group > 1 ? 4 : 0};
@@ -45,7 +45,7 @@ static left left_columns(const dti_compare *c)
     return l;
 }
 
-static void left_titles(const dti_compare *c, const left *l)
+static void left_titles(const dt_compare *c, const left *l)
 {
     printf("%-*s", MARKS + NAME, "  policy");
     if (l->numbered)
@@ -57,31 +57,30 @@ static void left_titles(const dti_compare *c, const left *l)
 }
 
 /* A letter, behind which ' says that the plan has algorithms of its own. */
-static void print_bits(const dti_compare *c, const dti_compare_row *r, int width)
+static void print_bits(const dt_compare *c, const dt_compare_row *r, int width)
 {
     char letter[DTI_COMPARE_BITS], text[DTI_COMPARE_BITS + 1];
-    snprintf(text, sizeof text, "%s%s",
-        dti_compare_letter(dti_compare_variant(c, r)->group, letter),
+    snprintf(text, sizeof text, "%s%s", dti_compare_letter(dt_compare_variant(c, r)->group, letter),
         r->other_algorithms ? "'" : "");
     printf(" %-*s", width, r->refused != NULL ? "" : r->exact ? text : "~");
 }
 
 static void left_cells(
-    const dti_compare *c, const dti_compare_row *r, const char *name, const left *l)
+    const dt_compare *c, const dt_compare_row *r, const char *name, const left *l)
 {
     dti_column_name(name, NAME);
     if (l->numbered)
         printf(" %7zu", r->variant + 1);
     for (size_t k = 0; k < c->vary.n && !l->numbered; k++)
-        printf(" %-*s", l->width[k], dti_vary_value(&c->vary, dti_compare_variant(c, r), k, "-"));
+        printf(" %-*s", l->width[k], dti_vary_value(&c->vary, dt_compare_variant(c, r), k, "-"));
     if (l->bits > 0)
         print_bits(c, r, l->bits);
 }
 
 static int fastest_first(const void *va, const void *vb)
 {
-    const dti_compare_row *a = *(const dti_compare_row *const *)va;
-    const dti_compare_row *b = *(const dti_compare_row *const *)vb;
+    const dt_compare_row *a = *(const dt_compare_row *const *)va;
+    const dt_compare_row *b = *(const dt_compare_row *const *)vb;
     if (a->time.seconds < b->time.seconds || a->time.seconds > b->time.seconds)
         return a->time.seconds < b->time.seconds ? -1 : 1;
     if (a->need.device != b->need.device)
@@ -89,11 +88,11 @@ static int fastest_first(const void *va, const void *vb)
     return a < b ? -1 : a > b;
 }
 
-static bool same_budgets(const dti_compare *c, const dti_compare_under **of)
+static bool same_budgets(const dt_compare *c, const dt_compare_under **of)
 {
     *of = NULL;
     for (size_t v = 0; v < c->variants.n; v++) {
-        const dti_compare_under *u = &c->under[v];
+        const dt_compare_under *u = &c->under[v];
         if (c->variants.variant[v].session == NULL)
             continue;
         if (*of != NULL &&
@@ -104,11 +103,11 @@ static bool same_budgets(const dti_compare *c, const dti_compare_under **of)
     return true;
 }
 
-static void print_budgets(const dti_compare *c)
+static void print_budgets(const dt_compare *c)
 {
     char text[512] = "budgets of the device:", size[DT_HUMAN_BYTES];
     size_t at = strlen(text);
-    const dti_compare_under *u;
+    const dt_compare_under *u;
     if (!same_budgets(c, &u))
         snprintf(text + at, sizeof text - at, " each variant's own");
     else
@@ -119,10 +118,10 @@ static void print_budgets(const dti_compare *c)
 }
 
 /* What all variants share, by one of them, and what they do not. */
-static void header(const dti_compare *c)
+static void header(const dt_compare *c)
 {
     const dt_session *s = c->session;
-    const dti_compare_shared all = dti_compare_share(c);
+    const dt_compare_shared all = dt_compare_share(c);
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES], text[1024] = "varied:";
     size_t at = strlen(text);
     if (all.network)
@@ -147,7 +146,7 @@ static void header(const dti_compare *c)
     putchar('\n');
 }
 
-static bool was_run(const dti_compare *c)
+static bool was_run(const dt_compare *c)
 {
     for (size_t i = 0; i < c->n; i++)
         if (c->row[i].measured > 0)
@@ -158,7 +157,7 @@ static bool was_run(const dti_compare *c)
 enum { BUDGET, PEAK, SHARE, STEP, RATE, AGAIN, OUT, MEASURED, SPREAD, RATIO, COLUMNS };
 
 /* Variants take width, and where none is planned by a budget that column says nothing. */
-static bool shows_budgets(const dti_compare *c)
+static bool shows_budgets(const dt_compare *c)
 {
     bool any = c->vary.n == 0;
     for (size_t i = 0; i < c->n; i++)
@@ -166,7 +165,7 @@ static bool shows_budgets(const dti_compare *c)
     return any;
 }
 
-static void columns(const dti_compare *c, int width, dti_table_column to[COLUMNS])
+static void columns(const dt_compare *c, int width, dti_table_column to[COLUMNS])
 {
     const bool ran = was_run(c);
     const dti_table_column all[COLUMNS] = {
@@ -185,15 +184,15 @@ static void columns(const dti_compare *c, int width, dti_table_column to[COLUMNS
 }
 
 /* Its plan is larger than what it was planned by. */
-static bool exceeds(const dti_compare_row *r)
+static bool exceeds(const dt_compare_row *r)
 {
     return r->refused == NULL && r->budget > 0 && r->need.device > r->budget;
 }
 
 static void line(
-    const dti_compare *c, const dti_compare_row *r, const left *l, const dti_table_column *column)
+    const dt_compare *c, const dt_compare_row *r, const left *l, const dti_table_column *column)
 {
-    const double kept = (double)dti_compare_kept(c, r)->need.device;
+    const double kept = (double)dt_compare_kept(c, r)->need.device;
     const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
     char cell[COLUMNS][DT_HUMAN_BYTES + 1], budget[DT_HUMAN_BYTES];
     snprintf(cell[BUDGET], DT_HUMAN_BYTES, "any");
@@ -225,9 +224,9 @@ static void line(
 }
 
 /* A variant that was refused with all of its lists has one row. */
-static bool is_shown(const dti_compare *c, size_t i)
+static bool is_shown(const dt_compare *c, size_t i)
 {
-    const dti_compare_row *r = &c->row[i];
+    const dt_compare_row *r = &c->row[i];
     for (size_t k = 0; k < i && r->refused != NULL; k++)
         if (c->row[k].variant == r->variant && c->row[k].refused != NULL &&
             (r->session == NULL || c->row[k].list == r->list))
@@ -235,12 +234,12 @@ static bool is_shown(const dti_compare *c, size_t i)
     return !r->again;
 }
 
-static const char *name_refused(const dti_compare_row *r)
+static const char *name_refused(const dt_compare_row *r)
 {
     return r->session != NULL ? r->policy : "(each list)";
 }
 
-static void refused_lines(const dti_compare *c, const left *l)
+static void refused_lines(const dt_compare *c, const left *l)
 {
     for (size_t i = 0; i < c->n; i++) {
         if (c->row[i].refused == NULL || !is_shown(c, i))
@@ -251,22 +250,22 @@ static void refused_lines(const dti_compare *c, const left *l)
     }
 }
 
-static void reasons(const dti_compare *c)
+static void reasons(const dt_compare *c)
 {
     char what[512], why[WHY_BYTES], text[sizeof what + WHY_BYTES + DT_POLICY_LIST];
     for (size_t i = 0; i < c->n; i++) {
-        const dti_compare_row *r = &c->row[i];
+        const dt_compare_row *r = &c->row[i];
         if (r->refused == NULL || !is_shown(c, i))
             continue;
         snprintf(text, sizeof text, "refused: %s%s%s: %s", r->session != NULL ? r->policy : "",
             r->session != NULL ? ", " : "",
-            dt_variant_text(&c->vary, dti_compare_variant(c, r), what, sizeof what),
-            dti_compare_why(r, why, sizeof why));
+            dt_variant_text(&c->vary, dt_compare_variant(c, r), what, sizeof what),
+            dt_compare_why(r, why, sizeof why));
         dti_term_wrap(stdout, 0, 2, text);
     }
 }
 
-static void numbers(const dti_compare *c)
+static void numbers(const dt_compare *c)
 {
     char what[512], text[sizeof what + 32];
     for (size_t v = 0; v < c->variants.n; v++) {
@@ -278,7 +277,7 @@ static void numbers(const dti_compare *c)
 }
 
 /* What the results of variants have to do with each other. */
-static void bits_legend(const dti_compare *c)
+static void bits_legend(const dt_compare *c)
 {
     bool other = false;
     for (size_t i = 0; i < c->n; i++)
@@ -293,12 +292,12 @@ static void bits_legend(const dti_compare *c)
 }
 
 /* What marks and titles mean, as far as they occur. */
-static void legend(const dti_compare *c, const left *l, const dti_table_column *column)
+static void legend(const dt_compare *c, const left *l, const dti_table_column *column)
 {
     bool lossy = false, never = false, above = false;
     char text[256];
     for (size_t i = 0; i < c->n; i++) {
-        const dti_compare_row *r = &c->row[i];
+        const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
         above = above || exceeds(r);
@@ -325,18 +324,18 @@ static void legend(const dti_compare *c, const left *l, const dti_table_column *
     reasons(c);
 }
 
-dt_status dti_compare_table(const dti_compare *c, dt_err *err)
+dt_status dti_compare_table(const dt_compare *c, dt_err *err)
 {
     const left l = left_columns(c);
     dti_table_column column[COLUMNS];
     size_t n = 0;
-    const dti_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
+    const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     if (all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     for (size_t i = 0; i < c->n; i++)
         if (c->row[i].refused == NULL && is_shown(c, i))
             all[n++] = &c->row[i];
-    qsort(all, n, sizeof(dti_compare_row *), fastest_first);
+    qsort(all, n, sizeof(dt_compare_row *), fastest_first);
     header(c);
     columns(c, l.used, column);
     left_titles(c, &l);

@@ -22,8 +22,8 @@ static const char *const color[] = {
 
 /* @unit: so many seconds are 1 on the axis; @size: so many bytes are */
 typedef struct picture {
-    const dti_compare *c;
-    dti_compare_shared all;
+    const dt_compare *c;
+    dt_compare_shared all;
     FILE *f;
     double least_bytes, most_bytes, least, most, unit, size;
     const char *unit_name, *size_name;
@@ -42,12 +42,12 @@ static double up(const picture *m, double seconds)
 }
 
 /* Of a step, or of a sample where steps have not as many. */
-static double each(const picture *m, const dti_compare_row *r, double seconds)
+static double each(const picture *m, const dt_compare_row *r, double seconds)
 {
     return m->all.batch ? seconds : seconds / (double)r->session->opts.train.batch;
 }
 
-static double height(const picture *m, const dti_compare_row *r)
+static double height(const picture *m, const dt_compare_row *r)
 {
     return up(m, each(m, r, r->time.seconds));
 }
@@ -57,7 +57,7 @@ static double ops_alone(const picture *m)
 {
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
-        const dti_compare_row *kept = dti_compare_kept(m->c, &m->c->row[i]);
+        const dt_compare_row *kept = dt_compare_kept(m->c, &m->c->row[i]);
         if (kept->refused == NULL)
             least = fmin(least, each(m, kept, kept->time.compute));
     }
@@ -69,7 +69,7 @@ static double links_alone(const picture *m, double bytes)
 {
     double least = HUGE_VAL;
     for (size_t v = 0; v < m->c->variants.n; v++) {
-        const dti_compare_row *kept = &m->c->row[m->c->under[v].kept];
+        const dt_compare_row *kept = &m->c->row[m->c->under[v].kept];
         if (kept->refused != NULL)
             continue;
         const double away = fmax(0, (double)kept->bound - bytes);
@@ -87,7 +87,7 @@ static void find_ranges(picture *m)
     double low = ops_alone(m), high = 0;
     double least = HUGE_VAL, most = 0;
     for (size_t i = 0; i < m->c->n; i++) {
-        const dti_compare_row *r = &m->c->row[i];
+        const dt_compare_row *r = &m->c->row[i];
         if (r->refused != NULL)
             continue;
         low = fmin(low, each(m, r, r->time.seconds));
@@ -176,8 +176,8 @@ static void bounds(const picture *m)
 
 static int smaller_first(const void *va, const void *vb)
 {
-    const dti_compare_row *a = *(const dti_compare_row *const *)va;
-    const dti_compare_row *b = *(const dti_compare_row *const *)vb;
+    const dt_compare_row *a = *(const dt_compare_row *const *)va;
+    const dt_compare_row *b = *(const dt_compare_row *const *)vb;
     return (a->need.device > b->need.device) - (a->need.device < b->need.device);
 }
 
@@ -187,24 +187,24 @@ static bool groups(const picture *m)
 }
 
 /* The plans of a group that are marked, from the smallest. */
-static size_t front_of(const picture *m, size_t group, const dti_compare_row **all)
+static size_t front_of(const picture *m, size_t group, const dt_compare_row **all)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
-        if (m->c->row[i].best && dti_compare_variant(m->c, &m->c->row[i])->group == group)
+        if (m->c->row[i].best && dt_compare_variant(m->c, &m->c->row[i])->group == group)
             all[n++] = &m->c->row[i];
-    qsort(all, n, sizeof(dti_compare_row *), smaller_first);
+    qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     return n;
 }
 
 /* Where the step behind the i-th of them ends. */
-static double step_end(const picture *m, const dti_compare_row **all, size_t n, size_t i)
+static double step_end(const picture *m, const dt_compare_row **all, size_t n, size_t i)
 {
     return i + 1 < n ? across(m, (double)all[i + 1]->need.device) : LEFT + PLOT;
 }
 
 /* A staircase: with so many bytes the fastest plan that fits. */
-static void stairs(const picture *m, const dti_compare_row **all, size_t n)
+static void stairs(const picture *m, const dt_compare_row **all, size_t n)
 {
     fprintf(m->f, "d=\"M%.1f %d", across(m, (double)all[0]->need.device), TOP);
     for (size_t i = 0; i < n; i++)
@@ -212,7 +212,7 @@ static void stairs(const picture *m, const dti_compare_row **all, size_t n)
 }
 
 /* Those of several groups are told apart by dashes and, at their end, by letters. */
-static void group_stairs(const picture *m, size_t group, const dti_compare_row **all, size_t n)
+static void group_stairs(const picture *m, size_t group, const dt_compare_row **all, size_t n)
 {
     static const char *const dash[] = {"none", "9 4", "3 3", "12 3 2 3", "1 3"};
     fprintf(m->f, "<path class=\"p u\" stroke-dasharray=\"%s\" ", dash[group % DT_COUNT(dash)]);
@@ -240,7 +240,7 @@ static void letter(const picture *m, size_t group, double y, double *used, size_
     }
 }
 
-static void best_of_groups(const picture *m, const dti_compare_row **all, double *used)
+static void best_of_groups(const picture *m, const dt_compare_row **all, double *used)
 {
     size_t n_used = 0;
     for (size_t g = 0; g < m->c->variants.n_group; g++) {
@@ -252,7 +252,7 @@ static void best_of_groups(const picture *m, const dti_compare_row **all, double
     }
 }
 
-static void best(const picture *m, const dti_compare_row **all)
+static void best(const picture *m, const dt_compare_row **all)
 {
     const size_t n = front_of(m, 0, all);
     if (n == 0)
@@ -324,17 +324,17 @@ static void mark_end(const picture *m)
     fprintf(m->f, "</title></path>\n");
 }
 
-static series series_of(const dti_compare_row *r)
+static series series_of(const dt_compare_row *r)
 {
     return (series){r->list, r->variant};
 }
 
-static bool is_of(const dti_compare_row *r, series s)
+static bool is_of(const dt_compare_row *r, series s)
 {
     return r->refused == NULL && r->list == s.list && r->variant == s.variant;
 }
 
-static void point(const picture *m, const dti_compare_row *r)
+static void point(const picture *m, const dt_compare_row *r)
 {
     char variant[512];
     mark(m, series_of(r), r->exact, r->best, across(m, (double)r->need.device), height(m, r));
@@ -342,7 +342,7 @@ static void point(const picture *m, const dti_compare_row *r)
     if (several(m)) {
         fputs(", ", m->f);
         dti_xml_text(m->f,
-            dt_variant_text(&m->c->vary, dti_compare_variant(m->c, r), variant, sizeof variant));
+            dt_variant_text(&m->c->vary, dt_compare_variant(m->c, r), variant, sizeof variant));
     }
     if (r->budget > 0)
         fprintf(m->f, ", planned by %.1f MiB", (double)r->budget / mib);
@@ -353,13 +353,13 @@ static void point(const picture *m, const dti_compare_row *r)
 }
 
 /* Plans of one series under several budgets hang together: by dots, as none is between them. */
-static void thread(const picture *m, series s, const dti_compare_row **all)
+static void thread(const picture *m, series s, const dt_compare_row **all)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
         if (is_of(&m->c->row[i], s) && !m->c->row[i].again)
             all[n++] = &m->c->row[i];
-    qsort(all, n, sizeof(dti_compare_row *), smaller_first);
+    qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     if (n < 2)
         return;
     if (is_auto(m->c->lists.list[s.list]))
@@ -375,11 +375,11 @@ static void thread(const picture *m, series s, const dti_compare_row **all)
 /* ---- names ---- */
 
 /* How far a plan's mark is from those of other series. */
-static double alone(const picture *m, const dti_compare_row *r)
+static double alone(const picture *m, const dt_compare_row *r)
 {
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
-        const dti_compare_row *o = &m->c->row[i];
+        const dt_compare_row *o = &m->c->row[i];
         if (o->refused == NULL && !is_of(o, series_of(r)))
             least = fmin(
                 least, hypot(across(m, (double)o->need.device) - across(m, (double)r->need.device),
@@ -390,11 +390,11 @@ static double alone(const picture *m, const dti_compare_row *r)
 
 /* Of a series the plan by which it is named: one that none is ahead of, if there is one, and of
  * those the one that stands most by itself. */
-static const dti_compare_row *named_by(const picture *m, series s)
+static const dt_compare_row *named_by(const picture *m, series s)
 {
-    const dti_compare_row *chosen = NULL;
+    const dt_compare_row *chosen = NULL;
     for (size_t i = 0; i < m->c->n; i++) {
-        const dti_compare_row *r = &m->c->row[i];
+        const dt_compare_row *r = &m->c->row[i];
         if (is_of(r, s) && (chosen == NULL || (r->best && !chosen->best) ||
                                (r->best == chosen->best && alone(m, r) > alone(m, chosen))))
             chosen = r;
@@ -405,7 +405,7 @@ static const dti_compare_row *named_by(const picture *m, series s)
 static void take_marks(picture *m)
 {
     for (size_t i = 0; i < m->c->n; i++) {
-        const dti_compare_row *r = &m->c->row[i];
+        const dt_compare_row *r = &m->c->row[i];
         if (r->refused == NULL)
             m->names.taken[m->names.n_taken++] =
                 (dti_area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
@@ -413,7 +413,7 @@ static void take_marks(picture *m)
 }
 
 /* So many lines run through the plot that names are better beside them. */
-static void take_stairs(picture *m, size_t group, const dti_compare_row **all)
+static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
 {
     const size_t n = front_of(m, group, all);
     double from = TOP;
@@ -427,7 +427,7 @@ static void take_stairs(picture *m, size_t group, const dti_compare_row **all)
 
 /* Each series once, those that have a plan on the front before others; where there is no room at
  * all, the column on the right must do. */
-static void names(picture *m, const dti_compare_row **all)
+static void names(picture *m, const dt_compare_row **all)
 {
     char text[NAME_BYTES], values[256];
     for (size_t g = 0; g < m->c->variants.n_group; g++)
@@ -440,10 +440,10 @@ static void names(picture *m, const dti_compare_row **all)
     for (int turn = 0; turn < 2; turn++)
         for (size_t p = 0; p < m->c->variants.n_pair; p++) {
             const dt_variant_list *pair = &m->c->variants.pair[p];
-            const dti_compare_row *r = named_by(m, (series){pair->list, pair->variant});
+            const dt_compare_row *r = named_by(m, (series){pair->list, pair->variant});
             if (r == NULL || r->best != (turn == 0))
                 continue;
-            dti_vary_short(&m->c->vary, dti_compare_variant(m->c, r), values, sizeof values);
+            dti_vary_short(&m->c->vary, dt_compare_variant(m->c, r), values, sizeof values);
             snprintf(text, sizeof text, "%s%s%s", r->policy,
                 several(m) && values[0] != '\0' ? " " : "", several(m) ? values : "");
             dti_label(&m->names, across(m, (double)r->need.device), height(m, r), text);
@@ -574,13 +574,13 @@ static void head(const picture *m)
 
 dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
 {
-    const dti_compare *c = compare;
+    const dt_compare *c = compare;
     picture m = {.c = c,
-        .all = dti_compare_share(c),
+        .all = dt_compare_share(c),
         .f = f,
         .names = {.f = f, .frame = {LEFT, TOP, PLOT, HEIGHT}}};
     m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.names.taken);
-    const dti_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
+    const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     double *used = dt_alloc(c->variants.n_group, sizeof *used);
     const bool room = m.names.taken != NULL && all != NULL && used != NULL;
     if (room) {

@@ -13,6 +13,7 @@
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
+#include "session/open.h"
 #include "tools/args.h"
 
 /* What others have a command for, and what does it here. */
@@ -42,7 +43,7 @@ static dt_status habit(const char *word, dt_err *err)
 static dt_status nothing_of_that_name(const char *word, dt_err *err)
 {
     char config[256];
-    if (strchr(word, '/') == NULL && dti_cli_in_configs(word, config, sizeof config))
+    if (strchr(word, '/') == NULL && dt_session_in_configs(word, config, sizeof config))
         return DT_FAIL(err, DT_E_CONFIG, "there is no file '%s'; did you mean '%s'?", word, config);
     const char *near = dt_nearest(word, dti_command_names());
     if (near != NULL)

@@ -21,15 +21,15 @@ static void put_seconds(const dti_page *p, double seconds)
 }
 
 /* The columns of the policy and of the variant. */
-static void names(const dti_page *p, const dti_compare *c, const dti_compare_row *r)
+static void names(const dti_page *p, const dt_compare *c, const dt_compare_row *r)
 {
     dti_page_cell(p, r->policy);
     for (size_t k = 0; k < c->vary.n; k++)
-        dti_page_cell(p, dti_vary_value(&c->vary, dti_compare_variant(c, r), k, "–"));
+        dti_page_cell(p, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, "–"));
 }
 
 /* With the letter of those whose bits they are, where there are several. */
-static const char *results(const dti_compare *c, const dti_compare_row *r, char *to, size_t bytes)
+static const char *results(const dt_compare *c, const dt_compare_row *r, char *to, size_t bytes)
 {
     char letter[DTI_COMPARE_BITS];
     const bool several = c->variants.n_group > 1;
@@ -37,12 +37,12 @@ static const char *results(const dti_compare *c, const dti_compare_row *r, char 
         snprintf(to, bytes, "change");
     else
         snprintf(to, bytes, "the same bits%s%s%s", several ? ", " : "",
-            several ? dti_compare_letter(dti_compare_variant(c, r)->group, letter) : "",
+            several ? dti_compare_letter(dt_compare_variant(c, r)->group, letter) : "",
             several && r->other_algorithms ? ", but for algorithms" : "");
     return to;
 }
 
-static void one(const dti_page *p, const dti_compare *c, const dti_compare_row *r, bool ran)
+static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r, bool ran)
 {
     char text[64];
     dti_page_row(p, r->best ? "best" : NULL);
@@ -54,7 +54,7 @@ static void one(const dti_page *p, const dti_compare *c, const dti_compare_row *
     dti_page_cell(p, text);
     put_bytes(p, r->budget);
     put_bytes(p, r->need.device);
-    dti_page_share(p, (double)r->need.device / (double)dti_compare_kept(c, r)->need.device);
+    dti_page_share(p, (double)r->need.device / (double)dt_compare_kept(c, r)->need.device);
     put_bytes(p, r->need.host + r->need.disk);
     put_seconds(p, r->time.seconds);
     put_seconds(p, r->time.stalled);
@@ -70,7 +70,7 @@ static void one(const dti_page *p, const dti_compare *c, const dti_compare_row *
 enum { OWN = 11, MEASURED = 8, COLUMNS = OWN + DT_VARIED_KEYS };
 
 /* A column of the policy, and one of each key that is varied. Returns how many. */
-static size_t name_columns(const dti_compare *c, dti_page_column *to)
+static size_t name_columns(const dt_compare *c, dti_page_column *to)
 {
     to[0] = (dti_page_column){"policy", false};
     for (size_t k = 0; k < c->vary.n; k++)
@@ -78,7 +78,7 @@ static size_t name_columns(const dti_compare *c, dti_page_column *to)
     return c->vary.n + 1;
 }
 
-static void table(const dti_page *p, const dti_compare *c)
+static void table(const dti_page *p, const dt_compare *c)
 {
     static const dti_page_column columns[OWN] = {{"policy", false}, {"", false},
         {"planned by", true}, {"peak", true}, {"of keep_all", false}, {"host, disk", true},
@@ -109,7 +109,7 @@ static void table(const dti_page *p, const dti_compare *c)
     dti_page_section_end(p);
 }
 
-static void refused(const dti_page *p, const dti_compare *c)
+static void refused(const dti_page *p, const dt_compare *c)
 {
     dti_page_column shown[COLUMNS];
     char why[1024];
@@ -127,14 +127,14 @@ static void refused(const dti_page *p, const dti_compare *c)
             continue;
         dti_page_row(p, NULL);
         names(p, c, &c->row[i]);
-        dti_page_cell(p, dti_compare_why(&c->row[i], why, sizeof why));
+        dti_page_cell(p, dt_compare_why(&c->row[i], why, sizeof why));
         dti_page_row_end(p);
     }
     dti_page_table_end(p);
     dti_page_section_end(p);
 }
 
-static dt_status fill(dti_page *p, const dti_compare *c, dt_err *err)
+static dt_status fill(dti_page *p, const dt_compare *c, dt_err *err)
 {
     dti_page_section(p, "front", "Memory against time");
     fputs("<div class=\"wide\">\n", p->f);
@@ -149,9 +149,9 @@ static dt_status fill(dti_page *p, const dti_compare *c, dt_err *err)
 
 dt_status dti_compare_html(const void *compare, FILE *f, dt_err *err)
 {
-    const dti_compare *c = compare;
+    const dt_compare *c = compare;
     const dt_session *s = c->session;
-    const dti_compare_shared all = dti_compare_share(c);
+    const dt_compare_shared all = dt_compare_share(c);
     char title[192], about[512] = "";
     dti_page p;
     snprintf(title, sizeof title, "%s%s compared", all.network ? s->graph->name : "networks",

@@ -11,7 +11,7 @@ static void put_bytes(const dti_page *p, uint64_t bytes)
     dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
 }
 
-static void one(const dti_page *p, const dti_sweep_row *r, int64_t most)
+static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
 {
     char text[64];
     dti_page_row(p, NULL);

@@ -5,17 +5,17 @@
 
 #include "tools/out_file.h"
 #include "tools/plan_map.h"
-#include "tools/policy_lists.h"
+#include "session/policy_lists.h"
 
 /* @n: of all; those beyond the first have plans of their own */
 typedef struct beside {
     const dt_session *s;
     const dt_planned *first;
-    dti_policy_lists lists;
+    dt_policy_lists lists;
     size_t n;
-    dt_policies policies[DTI_POLICY_LISTS];
-    dt_plan_set *plans[DTI_POLICY_LISTS];
-    dti_plan_picture picture[DTI_POLICY_LISTS + 1];
+    dt_policies policies[DT_POLICY_LISTS];
+    dt_plan_set *plans[DT_POLICY_LISTS];
+    dti_plan_picture picture[DT_POLICY_LISTS + 1];
 } beside;
 
 static dt_status add(beside *b, const char *list, dt_err *err)
@@ -47,7 +47,7 @@ static void close_all(beside *b)
         dt_plan_set_destroy(b->plans[k]);
         dt_policies_close(&b->policies[k]);
     }
-    dti_policy_lists_close(&b->lists);
+    dt_policy_lists_close(&b->lists);
 }
 
 dt_status dti_plan_beside(
@@ -55,7 +55,7 @@ dt_status dti_plan_beside(
 {
     beside b = {.s = s, .first = x, .n = 1};
     b.picture[0] = (dti_plan_picture){.plan = x->plan, .budget = s->opts.memory.device_budget};
-    dt_status st = dti_policy_lists_open(&b.lists, lists, false, s->config, err);
+    dt_status st = dt_policy_lists_open(&b.lists, lists, false, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "--beside %s", lists);
     for (size_t i = 0; i < b.lists.n && st == DT_OK; i++)

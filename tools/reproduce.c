@@ -1,5 +1,5 @@
 /* dnntrain reproduce: published numbers beside ours, made by plans, solvers and simulation. */
-#include "tools/reproduce.h"
+#include "session/reproduce.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "session/environment.h"
+#include "session/open.h"
 #include "tools/args.h"
 #include "tools/json_out.h"
 
@@ -18,8 +19,8 @@ static const char own_rows[] = "configs/papers/published.txt";
 typedef enum verdict { WITHIN, BETTER, OUTSIDE } verdict;
 
 typedef struct reproduced {
-    const dti_published_row *of;
-    const dti_published_paper *paper;
+    const dt_published_row *of;
+    const dt_published_paper *paper;
     double ours, ratio;
     verdict verdict;
 } reproduced;
@@ -34,9 +35,9 @@ typedef struct reproduce_flags {
 static void judge(reproduced *r)
 {
     r->ratio = r->ours / r->of->published;
-    const bool within = fabs(r->ratio - 1) <= dti_published_tolerance(r->of->kind);
-    const bool better = (r->of->better == DTI_HIGHER && r->ratio > 1) ||
-                        (r->of->better == DTI_LOWER && r->ratio < 1);
+    const bool within = fabs(r->ratio - 1) <= dt_published_tolerance(r->of->kind);
+    const bool better =
+        (r->of->better == DT_HIGHER && r->ratio > 1) || (r->of->better == DT_LOWER && r->ratio < 1);
     r->verdict = within ? WITHIN : better ? BETTER : OUTSIDE;
 }
 
@@ -52,8 +53,7 @@ static void row(const reproduced *r)
     char name[256];
     snprintf(name, sizeof name, "%s: %s", r->of->where, r->of->what);
     printf("%-12s %-68s %-7s %9.4g %9.4g %6.3f %-6s\n", r->paper->name, name,
-        dti_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio,
-        word(r->verdict));
+        dt_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio, word(r->verdict));
     if (r->of->note[0] != '\0')
         printf("%-12s   %s\n", "", r->of->note);
     fflush(stdout);
@@ -67,11 +67,11 @@ static void table_head(void)
 static void markdown(const reproduced *r)
 {
     printf("| %s | %s | %s | %.4g | %.4g | %.3f | %s | %s |\n", r->of->where, r->of->what,
-        dti_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio, word(r->verdict),
+        dt_published_kind_name(r->of->kind), r->of->published, r->ours, r->ratio, word(r->verdict),
         r->of->note);
 }
 
-static void markdown_paper(const dti_published_paper *p)
+static void markdown_paper(const dt_published_paper *p)
 {
     printf("\n## %s\n\n%s%s%s\n\n"
            "| where | what | kind | published | ours | ratio | | assumed, or why |\n"
@@ -101,11 +101,11 @@ static void json_row(dti_json *list, const reproduced *r)
     dti_json_text(&j, "title", r->paper->title);
     dti_json_text(&j, "where", r->of->where);
     dti_json_text(&j, "row", r->of->what);
-    dti_json_text(&j, "kind", dti_published_kind_name(r->of->kind));
+    dti_json_text(&j, "kind", dt_published_kind_name(r->of->kind));
     dti_json_real(&j, "published", r->of->published, 6);
     dti_json_real(&j, "ours", r->ours, 6);
     dti_json_real(&j, "ratio", r->ratio, 6);
-    dti_json_real(&j, "tolerance", dti_published_tolerance(r->of->kind), 2);
+    dti_json_real(&j, "tolerance", dt_published_tolerance(r->of->kind), 2);
     dti_json_flag(&j, "ok", r->verdict != OUTSIDE);
     dti_json_flag(&j, "better", r->verdict == BETTER);
     dti_json_text(&j, "note", r->of->note);
@@ -116,7 +116,7 @@ static void json_row(dti_json *list, const reproduced *r)
  * kind. */
 static void summary(const reproduced *r, size_t n)
 {
-    size_t of[DTI_PUBLISHED_KINDS][3] = {{0}}, sum[3] = {0}, papers = 0;
+    size_t of[DT_PUBLISHED_KINDS][3] = {{0}}, sum[3] = {0}, papers = 0;
     for (size_t i = 0; i < n; i++) {
         of[r[i].of->kind][r[i].verdict]++;
         sum[r[i].verdict]++;
@@ -126,11 +126,11 @@ static void summary(const reproduced *r, size_t n)
            "%zu off\n\n",
         sum[WITHIN], n, papers, papers == 1 ? "" : "s", sum[BETTER], sum[OUTSIDE]);
     printf("| kind | tolerance | ok | better | off |\n| --- | ---: | ---: | ---: | ---: |\n");
-    for (int k = 0; k < DTI_PUBLISHED_KINDS; k++)
+    for (int k = 0; k < DT_PUBLISHED_KINDS; k++)
         if (of[k][WITHIN] + of[k][BETTER] + of[k][OUTSIDE] > 0)
             printf("| %s | %.0f %% | %zu | %zu | %zu |\n",
-                dti_published_kind_name((dti_published_kind)k),
-                100 * dti_published_tolerance((dti_published_kind)k), of[k][WITHIN], of[k][BETTER],
+                dt_published_kind_name((dt_published_kind)k),
+                100 * dt_published_tolerance((dt_published_kind)k), of[k][WITHIN], of[k][BETTER],
                 of[k][OUTSIDE]);
 }
 
@@ -154,7 +154,7 @@ static dt_status make(reproduced *r, size_t n, const reproduce_flags *f, dt_err 
     if (!f->json)
         f->markdown ? markdown_head() : table_head();
     for (size_t i = 0; i < n; i++) {
-        DT_TRY(err, dti_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s: %s", r[i].paper->name,
+        DT_TRY(err, dt_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s: %s", r[i].paper->name,
             r[i].of->where, r[i].of->what);
         judge(&r[i]);
         show(&r[i], i == 0 || r[i].paper != r[i - 1].paper, f);
@@ -179,7 +179,7 @@ static dt_status any_off(const reproduced *r, size_t n, dt_err *err)
                           off, n);
 }
 
-static dt_status list_papers(const dti_published *p)
+static dt_status list_papers(const dt_published *p)
 {
     for (size_t i = 0; i < p->n_paper; i++) {
         size_t n = 0;
@@ -191,7 +191,7 @@ static dt_status list_papers(const dti_published *p)
     return DT_OK;
 }
 
-static dt_status unknown(const dti_published *p, const char *name, dt_err *err)
+static dt_status unknown(const dt_published *p, const char *name, dt_err *err)
 {
     const char *names[MOST_PAPERS + 2] = {"all"};
     for (size_t i = 0; i < p->n_paper && i < MOST_PAPERS; i++)
@@ -204,14 +204,14 @@ static dt_status unknown(const dti_published *p, const char *name, dt_err *err)
 }
 
 static dt_status run_on(
-    const dti_published *p, const char *paper, const reproduce_flags *f, dt_err *err)
+    const dt_published *p, const char *paper, const reproduce_flags *f, dt_err *err)
 {
     reproduced *r = dt_alloc(p->n_row, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the rows");
     size_t n = 0;
     for (size_t i = 0; i < p->n_row; i++) {
-        const dti_published_paper *of = &p->paper[p->row[i].paper];
+        const dt_published_paper *of = &p->paper[p->row[i].paper];
         if (strcmp(paper, "all") == 0 || strcmp(paper, of->name) == 0)
             r[n++] = (reproduced){.of = &p->row[i], .paper = of};
     }
@@ -224,17 +224,17 @@ static dt_status run_on(
 
 static dt_status run_rows(const dti_cli *cli, const reproduce_flags *f, dt_err *err)
 {
-    dti_published p = {0};
+    dt_published p = {0};
     const char *path = f->rows != NULL ? f->rows : own_rows;
-    if (f->rows == NULL && !dti_cli_in_configs(own_rows + strlen("configs/"), (char[64]){0}, 64))
+    if (f->rows == NULL && !dt_session_in_configs(own_rows + strlen("configs/"), (char[64]){0}, 64))
         return DT_FAIL(err, DT_E_CONFIG,
             "there is no %s here; start in the project's folder, or name a file: --rows FILE",
             own_rows);
     DT_CHECK(dti_cli_check_file(path, err));
-    dt_status st = dti_published_read(&p, path, err);
+    dt_status st = dt_published_read(&p, path, err);
     if (st == DT_OK)
         st = f->list ? list_papers(&p) : run_on(&p, cli->word[0], f, err);
-    dti_published_deinit(&p);
+    dt_published_deinit(&p);
     return st;
 }
 

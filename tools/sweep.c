@@ -13,98 +13,6 @@
 #include "session/plan_set.h"
 #include "tools/out_file.h"
 
-/* A policy, and the plans of the batch tried last. */
-typedef struct trial {
-    const dt_session *s;
-    const char *policy;
-    dt_policies policies;
-    dt_plan_set *plans;
-} trial;
-
-/* The plans of a run with this batch, taken at once. */
-static dt_status plan_batch(trial *t, int64_t batch, dt_err *err)
-{
-    dt_plan_request r = dt_session_request(t->s);
-    r.policies = &t->policies;
-    r.batch = r.micro_batch = batch;
-    dt_plan_set_destroy(t->plans);
-    dt_status st = dt_plan_set_create(&t->plans, t->s, &r, err);
-    if (st == DT_OK)
-        st = dt_plan_set_run(t->plans, true, 0, 0, err);
-    return st == DT_OK ? st : DT_FAIL(err, st, "policy '%s' at batch %" PRId64, t->policy, batch);
-}
-
-static dt_status fits(trial *t, int64_t batch, bool *yes, dt_err *err)
-{
-    DT_CHECK(plan_batch(t, batch, err));
-    const dt_need need = dt_plan_set_need(t->plans);
-    const dt_available have = dt_plan_set_available(t->plans);
-    *yes = dt_need_fits(&need, &have);
-    return DT_OK;
-}
-
-/* Doubling until a size fails, then bisection. */
-static dt_status search(trial *t, int64_t *largest, dt_err *err)
-{
-    int64_t good = 0, bad = 1;
-    bool yes = true;
-    while (good < DTI_SWEEP_MOST) {
-        DT_CHECK(fits(t, bad, &yes, err));
-        if (!yes)
-            break;
-        good = bad;
-        bad *= 2;
-    }
-    while (!yes && bad - good > 1) {
-        const int64_t mid = good + (bad - good) / 2;
-        bool fit;
-        DT_CHECK(fits(t, mid, &fit, err));
-        *(fit ? &good : &bad) = mid;
-    }
-    *largest = good;
-    return DT_OK;
-}
-
-static dt_status describe(trial *t, dti_sweep_row *row, dt_err *err)
-{
-    DT_CHECK(plan_batch(t, row->batch > 0 ? row->batch : 1, err));
-    if (row->batch == 1 && dt_plan_set_check_statistics(t->plans, NULL) != DT_OK)
-        row->batch = 0; /* one sample fits but cannot be trained */
-    const dt_need need = dt_plan_set_need(t->plans);
-    const dt_score score = dt_plan_set_score(t->plans);
-    dt_here here;
-    dt_plan_set_here(t->plans, &here);
-    row->beyond = !here.fits;
-    row->memory = here.memory;
-    row->peak = need.device;
-    row->host_peak = need.host;
-    row->disk_peak = need.disk;
-    row->out_bytes = score.out;
-    row->in_bytes = score.in;
-    row->traffic = dt_plan_set_traffic(t->plans);
-    row->recompute = score.flops > 0 ? score.recompute_flops / score.flops : 0;
-    row->exact = dt_plan_set_exact(t->plans);
-    dt_prediction time;
-    DT_CHECK(dt_plan_set_predict(t->plans, &time, err));
-    row->step = time.known ? time.seconds : 0;
-    row->rate = time.known ? time.rate : 0;
-    return DT_OK;
-}
-
-static dt_status sweep_policy(const dt_session *s, dti_sweep_row *row, dt_err *err)
-{
-    trial t = {.s = s, .policy = row->policy};
-    dt_status st = dt_policies_open(&t.policies, row->policy, s->config, err);
-    if (st == DT_OK)
-        st = search(&t, &row->batch, err);
-    row->capped = row->batch >= DTI_SWEEP_MOST;
-    if (st == DT_OK)
-        st = describe(&t, row, err);
-    dt_plan_set_destroy(t.plans);
-    dt_policies_close(&t.policies);
-    return st;
-}
-
 /* Lists that are given, or what the configuration names; one that names none, or keep_all alone,
  * asks for all policies that plan without a search. */
 static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
@@ -112,10 +20,10 @@ static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
     const char *own = w->session->opts.memory.policy;
     const char *of = strcmp(own, "keep_all") == 0 ? "all" : own;
     if (lists != NULL)
-        DT_TRY(err, dti_policy_lists_open(&w->lists, lists, true, w->session->config, err),
+        DT_TRY(err, dt_policy_lists_open(&w->lists, lists, true, w->session->config, err),
             "--policies");
     else
-        DT_CHECK(dti_policy_lists_open(&w->lists, of, true, w->session->config, err));
+        DT_CHECK(dt_policy_lists_open(&w->lists, of, true, w->session->config, err));
     w->row = dt_alloc(w->lists.n, sizeof *w->row);
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", w->lists.n);
@@ -129,7 +37,7 @@ static dt_status fill(dti_sweep *w, const char *lists, dt_err *err)
     const double began = dt_seconds();
     DT_CHECK(name_rows(w, lists, err));
     for (size_t i = 0; i < w->n; i++) {
-        DT_CHECK(sweep_policy(w->session, &w->row[i], err));
+        DT_CHECK(dt_sweep_policy(w->session, &w->row[i], err));
         char took[DT_HUMAN_BYTES];
         if (dt_seconds() - began > 1)
             fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%s)\n", i + 1,
@@ -141,7 +49,7 @@ static dt_status fill(dti_sweep *w, const char *lists, dt_err *err)
 
 static dt_status check_any(const dti_sweep *w, dt_err *err)
 {
-    const dti_sweep_row *least = &w->row[0];
+    const dt_sweep_row *least = &w->row[0];
     for (size_t i = 0; i < w->n; i++) {
         if (w->row[i].batch > 0)
             return DT_OK;
@@ -195,7 +103,7 @@ static dt_status sweep_session(
         st = st != DT_OK ? st : written;
     }
     dt_free(w.row);
-    dti_policy_lists_close(&w.lists);
+    dt_policy_lists_close(&w.lists);
     return st;
 }
 

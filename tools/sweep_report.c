@@ -80,8 +80,7 @@ static void columns(const dti_sweep *w, int width, dti_table_column to[COLUMNS])
     dti_columns_fit(to, COLUMNS, width);
 }
 
-static void numbers(
-    const dti_sweep *w, const dti_sweep_row *r, int width, const dti_table_column *c)
+static void numbers(const dti_sweep *w, const dt_sweep_row *r, int width, const dti_table_column *c)
 {
     const int64_t base = dti_sweep_baseline(w);
     const struct {
@@ -131,7 +130,7 @@ static void beyond(const dti_sweep *w)
 }
 
 /* Its batch is one that keep_all has for nothing. */
-static bool in_vain(const dti_sweep *w, const dti_sweep_row *r)
+static bool in_vain(const dti_sweep *w, const dt_sweep_row *r)
 {
     return strcmp(r->policy, "keep_all") != 0 && r->batch > 0 && !r->capped &&
            r->batch <= dti_sweep_baseline(w);
@@ -149,7 +148,7 @@ static bool names(const char *list, const char *name)
 
 /* Whether the policy is one of the list's, and alone has a larger batch, or one as large for less.
  */
-static bool better_alone(const dti_sweep_row *part, const dti_sweep_row *list)
+static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
 {
     const bool less = part->out_bytes <= list->out_bytes && part->recompute <= list->recompute &&
                       part->exact >= list->exact;
@@ -160,18 +159,18 @@ static bool better_alone(const dti_sweep_row *part, const dti_sweep_row *list)
 }
 
 /* Of a list: none of its policies knows what comes behind it. */
-static const dti_sweep_row *best_alone(const dti_sweep *w, const dti_sweep_row *list)
+static const dt_sweep_row *best_alone(const dti_sweep *w, const dt_sweep_row *list)
 {
-    const dti_sweep_row *best = NULL;
+    const dt_sweep_row *best = NULL;
     for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++)
         if (better_alone(&w->row[i], list) && (best == NULL || w->row[i].batch > best->batch))
             best = &w->row[i];
     return best;
 }
 
-const char *dti_sweep_remark(const dti_sweep *w, const dti_sweep_row *r, char to[DTI_SWEEP_REMARK])
+const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[DTI_SWEEP_REMARK])
 {
-    const dti_sweep_row *best = best_alone(w, r);
+    const dt_sweep_row *best = best_alone(w, r);
     to[0] = '\0';
     if (in_vain(w, r))
         snprintf(
@@ -184,7 +183,7 @@ const char *dti_sweep_remark(const dti_sweep *w, const dti_sweep_row *r, char to
 }
 
 /* What out and in are of values whose packed size is not known yet. */
-static void tell_room(const dti_sweep_row *r)
+static void tell_room(const dt_sweep_row *r)
 {
     const dt_traffic *t = &r->traffic;
     char text[DTI_SWEEP_REMARK + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
@@ -255,7 +254,7 @@ dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
     dti_json list = dti_json_begin_list();
     char remark[DTI_SWEEP_REMARK];
     for (size_t i = 0; i < w->n && list.ok; i++) {
-        const dti_sweep_row *r = &w->row[i];
+        const dt_sweep_row *r = &w->row[i];
         dti_json o = dti_json_element(&list);
         dti_json_text(&o, "policy", r->policy);
         dti_json_flag(&o, "exact", r->exact);
@@ -287,14 +286,14 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     const dti_sweep *w = of;
     (void)err;
     static const char *const checks[] = {
-        [DTI_SWEEP_UNCHECKED] = "", [DTI_SWEEP_HOLDS] = "yes", [DTI_SWEEP_BROKEN] = "no"};
+        [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
     const int64_t base = dti_sweep_baseline(w);
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
         "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in\n");
     for (size_t i = 0; i < w->n; i++) {
-        const dti_sweep_row *r = &w->row[i];
+        const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
         fprintf(f, ",%s,%" PRId64 ",%s,%" PRIu64 ",%" PRIu64 ",", r->exact ? "yes" : "no", r->batch,
             r->capped ? "yes" : "no", r->peak, w->session->opts.memory.device_budget);

@@ -209,7 +209,7 @@ static dt_status read_summary(const child *c, uint64_t *planned, uint64_t *measu
 
 /* Two steps at @batch; the exit code has to be @want. */
 static dt_status try_batch(
-    const dti_cli *cli, dti_sweep_row *row, int64_t batch, dt_status want, dt_err *err)
+    const dti_cli *cli, dt_sweep_row *row, int64_t batch, dt_status want, dt_err *err)
 {
     char folder[PATH_ROOM];
     child c = {.folder = folder};
@@ -241,7 +241,7 @@ static dt_status try_batch(
     return st;
 }
 
-static dt_status verify_row(const dti_cli *cli, dti_sweep_row *row, dt_err *err)
+static dt_status verify_row(const dti_cli *cli, dt_sweep_row *row, dt_err *err)
 {
     DT_CHECK(try_batch(cli, row, row->batch, DT_OK, err));
     if (!row->capped)
@@ -249,9 +249,9 @@ static dt_status verify_row(const dti_cli *cli, dti_sweep_row *row, dt_err *err)
     return DT_OK;
 }
 
-static void tell(const dti_sweep_row *row)
+static void tell(const dt_sweep_row *row)
 {
-    if (row->check == DTI_SWEEP_BROKEN)
+    if (row->check == DT_SWEEP_BROKEN)
         printf("  %s: batch %" PRId64 " does NOT hold\n", row->policy, row->batch);
     else if (row->capped)
         printf("  %s: batch %" PRId64 " trains, planned = measured = %" PRIu64 " bytes\n",
@@ -271,7 +271,7 @@ dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err)
     printf("\ntwo steps at each, in a process of its own:\n");
     fflush(stdout);
     for (size_t i = 0; i < w->n; i++) {
-        dti_sweep_row *row = &w->row[i];
+        dt_sweep_row *row = &w->row[i];
         if (row->batch == 0)
             continue;
         fprintf(stderr, "dnntrain: training %s at batch %" PRId64 "\n", row->policy, row->batch);
@@ -280,7 +280,7 @@ dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err)
             first = st;
             break;
         }
-        row->check = st == DT_OK ? DTI_SWEEP_HOLDS : DTI_SWEEP_BROKEN;
+        row->check = st == DT_OK ? DT_SWEEP_HOLDS : DT_SWEEP_BROKEN;
         tell(row);
         first = first == DT_OK ? st : first;
     }

@@ -45,7 +45,7 @@ static dt_status try_rung(dt_plan_set **out, const dt_session *s, const dt_plan_
     const dt_rung *rung, dt_err *err)
 {
     DT_CHECK(open_rung(out, s, r, rung, true, err));
-    return dt_plan_set_run(*out, true, 0, 0, err);
+    return dti_plan_set_run(*out, true, 0, 0, err);
 }
 
 /* A search for the first rung that fits.
@@ -162,7 +162,7 @@ static dt_status try_homes(search *x, const char *more, size_t choice, bool *fit
     DT_CHECK(dti_plan_set_open(p, err));
     if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
         return DT_OK;
-    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
     const dt_need need = dt_plan_set_need(p);
     const dt_available all = dt_plan_set_available(p);
     x->made += p->made;

@@ -283,7 +283,7 @@ static dt_status fill_host(dt_plan_set *p, dt_err *err)
     if (all == 0 || !dt_policies_fill_host(p->policies))
         return DT_OK;
     p->asked.given = NULL;
-    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
     p->asked.given = given;
     const uint64_t used = dt_plan_set_tier_peak(p, DT_TIER_HOST);
     p->host_homes = used < all ? all - used : 0;
@@ -498,7 +498,7 @@ static dt_status add_step(dt_plan_set *p, int64_t samples, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_plan_set_run(dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err)
+dt_status dti_plan_set_run(dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err)
 {
     const dt_planned *x;
     DT_CHECK(add_step(p, p->asked.batch, err));
@@ -529,7 +529,7 @@ static dt_status try_table(
     dt_plan_set *p = f->set;
     DT_ASSERT(by == &p->table);
     forget(p);
-    DT_CHECK(dt_plan_set_run(p, true, 0, 0, err));
+    DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
     for (*n = 0; *n < p->n; (*n)++) {
         if (!dt_grow((void **)&f->all, &f->cap, *n, sizeof *f->all))
             return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
@@ -724,7 +724,7 @@ static const dt_node *single_value(const dt_graph *g, int64_t n)
     return NULL;
 }
 
-dt_status dt_plan_set_check_statistics(const dt_plan_set *p, dt_err *err)
+dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err)
 {
     for (size_t i = 0; i < p->n; i++) {
         const dt_planned *x = p->planned[i];

@@ -132,7 +132,7 @@ dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *secon
     if (st == DT_OK)
         st = dt_plan_set_create(&kept, p->session, &r, err);
     if (st == DT_OK)
-        st = dt_plan_set_run(kept, false, 0, 0, err);
+        st = dti_plan_set_run(kept, false, 0, 0, err);
     if (st == DT_OK)
         st = bound_of(kept, budget > 0 ? budget : UINT64_MAX, seconds, err);
     dt_plan_set_destroy(kept);

@@ -10,7 +10,7 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are made before a run begins");
     r->asked = true;
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     DT_CHECK(dti_run_left(r, dt_session_plan_run(r->s, true, 0, 0, err)));
     return dt_session_check_budget(r->s, err);
 }
@@ -118,7 +118,7 @@ dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
     if (r->rig.runner == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(
         r, dt_weights_save(r->rig.runner, r->s->graph, r->s->plans->map, path, err));
 }

@@ -11,12 +11,12 @@ static dt_status open_all(dt_run *r, dt_err *err)
     const dt_planned *p;
     dti_session_forget(s); /* of training, which need not fit */
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));
     if (r->feeds.eval_last > 0)
         DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
-    DT_CHECK(dt_rig_open(&r->rig, s, err));
+    DT_CHECK(dti_session_check_run(s, true, err));
+    DT_CHECK(dti_rig_open(&r->rig, s, err));
     return dti_run_trace_begin(r, err);
 }
 
@@ -26,7 +26,7 @@ static dt_status prepare(dt_run *r, dt_err *err)
 {
     const dt_status st = open_all(r, err);
     if (st != DT_OK) {
-        dt_rig_close(&r->rig);
+        dti_rig_close(&r->rig);
         dt_feeds_close(&r->feeds);
     }
     return st;
@@ -68,6 +68,6 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
 
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(r, evaluate(r, o, report, err));
 }

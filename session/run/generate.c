@@ -98,8 +98,8 @@ static dt_status prepare(writer *w, dt_err *err)
     const dt_planned *p;
     DT_CHECK(dti_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
     DT_CHECK(dti_scores_init(&w->scores, p->program, 1, err));
-    DT_CHECK(dt_session_check_run(w->s, true, err));
-    return dt_rig_open(&w->rig, w->s, err);
+    DT_CHECK(dti_session_check_run(w->s, true, err));
+    return dti_rig_open(&w->rig, w->s, err);
 }
 
 /* Scores of what may come next, from as much of the text as the network takes. */
@@ -203,14 +203,14 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
 {
     writer w = {.s = r->s};
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     dt_status st = check(r, o, err);
     if (st != DT_OK)
         return dti_run_left(r, st);
     dt_plan_set *asked = r->s->plans; /* of the run itself: they are answered from, not run here */
     r->s->plans = NULL;
     st = generate(&w, o, err);
-    dt_rig_close(&w.rig);
+    dti_rig_close(&w.rig);
     dti_session_forget(r->s);
     r->s->plans = asked;
     dt_free(w.token);

@@ -157,7 +157,7 @@ static dt_status create(dt_run **out, dt_err *err)
 
 dt_status dti_run_left(dt_run *r, dt_status st)
 {
-    dt_session_leave(r->s);
+    dti_session_leave(r->s);
     return st;
 }
 
@@ -178,14 +178,14 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
     const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
-    return opened(*out, dt_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
+    return opened(*out, dti_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
 }
 
 void dt_run_close(dt_run *r)
 {
     if (r == NULL)
         return;
-    dt_rig_close(&r->rig);
+    dti_rig_close(&r->rig);
     dti_run_trace_close(r);
     dti_run_replan_close(r);
     dt_rate_deinit(&r->rate);
@@ -223,7 +223,7 @@ static dt_status check(dt_run *r, dt_err *err)
     if (r->asked) /* of batches that this run may not have */
         dti_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
-    DT_CHECK(dt_session_check_run(s, false, err)); /* before any data is read */
+    DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
     if (r->feeds.warning[0] != '\0')
         dti_run_tell(r, "warning", "%s", r->feeds.warning);
@@ -234,9 +234,9 @@ static dt_status check(dt_run *r, dt_err *err)
             s->threads, dt_cpu_processors(), dt_cpu_processors());
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
-    DT_CHECK(dt_plan_set_check_statistics(s->plans, err));
+    DT_CHECK(dti_plan_set_check_statistics(s->plans, err));
     DT_CHECK(tell_saving(r, err));
-    DT_CHECK(dt_session_check_run(s, true, err)); /* behind all that is planned */
+    DT_CHECK(dti_session_check_run(s, true, err)); /* behind all that is planned */
     return dti_facts_check(r, err);
 }
 
@@ -262,7 +262,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 
 dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(r, begin(r, o, err));
 }
 
@@ -318,7 +318,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 {
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(r, train(r, until, err));
 }
 
@@ -345,6 +345,6 @@ dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
     r->ready = false;
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     return dti_run_left(r, dti_run_summarise(r, save(r, st, err), err));
 }

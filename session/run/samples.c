@@ -202,7 +202,7 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
     const int64_t count = r->feeds.eval->desc->count(r->feeds.eval);
     w.most = w.n < count ? w.n : count;
     w.most = w.most < (int64_t)most ? w.most : (int64_t)most;
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     const dt_status st = samples(&w, to, n, err);
     if (w.plain != NULL)
         w.plain->desc->close(w.plain);
@@ -219,8 +219,8 @@ static dt_status open_for_one(dt_run *r, dt_err *err)
     const dt_planned *p;
     dti_session_forget(s); /* of training, which need not fit */
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, 1, &p, err));
-    DT_CHECK(dt_session_check_run(s, true, err));
-    return dt_rig_open(&r->rig, s, err);
+    DT_CHECK(dti_session_check_run(s, true, err));
+    return dti_rig_open(&r->rig, s, err);
 }
 
 static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *err)
@@ -247,7 +247,7 @@ dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *er
 {
     looker w = {.r = r};
     *to = (dt_sample){.label = -1};
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     const dt_status st = classify(&w, path, to, err);
     release(&w);
     return dti_run_left(r, st);

@@ -80,7 +80,7 @@ dt_status dt_run_save(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG, "a run saves between its begin and its end");
     if (r->point.broken)
         return DT_FAIL(err, DT_E_CONFIG, "an update has failed: there is nothing whole to save");
-    dt_session_enter(r->s);
+    dti_session_enter(r->s);
     DT_CHECK(dti_run_left(r, save_now(r, err)));
     prune(r);
     return DT_OK;

@@ -200,7 +200,7 @@ static void such_updates_take_nothing_of_the_card(void **state)
         const dt_planned *p = NULL;
         int hosts = 0, copies = 0;
         assert_ok(
-            dt_session_open_text(&s, "net", net, strlen(net), how, DT_COUNT(how), &err), &err);
+            dti_session_open_text(&s, "net", net, strlen(net), how, DT_COUNT(how), &err), &err);
         assert_ok(dti_session_plan(s, DT_PROGRAM_UPDATE, 0, &p, &err), &err);
         for (size_t k = 0; k < p->plan->n_op; k++)
             hosts += p->plan->op[k].on_host;

@@ -704,15 +704,15 @@ static trainee open_trainee(const char *network, const char *policy, const char 
         "threads = 1\n[memory]\npolicy = %s\n%s",
         network, 2 * N, N, policy, options != NULL ? options : "");
     assert_true(n < (int)sizeof ini);
-    assert_ok(dt_session_open_text(&t.s, "chen", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&t.s, "chen", ini, (size_t)n, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(t.s, false, 0, 0, &err), &err);
-    assert_ok(dt_rig_open(&t.rig, t.s, &err), &err);
+    assert_ok(dti_rig_open(&t.rig, t.s, &err), &err);
     return t;
 }
 
 static void close_trainee(trainee *t)
 {
-    dt_rig_close(&t->rig);
+    dti_rig_close(&t->rig);
     dt_session_close(t->s);
 }
 

@@ -543,9 +543,9 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     dt_err err = {0};
     if (!dt_onednn_avx512())
         skip();
-    assert_ok(dt_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
-    assert_ok(dt_rig_open(&rig, s, &err), &err);
+    assert_ok(dti_rig_open(&rig, s, &err), &err);
     dt_plan *p = s->plans->planned[0]->plan;
     assert_int_equal(dt_plan_kind(p), DT_PROGRAM_FIRST);
     assert_ok(dt_runner_add(rig.runner, p, &id, &err), &err);
@@ -554,7 +554,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
             p->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
     assert_fails(dt_runner_add(rig.runner, p, &id, &err), DT_E_INTERNAL, &err,
         "but 'winograd:2x2_3x3' is chosen");
-    dt_rig_close(&rig);
+    dti_rig_close(&rig);
     dt_session_close(s);
 }
 

@@ -392,7 +392,7 @@ static void what_a_search_took_is_there_for_the_run(void **state)
     const uint64_t before = resident();
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
     const uint64_t full = resident();
-    assert_ok(dt_session_check_run(s, true, &err), &err);
+    assert_ok(dti_session_check_run(s, true, &err), &err);
     const uint64_t now = resident();
     dt_session_close(s);
     assert_true(full > before + 2 * (uint64_t)LEFT); /* or there is nothing to see */

@@ -482,9 +482,9 @@ static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50
     dt_io = &ops;
     const uint64_t need = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK);
     free_blocks = need / 4096;
-    assert_ok(dt_session_check_run(s, false, &err), &err);
+    assert_ok(dti_session_check_run(s, false, &err), &err);
     free_blocks--;
-    assert_fails(dt_session_check_run(s, false, &err), DT_E_IO, &err, "in '/var/tmp', where ");
+    assert_fails(dti_session_check_run(s, false, &err), DT_E_IO, &err, "in '/var/tmp', where ");
     dt_io = &dt_io_system;
     dt_session_close(s);
 }
@@ -506,10 +506,10 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
     dt_err err = {0}, other = {0};
     dt_limit_source = &ops;
     group_bytes = UINT64_C(1) << 30;
-    const dt_status fits = dt_session_check_run(t, false, &err);
+    const dt_status fits = dti_session_check_run(t, false, &err);
     group_bytes = too_little_for(s);
-    const dt_status run = dt_session_check_run(s, false, &err);
-    const dt_status budget = dt_session_check_run(t, false, &other);
+    const dt_status run = dti_session_check_run(s, false, &err);
+    const dt_status budget = dti_session_check_run(t, false, &other);
     dt_limit_source = &dt_limit_system;
     assert_int_equal(fits, DT_OK);
     assert_fails(run, DT_E_BUDGET, &err, "the control group's /groups/job/memory.max");
@@ -531,7 +531,7 @@ static void a_peak_that_was_not_planned_fails_the_run(void **state)
     assert_ok(dti_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
     assert_fails(dti_run_summarise(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
     dti_run_dir_close(t.dir);
-    dt_rig_close(&t.rig);
+    dti_rig_close(&t.rig);
     dt_session_close(t.s);
     char *text = cli_text(in_workspace("out/summary.json"));
     assert_has(text, "\"status\":\t\"failed\"");

@@ -53,15 +53,15 @@ static trainee open_trainee(const char *home, int seed)
     char ini[2048];
     const int n = snprintf(ini, sizeof ini, INI, seed, home);
     assert_true(n < (int)sizeof ini);
-    assert_ok(dt_session_open_text(&t.s, "passages", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&t.s, "passages", ini, (size_t)n, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(t.s, false, 0, 0, &err), &err);
-    assert_ok(dt_rig_open(&t.rig, t.s, &err), &err);
+    assert_ok(dti_rig_open(&t.rig, t.s, &err), &err);
     return t;
 }
 
 static void close_trainee(trainee *t)
 {
-    dt_rig_close(&t->rig);
+    dti_rig_close(&t->rig);
     dt_session_close(t->s);
 }
 
@@ -210,7 +210,7 @@ static uint64_t need_of(int classes)
     dt_session *s = NULL;
     dt_err err = {0};
     put_text("wide.ini", ini);
-    assert_ok(dt_session_open_text(&s, "wide", ini, (size_t)n, NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&s, "wide", ini, (size_t)n, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
     const uint64_t need = dt_plan_set_need(s->plans).weights;
     dt_session_close(s);

@@ -153,7 +153,7 @@ static void a_run_plans_once(void **state)
         assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
         assert_int_equal(s->plans->n, 2); /* first and update */
         const dt_planned *first = s->plans->planned[0];
-        assert_ok(dt_session_check_run(s, false, &err), &err);
+        assert_ok(dti_session_check_run(s, false, &err), &err);
         assert_ok(dt_session_plan_run(s, true, 8, 4, &err), &err);
         assert_int_equal(s->plans->n, 5); /* and the last batch, evaluation, and its last batch */
         assert_ptr_equal(s->plans->planned[0], first);
@@ -170,7 +170,7 @@ static void a_ladder_says_what_it_refused(void **state)
     struct variant v = {"keep_all", DT_ALGORITHMS_FAST, 16, 16, 0};
     dt_plan_set *all = open_set(s, &v, &policies);
     dt_err err = {0};
-    assert_ok(dt_plan_set_run(all, true, 0, 0, &err), &err);
+    assert_ok(dti_plan_set_run(all, true, 0, 0, &err), &err);
     v.policy = "gist_lossless,vdnn_dyn";
     v.budget = dt_plan_set_peak(all) / 2;
     dt_plan_set_destroy(all);

@@ -140,7 +140,7 @@ static void what_was_seen_becomes_the_costs(void **state)
     dt_err err = {0};
     dti_row_times t = {0};
     static const char *const sets[] = {"memory.policy=vdnn_all"};
-    assert_ok(dt_session_open_text(
+    assert_ok(dti_session_open_text(
                   &s, "r.ini", INI_ON(""), sizeof INI_ON("") - 1, sets, DT_COUNT(sets), &err),
         &err);
     assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 8, &first, &err), &err);

@@ -48,7 +48,7 @@ static void without_keys_there_is_the_configuration_alone(void **state)
     assert_int_equal(v.n_pair, 3);
     assert_int_equal(v.n_group, 1);
     assert_int_equal(v.variant[0].session->inside, 0);
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 static void several_keys_give_their_product(void **state)
@@ -70,12 +70,12 @@ static void several_keys_give_their_product(void **state)
         assert_string_equal(s->opts.memory.pool, keys.key[1].value[v.variant[i].value[1]]);
         assert_int_equal(s->opts.train.micro_batch, 8 >> v.variant[i].value[0]);
         assert_int_equal(v.variant[i].group, (size_t)v.variant[i].value[0]);
-        assert_int_equal(dt_variants_for(&v, i, 1), i);
+        assert_int_equal(dti_variants_for(&v, i, 1), i);
         dt_variant_text(&keys, &v.variant[i], text, sizeof text);
         assert_has(text, "train.micro_batch = ");
         assert_has(text, ", memory.pool = ");
     }
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 static void options_of_a_policy_matter_to_its_lists_alone(void **state)
@@ -95,11 +95,11 @@ static void options_of_a_policy_matter_to_its_lists_alone(void **state)
     assert_int_equal(v.n, 2 + 4);
     assert_int_equal(v.n_group, 1);
     for (size_t i = 0; i < v.n; i++) {
-        const dt_variant *kept = &v.variant[dt_variants_for(&v, i, 0)];
+        const dt_variant *kept = &v.variant[dti_variants_for(&v, i, 0)];
         assert_true(kept->value[0] < 0);
         assert_int_equal(kept->value[1], v.variant[i].value[1]);
     }
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 /* A ladder may come to its rungs, and auto takes the homes that others have. */
@@ -123,7 +123,7 @@ static void options_matter_to_what_may_come_to_the_policy(void **state)
     assert_true(v.variant[v.pair[3].variant].value[1] == 0);
     for (size_t i = 0; i < v.n; i++)
         assert_non_null(v.variant[i].session);
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 static void what_is_refused_is_a_variant_that_says_so(void **state)
@@ -141,7 +141,7 @@ static void what_is_refused_is_a_variant_that_says_so(void **state)
     assert_non_null(v.variant[1].session);
     assert_has(v.variant[2].refused, "micro_batch = x: ");
     assert_int_equal(v.n_group, 1);
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 /* Else a table would hold nothing but refusals for the sake of a slip. */
@@ -164,7 +164,7 @@ static void a_key_of_which_nothing_is_taken_is_a_mistake(void **state)
         dt_variants v;
         dt_err err = {0};
         assert_fails(open_lists(&v, &keys, lists, 2, &err), DT_E_CONFIG, &err, wrong[i].want);
-        dt_variants_close(&v);
+        dti_variants_close(&v);
     }
 }
 
@@ -186,21 +186,21 @@ static void more_rows_than_the_limit_are_refused_before_anything_is_opened(void 
     dt_variants_of of = {.path = "/nonexistent", .lists = lists, .n_lists = 2};
     assert_fails(dt_variants_open(&v, &keys, &of, &err), DT_E_CONFIG, &err,
         "2000000 rows, of 2 lists of policies under their variants, are more than 512");
-    dt_variants_close(&v);
+    dti_variants_close(&v);
     for (keys.n = 0; keys.n < DT_VARIED_KEYS; keys.n++) /* 10^48 do not fit a number */
         keys.key[keys.n] = seeds;
     err = (dt_err){0};
     assert_fails(dt_variants_open(&v, &keys, &of, &err), DT_E_CONFIG, &err, "more than 1844");
-    dt_variants_close(&v);
+    dti_variants_close(&v);
     keys = (dt_vary){.n = 1, .key = {seeds}};
     keys.key[0].n = DT_VARIANT_ROWS / 2 + 1;
     err = (dt_err){0};
     assert_fails(dt_variants_open(&v, &keys, &of, &err), DT_E_CONFIG, &err, "514 rows");
-    dt_variants_close(&v);
+    dti_variants_close(&v);
     keys.key[0].n = DT_VARIANT_ROWS / 2; /* as many as there may be: now the file is looked for */
     err = (dt_err){0};
     assert_fails(dt_variants_open(&v, &keys, &of, &err), DT_E_CONFIG, &err, "/nonexistent");
-    dt_variants_close(&v);
+    dti_variants_close(&v);
 }
 
 /* Of each kind of key: whether exact plans of both values train the same bits. */
@@ -229,7 +229,7 @@ static void groups_train_the_same(void **state)
         assert_ok(st, &err);
         if (v.n_group != keys[i].groups)
             fail_msg("%s: %zu groups", keys[i].key.name, v.n_group);
-        dt_variants_close(&v);
+        dti_variants_close(&v);
     }
 }
 
@@ -247,7 +247,7 @@ static void memory_that_is_not_there_fails_cleanly(void **state)
         st = open_lists(&v, &keys, lists, 2, &err);
         dti_alloc_fail_at(0);
         assert_true(st == DT_OK || st == DT_E_NOMEM);
-        dt_variants_close(&v);
+        dti_variants_close(&v);
         assert_int_equal(dti_alloc_live(), live);
     }
     assert_int_equal(st, DT_OK);

@@ -202,7 +202,7 @@ static void a_trace_tells_every_op_in_order(void **state)
     assert_ok(dt_session_open(&s, small(), NULL, 0, &err), &err);
     assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, 8, &p, &err), &err);
     assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 8, &p, &err), &err);
-    assert_ok(dt_rig_open(&rig, s, &err), &err);
+    assert_ok(dti_rig_open(&rig, s, &err), &err);
     assert_ok(dt_runner_run(rig.runner, rig.ready[1].id, &a, &err), &err);
     assert_int_equal(h.n, 0);
     assert_ok(dt_runner_set_trace(rig.runner, &trace, &err), &err);
@@ -215,7 +215,7 @@ static void a_trace_tells_every_op_in_order(void **state)
     const heard before = h;
     assert_ok(dt_runner_run(rig.runner, rig.ready[1].id, &a, &err), &err);
     assert_memory_equal(&h, &before, sizeof h);
-    dt_rig_close(&rig);
+    dti_rig_close(&rig);
     dt_session_close(s);
 }
 
@@ -223,9 +223,9 @@ static void the_floor_is_the_higher_of_two(void **state)
 {
     (void)state;
     const dt_machine m = {.flops = {[DT_F32] = 100, [DT_BF16] = 400}, .bytes = 10};
-    assert_true(fabs(dt_machine_floor(&m, DT_F32, 1000, 50) - 10) < 1e-12);
-    assert_true(fabs(dt_machine_floor(&m, DT_BF16, 1000, 50) - 5) < 1e-12);
-    assert_true(fabs(dt_machine_floor(&m, DT_BF16, 1000, 10) - 2.5) < 1e-12);
+    assert_true(fabs(dti_machine_floor(&m, DT_F32, 1000, 50) - 10) < 1e-12);
+    assert_true(fabs(dti_machine_floor(&m, DT_BF16, 1000, 50) - 5) < 1e-12);
+    assert_true(fabs(dti_machine_floor(&m, DT_BF16, 1000, 10) - 2.5) < 1e-12);
 }
 
 static void the_machine_is_measured(void **state)
@@ -233,7 +233,7 @@ static void the_machine_is_measured(void **state)
     (void)state;
     dt_machine m;
     dt_err err = {0};
-    assert_ok(dt_machine_measure(&m, DT_F32, &err), &err);
+    assert_ok(dti_machine_measure(&m, DT_F32, &err), &err);
     assert_true(m.flops[DT_F32] > 1e8 && m.flops[DT_F32] < 1e15);
     assert_true(m.bytes > 1e7 && m.bytes < 1e13);
     assert_false(m.flops[DT_BF16] > 0);

@@ -63,7 +63,7 @@ static counts by_hand(const char *path)
     const char *const sets[] = {"train.eval_every=0"};
     assert_ok(dt_session_open(&s, path, sets, 1, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
-    assert_ok(dt_rig_open(&rig, s, &err), &err);
+    assert_ok(dti_rig_open(&rig, s, &err), &err);
     dt_runner *r = rig.runner;
     assert_ok(dt_feeds_open(&feeds, s, &err), &err);
     dt_feed *feed = dt_loader_feed(feeds.train_loader);
@@ -80,7 +80,7 @@ static counts by_hand(const char *path)
         if (p->kind != DT_PROGRAM_UPDATE)
             assert_ok(dt_runner_run(r, p->id, &a, &err), &err);
     }
-    dt_rig_close(&rig);
+    dti_rig_close(&rig);
     dt_feeds_close(&feeds);
     dt_session_close(s);
     return c;

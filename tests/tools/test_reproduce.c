@@ -9,7 +9,7 @@
 #include "session/session.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
-#include "tools/reproduce.h"
+#include "session/reproduce.h"
 
 static double tolerance_of(const char *kind)
 {
@@ -118,15 +118,15 @@ static void kinds_have_their_tolerances(void **state)
 {
     (void)state;
     static const struct {
-        dti_published_kind kind;
+        dt_published_kind kind;
         const char *name;
         double tolerance;
-    } all[] = {{DTI_STATED, "stated", 0.01}, {DTI_FIGURE, "figure", 0.10}, {DTI_TIME, "time", 0.15},
-        {DTI_BATCH, "batch", 0.15}, {DTI_MEMORY, "memory", 0.15}};
-    assert_int_equal(DT_COUNT(all), DTI_PUBLISHED_KINDS);
+    } all[] = {{DT_STATED, "stated", 0.01}, {DT_FIGURE, "figure", 0.10}, {DT_TIME, "time", 0.15},
+        {DT_BATCH, "batch", 0.15}, {DT_MEMORY, "memory", 0.15}};
+    assert_int_equal(DT_COUNT(all), DT_PUBLISHED_KINDS);
     for (size_t i = 0; i < DT_COUNT(all); i++) {
-        assert_string_equal(dti_published_kind_name(all[i].kind), all[i].name);
-        assert_true(fabs(dti_published_tolerance(all[i].kind) - all[i].tolerance) < 1e-12);
+        assert_string_equal(dt_published_kind_name(all[i].kind), all[i].name);
+        assert_true(fabs(dt_published_tolerance(all[i].kind) - all[i].tolerance) < 1e-12);
     }
 }
 
@@ -135,9 +135,9 @@ static void our_rows_are_many_and_differ(void **state)
 {
     (void)state;
     static dt_err err;
-    dti_published p;
+    dt_published p;
     size_t broad = 0;
-    assert_ok(dti_published_read(&p, dt_source_path("configs/papers/published.txt"), &err), &err);
+    assert_ok(dt_published_read(&p, dt_source_path("configs/papers/published.txt"), &err), &err);
     assert_true(p.n_row >= 150);
     for (size_t i = 0; i < p.n_paper; i++) {
         size_t n = 0;
@@ -148,7 +148,7 @@ static void our_rows_are_many_and_differ(void **state)
     assert_true(broad >= 14);
     for (size_t i = 0; i < p.n_row; i++)
         for (size_t k = 0; k < i; k++) {
-            const dti_published_row *a = &p.row[i], *b = &p.row[k];
+            const dt_published_row *a = &p.row[i], *b = &p.row[k];
             const bool alike = a->paper == b->paper && a->form == b->form && a->most == b->most &&
                                memcmp(&a->quantity, &b->quantity, sizeof a->quantity) == 0 &&
                                strcmp(a->networks, b->networks) == 0 &&
@@ -156,7 +156,7 @@ static void our_rows_are_many_and_differ(void **state)
             if (alike)
                 fail_msg("made alike: %s and %s", a->what, b->what);
         }
-    dti_published_deinit(&p);
+    dt_published_deinit(&p);
 }
 
 #define HEAD "paper p | T | \nlet all = memory.policy=vdnn_all\n"
@@ -174,16 +174,16 @@ static void a_good_file_is_read(void **state)
                                       "stated | 2e3 | neither | plain superneurons.tensors | "
                                       "alexnet:2 | model.fuse=off | | why";
     static dt_err err;
-    dti_published p;
+    dt_published p;
     assert_ok(dti_published_parse(&p, text, strlen(text), "t", &err), &err);
     assert_int_equal(p.n_paper, 1);
     assert_int_equal(p.n_row, 2);
     assert_string_equal(p.row[0].own, "memory.policy=vdnn_all memory.algorithms=small");
-    assert_true(p.row[0].most && p.row[0].form == DTI_MORE && p.row[0].better == DTI_HIGHER);
-    assert_true(p.row[0].kind == DTI_TIME && fabs(p.row[0].published - 1.5) < 1e-12);
+    assert_true(p.row[0].most && p.row[0].form == DTI_MORE && p.row[0].better == DT_HIGHER);
+    assert_true(p.row[0].kind == DT_TIME && fabs(p.row[0].published - 1.5) < 1e-12);
     assert_true(p.row[1].quantity.account != NULL && !p.row[1].most);
     assert_string_equal(p.row[1].note, "why");
-    dti_published_deinit(&p);
+    dt_published_deinit(&p);
 }
 
 static void wrong_files_are_refused(void **state)
@@ -231,15 +231,15 @@ static void wrong_files_are_refused(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         static dt_err err;
-        dti_published p;
+        dt_published p;
         memset(&err, 0, sizeof err);
         assert_int_equal(
             dti_published_parse(&p, wrong[i][0], strlen(wrong[i][0]), "t", &err), DT_E_DATA);
         assert_has(err.text, wrong[i][1]);
-        dti_published_deinit(&p);
+        dt_published_deinit(&p);
     }
     static dt_err err;
-    dti_published p;
+    dt_published p;
     assert_int_equal(dti_published_parse(&p, "row\0", 5, "t", &err), DT_E_DATA);
     assert_has(err.text, "is no text");
 }
@@ -250,13 +250,13 @@ static void long_fields_are_refused(void **state)
     (void)state;
     static dt_err err;
     char text[4096] = HEAD "let x0 = 0123456789\n";
-    dti_published p;
+    dt_published p;
     for (int i = 1; i < 9; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "let x%d = $x%d$x%d$x%d\n", i,
             i - 1, i - 1, i - 1);
     assert_int_equal(dti_published_parse(&p, text, strlen(text), "t", &err), DT_E_DATA);
     assert_has(err.text, "a field of more than 1023 bytes");
-    dti_published_deinit(&p);
+    dt_published_deinit(&p);
 }
 
 /* What can only be seen when a row is made. */
@@ -369,7 +369,7 @@ static void vdnn_counts_as_published(void **state)
     dt_session *s;
     double v[DT_ACCOUNT_FIGURES];
     const dt_account_desc *a = dt_account_find("vdnn");
-    assert_ok(dt_session_open_text(&s, "vgg", text, strlen(text), NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&s, "vgg", text, strlen(text), NULL, 0, &err), &err);
     for (size_t i = 0; i < DT_COUNT(want); i++) {
         const dt_account_ask ask = {.batch = want[i].batch,
             .budget = (uint64_t)12 << 30,
@@ -528,7 +528,7 @@ static void gist_counts_as_by_hand(void **state)
     double v[DT_ACCOUNT_FIGURES];
     const dt_account_desc *a = dt_account_find("gist");
     const dt_account_ask ask = {.batch = 1, .density = 0.5, .figure = DT_ACCOUNT_ALL};
-    assert_ok(dt_session_open_text(&s, "hand", text, strlen(text), NULL, 0, &err), &err);
+    assert_ok(dti_session_open_text(&s, "hand", text, strlen(text), NULL, 0, &err), &err);
     assert_ok(a->count(s->graph, &ask, v, &err), &err);
     for (size_t i = 0; i < DT_COUNT(all); i++)
         if (!(fabs(figure_of(a, v, all[i].figure) / all[i].want - 1) < 1e-3))

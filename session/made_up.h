@@ -1,6 +1,6 @@
 /* One made-up batch, on which steps are trained again and again to be timed: no data is read. */
-#ifndef DT_TOOLS_MADE_UP_H
-#define DT_TOOLS_MADE_UP_H
+#ifndef DT_SESSION_MADE_UP_H
+#define DT_SESSION_MADE_UP_H
 
 #include "session/session.h"
 

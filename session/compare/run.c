@@ -1,13 +1,13 @@
 /* What was compared, run: each plan some steps, all of them in turns, so that what drifts hits all
  * alike. */
+#include "session/compare.h"
+
 #include <stdlib.h>
 
 #include "engine/base/alloc.h"
 #include "session/budget.h"
-#include "session/plan_set.h"
+#include "session/made_up.h"
 #include "session/rig.h"
-#include "tools/compare.h"
-#include "tools/made_up.h"
 
 enum { ROUNDS = 5, WARM = 2, STEPS = 5, ALL = ROUNDS * STEPS };
 
@@ -15,7 +15,7 @@ enum { ROUNDS = 5, WARM = 2, STEPS = 5, ALL = ROUNDS * STEPS };
  * @seconds: by row, ALL of each; @now: those of the row whose turn it is; @done: steps of the turn
  */
 typedef struct turns {
-    dti_compare *c;
+    dt_compare *c;
     dti_made_up *batch;
     double *seconds, *now;
     int64_t done;
@@ -77,21 +77,21 @@ static dt_status turn(turns *t, size_t row, int round, dt_err *err)
     dt_plan_set *own = s->plans;
     dt_rig g;
     t->now = t->seconds + row * ALL + (size_t)round * STEPS;
-    dt_session_enter(s);
+    dti_session_enter(s);
     s->plans = t->c->row[row].plans;
-    dt_status st = dt_rig_open(&g, s, err);
+    dt_status st = dti_rig_open(&g, s, err);
     if (st == DT_OK)
         st = train(t, s, &g, err);
-    dt_rig_close(&g);
+    dti_rig_close(&g);
     s->plans = own;
-    dt_session_leave(s);
+    dti_session_leave(s);
     return st == DT_OK ? st : DT_FAIL(err, st, "while running %s", t->c->row[row].policy);
 }
 
 /* Alike plans are run once, and those that this machine has room for. */
-static bool runs(const dti_compare *c, size_t row)
+static bool runs(const dt_compare *c, size_t row)
 {
-    const dti_compare_row *r = &c->row[row];
+    const dt_compare_row *r = &c->row[row];
     dt_here here;
     if (!r->can || r->again || r->plans == NULL)
         return false;
@@ -108,7 +108,7 @@ static int ascending(const void *va, const void *vb)
 static void sum_up(turns *t)
 {
     for (size_t i = 0; i < t->c->n; i++) {
-        dti_compare_row *r = &t->c->row[i];
+        dt_compare_row *r = &t->c->row[i];
         double *s = t->seconds + i * ALL;
         if (!runs(t->c, i))
             continue;
@@ -123,7 +123,8 @@ static dt_status take_turns(turns *t, dt_err *err)
 {
     const size_t n = t->c->n;
     for (int round = 0; round < ROUNDS; round++) {
-        fprintf(stderr, "dnntrain: round %d of %d\n", round + 1, ROUNDS);
+        if (t->c->round != NULL)
+            t->c->round(round + 1, ROUNDS);
         for (size_t k = 0; k < n; k++) {
             const size_t row = round % 2 == 0 ? k : n - 1 - k;
             if (runs(t->c, row))
@@ -133,7 +134,7 @@ static dt_status take_turns(turns *t, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_compare_run(dti_compare *c, dt_err *err)
+dt_status dt_compare_run(dt_compare *c, dt_err *err)
 {
     turns t = {.c = c,
         .batch = dt_alloc(c->variants.n, sizeof *t.batch),

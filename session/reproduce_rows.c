@@ -7,21 +7,21 @@
 #include "engine/base/io.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
-#include "tools/reproduce.h"
+#include "session/reproduce.h"
 
 enum { FILE_BYTES = 1 << 20, FIELD_BYTES = 1024, FIELDS = 10, NAMED = 128, NAME_BYTES = 32 };
 
-static const char *const kind_names[] = {[DTI_STATED] = "stated",
-    [DTI_FIGURE] = "figure",
-    [DTI_TIME] = "time",
-    [DTI_BATCH] = "batch",
-    [DTI_MEMORY] = "memory",
-    [DTI_PUBLISHED_KINDS] = NULL};
-static const double tolerances[] = {[DTI_STATED] = 0.01,
-    [DTI_FIGURE] = 0.10,
-    [DTI_TIME] = 0.15,
-    [DTI_BATCH] = 0.15,
-    [DTI_MEMORY] = 0.15};
+static const char *const kind_names[] = {[DT_STATED] = "stated",
+    [DT_FIGURE] = "figure",
+    [DT_TIME] = "time",
+    [DT_BATCH] = "batch",
+    [DT_MEMORY] = "memory",
+    [DT_PUBLISHED_KINDS] = NULL};
+static const double tolerances[] = {[DT_STATED] = 0.01,
+    [DT_FIGURE] = 0.10,
+    [DT_TIME] = 0.15,
+    [DT_BATCH] = 0.15,
+    [DT_MEMORY] = 0.15};
 static const char *const form_names[] = {[DTI_PLAIN] = "plain",
     [DTI_RATIO] = "ratio",
     [DTI_LESS] = "less",
@@ -30,14 +30,14 @@ static const char *const form_names[] = {[DTI_PLAIN] = "plain",
     [DTI_ADDED] = "added",
     [DTI_PUBLISHED_FORMS] = NULL};
 static const char *const better_names[] = {
-    [DTI_NEITHER] = "neither", [DTI_HIGHER] = "higher", [DTI_LOWER] = "lower", NULL};
+    [DT_NEITHER] = "neither", [DT_HIGHER] = "higher", [DT_LOWER] = "lower", NULL};
 
-const char *dti_published_kind_name(dti_published_kind k)
+const char *dt_published_kind_name(dt_published_kind k)
 {
     return kind_names[k];
 }
 
-double dti_published_tolerance(dti_published_kind k)
+double dt_published_tolerance(dt_published_kind k)
 {
     return tolerances[k];
 }
@@ -48,7 +48,7 @@ double dti_published_tolerance(dti_published_kind k)
  * @named: of `let`, the latest of a name last
  */
 typedef struct reader {
-    dti_published *to;
+    dt_published *to;
     const char *path;
     int line;
     size_t n_named;
@@ -185,7 +185,7 @@ static dt_status read_let(reader *r, char *text)
 static dt_status read_paper(reader *r, char *text)
 {
     char *field[FIELDS + 1];
-    dti_published *p = r->to;
+    dt_published *p = r->to;
     if (cut(text, field) != 3 || *field[0] == '\0' || *field[1] == '\0')
         return WRONG(r, "%s:%d: `paper NAME | TITLE | NOTE`", AT(r));
     for (size_t i = 0; i < p->n_paper; i++)
@@ -193,15 +193,15 @@ static dt_status read_paper(reader *r, char *text)
             return WRONG(r, "%s:%d: the paper %.40s stands above already", AT(r), field[0]);
     if (!dt_grow((void **)&p->paper, &p->cap_paper, p->n_paper, sizeof *p->paper))
         return DT_FAIL(r->err, DT_E_NOMEM, "%s: no memory for a paper", r->path);
-    dti_published_paper *to = &p->paper[p->n_paper++];
-    *to = (dti_published_paper){0};
+    dt_published_paper *to = &p->paper[p->n_paper++];
+    *to = (dt_published_paper){0};
     DT_CHECK(copy(r, &to->name, field[0]));
     DT_CHECK(copy(r, &to->title, field[1]));
     return copy(r, &to->note, field[2]);
 }
 
 /* "FORM QUANTITY", or "FORM QUANTITY most". */
-static dt_status read_making(reader *r, dti_published_row *to, char *text)
+static dt_status read_making(reader *r, dt_published_row *to, char *text)
 {
     int form;
     char *quantity = strchr(text, ' '), *most = NULL;
@@ -222,9 +222,9 @@ static dt_status read_making(reader *r, dti_published_row *to, char *text)
     return DT_OK;
 }
 
-static dt_status check_row(reader *r, const dti_published_row *row)
+static dt_status check_row(reader *r, const dt_published_row *row)
 {
-    const dti_published *p = r->to;
+    const dt_published *p = r->to;
     if (*row->where == '\0' || *row->what == '\0' || *row->networks == '\0')
         return WRONG(r,
             "%s:%d: a row says where its number stands, what it is, and of which network", AT(r));
@@ -238,15 +238,15 @@ static dt_status check_row(reader *r, const dti_published_row *row)
     return DT_OK;
 }
 
-static dt_status fill_row(reader *r, dti_published_row *to, char *const field[FIELDS])
+static dt_status fill_row(reader *r, dt_published_row *to, char *const field[FIELDS])
 {
     int kind, better;
     DT_CHECK(copy(r, &to->where, field[0]));
     DT_CHECK(copy_expanded(r, &to->what, field[1]));
     DT_CHECK(one_of(r, "kind", field[2], kind_names, &kind));
     DT_CHECK(one_of(r, "direction", field[4], better_names, &better));
-    to->kind = (dti_published_kind)kind;
-    to->better = (dti_better)better;
+    to->kind = (dt_published_kind)kind;
+    to->better = (dt_better)better;
     if (!dt_parse_f64(field[3], &to->published) || !isfinite(to->published) || !(to->published > 0))
         return WRONG(r, "%s:%d: '%.40s' is no number above 0", AT(r), field[3]);
     DT_CHECK(read_making(r, to, field[5]));
@@ -260,7 +260,7 @@ static dt_status fill_row(reader *r, dti_published_row *to, char *const field[FI
 static dt_status read_row(reader *r, char *text)
 {
     char *field[FIELDS + 1];
-    dti_published *p = r->to;
+    dt_published *p = r->to;
     if (p->n_paper == 0)
         return WRONG(r, "%s:%d: a row before the first `paper`", AT(r));
     const size_t n = cut(text, field);
@@ -269,8 +269,8 @@ static dt_status read_row(reader *r, char *text)
             FIELDS, n > FIELDS ? "more than " : "", n > FIELDS ? (size_t)FIELDS : n);
     if (!dt_grow((void **)&p->row, &p->cap_row, p->n_row, sizeof *p->row))
         return DT_FAIL(r->err, DT_E_NOMEM, "%s: no memory for a row", r->path);
-    dti_published_row *to = &p->row[p->n_row++];
-    *to = (dti_published_row){.paper = p->n_paper - 1};
+    dt_published_row *to = &p->row[p->n_row++];
+    *to = (dt_published_row){.paper = p->n_paper - 1};
     return fill_row(r, to, field);
 }
 
@@ -305,9 +305,9 @@ static dt_status read_lines(reader *r, char *text)
 }
 
 dt_status dti_published_parse(
-    dti_published *out, const char *text, size_t bytes, const char *path, dt_err *err)
+    dt_published *out, const char *text, size_t bytes, const char *path, dt_err *err)
 {
-    *out = (dti_published){0};
+    *out = (dt_published){0};
     if (memchr(text, '\0', bytes) != NULL)
         return DT_FAIL(err, DT_E_DATA, "%s: is no text", path);
     reader *r = dt_alloc(1, sizeof *r);
@@ -327,21 +327,21 @@ dt_status dti_published_parse(
     return st;
 }
 
-dt_status dti_published_read(dti_published *out, const char *path, dt_err *err)
+dt_status dt_published_read(dt_published *out, const char *path, dt_err *err)
 {
     char *text = NULL;
     size_t bytes = 0;
-    *out = (dti_published){0};
+    *out = (dt_published){0};
     DT_CHECK(dt_read_file(&text, &bytes, path, FILE_BYTES, DT_E_DATA, err));
     const dt_status st = dti_published_parse(out, text, bytes, path, err);
     dt_free(text);
     return st;
 }
 
-void dti_published_deinit(dti_published *p)
+void dt_published_deinit(dt_published *p)
 {
     for (size_t i = 0; i < p->n_row; i++) {
-        dti_published_row *r = &p->row[i];
+        dt_published_row *r = &p->row[i];
         char *const own[] = {r->where, r->what, r->networks, r->own, r->base, r->note};
         for (size_t k = 0; k < DT_COUNT(own); k++)
             dt_free(own[k]);
@@ -353,5 +353,5 @@ void dti_published_deinit(dti_published *p)
     }
     dt_free(p->row);
     dt_free(p->paper);
-    *p = (dti_published){0};
+    *p = (dt_published){0};
 }

@@ -1,5 +1,5 @@
 /* One made-up batch. */
-#include "tools/made_up.h"
+#include "session/made_up.h"
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"

@@ -9,8 +9,8 @@
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "session/session.h"
-#include "tools/args.h"
-#include "tools/reproduce.h"
+#include "session/sweep.h"
+#include "session/reproduce.h"
 
 enum { MOST_SETS = 20, MOST_BATCH = 1 << 16, FIRST_BATCH = 64, TEXT = 1024 };
 
@@ -61,7 +61,7 @@ static dt_status open_session(
     snprintf(set, sizeof set, "train.batch=%" PRId64, batch);
     DT_CHECK(add_set(&all, set, err));
     if (dt_model_find(n->name) == NULL) {
-        if (!dti_cli_in_configs(n->name, path, sizeof path))
+        if (!dt_session_in_configs(n->name, path, sizeof path))
             return DT_FAIL(err, DT_E_CONFIG,
                 "there is neither a model '%s' nor configs/%s.ini here; start in the project's "
                 "folder",
@@ -72,50 +72,13 @@ static dt_status open_session(
         "[model]\nname = %s\nclasses = 1000\n[data]\nsource = synthetic\nsamples = 65536\n"
         "[train]\nsteps = 2\nlr = 0.01\nmomentum = 0.9\n",
         n->name);
-    return dt_session_open_text(out, n->name, text, (size_t)bytes, all.set, all.n, err);
-}
-
-/* A step of @batch samples, taken at once. */
-static dt_plan_request whole(const dt_session *s, int64_t batch)
-{
-    dt_plan_request q = dt_session_request(s);
-    q.batch = q.micro_batch = batch;
-    return q;
+    return dti_session_open_text(out, n->name, text, (size_t)bytes, all.set, all.n, err);
 }
 
 static dt_status plan(dt_plan_set **out, const dt_session *s, const dt_plan_request *q, dt_err *err)
 {
     DT_CHECK(dt_plan_set_create(out, s, q, err));
-    return dt_plan_set_run(*out, false, 0, 0, err);
-}
-
-static dt_status fits(const dt_session *s, int64_t batch, bool *yes, dt_err *err)
-{
-    dt_plan_set *p = NULL;
-    const dt_plan_request q = whole(s, batch);
-    const dt_status st = plan(&p, s, &q, err);
-    *yes = st == DT_OK && dt_plan_set_need(p).device <= s->opts.memory.device_budget;
-    dt_plan_set_destroy(p);
-    return st;
-}
-
-/* The largest batch that fits; larger ones take more. */
-static dt_status largest_batch(const dt_session *s, double *out, dt_err *err)
-{
-    int64_t lo = 0, hi = FIRST_BATCH;
-    bool yes = true;
-    while (yes && hi < MOST_BATCH) {
-        DT_CHECK(fits(s, hi, &yes, err));
-        lo = yes ? hi : lo;
-        hi = yes ? 2 * hi : hi;
-    }
-    while (hi - lo > 1) {
-        const int64_t mid = lo + (hi - lo) / 2;
-        DT_CHECK(fits(s, mid, &yes, err));
-        *(yes ? &lo : &hi) = mid;
-    }
-    *out = (double)lo;
-    return DT_OK;
+    return dti_plan_set_run(*out, false, 0, 0, err);
 }
 
 /* Bytes of the map in one role, all or only those of convolutions, whose weights have rank 4. */
@@ -352,9 +315,12 @@ static dt_status of_session(const dt_session *s, const dti_quantity *q, bool ste
 {
     if (q->account != NULL)
         return of_account(s, q, batch, out, err);
-    if (quantities[q->of_plan].of == NULL)
-        return largest_batch(s, out, err);
-    return of_plans(s, q->of_plan, steady, out, err);
+    if (quantities[q->of_plan].of != NULL)
+        return of_plans(s, q->of_plan, steady, out, err);
+    int64_t largest = 0;
+    DT_CHECK(dti_largest_batch(s, FIRST_BATCH, &largest, err));
+    *out = (double)largest;
+    return DT_OK;
 }
 
 /* @steady: of a baseline that holds what it has for the whole step. */
@@ -371,7 +337,7 @@ static dt_status measure(const dti_quantity *q, const network *n, const char *wo
     return st;
 }
 
-static dt_status of_network(const dti_published_row *r, const network *n, double *out, dt_err *err)
+static dt_status of_network(const dt_published_row *r, const network *n, double *out, dt_err *err)
 {
     double own = 0, base = 0;
     DT_CHECK(measure(&r->quantity, n, r->own, false, &own, err));
@@ -408,7 +374,7 @@ static dt_status next_network(const char **at, network *n, bool *there, dt_err *
     return DT_OK;
 }
 
-dt_status dti_reproduce_measure(const dti_published_row *r, double *ours, dt_err *err)
+dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err)
 {
     double sum = 0, most = -HUGE_VAL, one = 0;
     size_t count = 0;

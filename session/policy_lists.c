@@ -1,17 +1,17 @@
 /* Lists of policies between semicolons. */
-#include "tools/policy_lists.h"
+#include "session/policy_lists.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
 
-static dt_status add(dti_policy_lists *p, const char *list, dt_err *err)
+static dt_status add(dt_policy_lists *p, const char *list, dt_err *err)
 {
     for (size_t i = 0; i < p->n; i++)
         if (strcmp(p->list[i], list) == 0)
             return DT_OK;
-    if (p->n == DTI_POLICY_LISTS)
-        return DT_FAIL(err, DT_E_CONFIG, "no more than %d lists of policies", DTI_POLICY_LISTS);
+    if (p->n == DT_POLICY_LISTS)
+        return DT_FAIL(err, DT_E_CONFIG, "no more than %d lists of policies", DT_POLICY_LISTS);
     p->list[p->n] = dt_strdup(list);
     if (p->list[p->n] == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lists of policies");
@@ -19,7 +19,7 @@ static dt_status add(dti_policy_lists *p, const char *list, dt_err *err)
     return DT_OK;
 }
 
-static dt_status add_all(dti_policy_lists *p, dt_err *err)
+static dt_status add_all(dt_policy_lists *p, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
@@ -29,7 +29,7 @@ static dt_status add_all(dti_policy_lists *p, dt_err *err)
     return DT_OK;
 }
 
-static dt_status add_list(dti_policy_lists *p, const dt_policies *of, bool parts, dt_err *err)
+static dt_status add_list(dt_policy_lists *p, const dt_policies *of, bool parts, dt_err *err)
 {
     char list[DT_POLICY_LIST];
     for (size_t i = 0; parts && i < of->n; i++)
@@ -39,7 +39,7 @@ static dt_status add_list(dti_policy_lists *p, const dt_policies *of, bool parts
 
 /* One of those between semicolons. */
 static dt_status read_list(
-    dti_policy_lists *p, const char *text, bool parts, dt_config *c, dt_err *err)
+    dt_policy_lists *p, const char *text, bool parts, dt_config *c, dt_err *err)
 {
     if (*text == '\0')
         return DT_FAIL(err, DT_E_CONFIG,
@@ -55,10 +55,10 @@ static dt_status read_list(
     return st;
 }
 
-dt_status dti_policy_lists_open(
-    dti_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err)
+dt_status dt_policy_lists_open(
+    dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err)
 {
-    *out = (dti_policy_lists){.n = 0};
+    *out = (dt_policy_lists){.n = 0};
     DT_CHECK(add(out, "keep_all", err));
     char *own = dt_strdup(text);
     if (own == NULL)
@@ -74,7 +74,7 @@ dt_status dti_policy_lists_open(
     return st;
 }
 
-void dti_policy_lists_close(dti_policy_lists *p)
+void dt_policy_lists_close(dt_policy_lists *p)
 {
     for (size_t i = 0; i < p->n; i++)
         dt_free(p->list[i]);

@@ -1,55 +1,45 @@
 /* Plans of policies for variants of a configuration, under budgets, and which of them none is ahead
  * of. */
+#include "session/compare.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
-#include "engine/config/options.h"
-#include "session/human.h"
-#include "tools/compare.h"
-#include "tools/vary.h"
 
-const dti_compare_row *dti_compare_kept(const dti_compare *c, const dti_compare_row *r)
+enum { USUAL = 6 }; /* budgets, where nobody says how many */
+
+const dt_compare_row *dt_compare_kept(const dt_compare *c, const dt_compare_row *r)
 {
     return &c->row[c->under[r->variant].kept];
 }
 
-bool dti_compare_fits(const dti_compare_row *r, uint64_t budget)
+bool dt_compare_fits(const dt_compare_row *r, uint64_t budget)
 {
     return r->refused == NULL && r->can && r->need.device <= budget;
 }
 
-double dti_compare_least(const dti_compare *c, const dti_compare_row *r, size_t b)
+double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
 {
-    const dti_compare_under *u = &c->under[r->variant];
-    return u->least[r->need.device <= u->budget[b] ? b : DTI_COMPARE_BUDGETS];
+    const dt_compare_under *u = &c->under[r->variant];
+    return u->least[r->need.device <= u->budget[b] ? b : DT_COMPARE_BUDGETS];
 }
 
-const dt_variant *dti_compare_variant(const dti_compare *c, const dti_compare_row *r)
+const dt_variant *dt_compare_variant(const dt_compare *c, const dt_compare_row *r)
 {
     return &c->variants.variant[r->variant];
 }
 
-const char *dti_compare_costs(const dti_compare_row *r)
+const char *dt_compare_costs(const dt_compare_row *r)
 {
     if (!r->time.known)
         return "defaults";
     return r->session->costs.simulated ? "simulated" : "measured";
 }
 
-const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS])
-{
-    size_t at = DTI_COMPARE_BITS - 1;
-    to[at] = '\0';
-    for (size_t n = group + 1; n > 0 && at > 0; n = (n - 1) / 26)
-        to[--at] = (char)('a' + (n - 1) % 26);
-    memmove(to, to + at, DTI_COMPARE_BITS - at);
-    return to;
-}
-
-const char *dti_compare_why(const dti_compare_row *r, char *to, size_t bytes)
+const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes)
 {
     size_t at = 0;
     to[0] = '\0';
@@ -61,10 +51,10 @@ const char *dti_compare_why(const dti_compare_row *r, char *to, size_t bytes)
     return to;
 }
 
-dti_compare_shared dti_compare_share(const dti_compare *c)
+dt_compare_shared dt_compare_share(const dt_compare *c)
 {
     const dt_session *s = c->session;
-    dti_compare_shared all = {true, true, true, true};
+    dt_compare_shared all = {true, true, true, true};
     for (size_t v = 0; v < c->variants.n; v++) {
         const dt_session *x = c->variants.variant[v].session;
         if (x == NULL)
@@ -87,83 +77,48 @@ static dt_status no_memory(dt_err *err)
 
 /* ---- which budgets ---- */
 
-static dt_status wrong_budgets(const char *text, dt_err *err)
-{
-    return DT_FAIL(err, DT_E_CONFIG,
-        "--budgets %s: say how many, 1..%d, or which, as in 1GiB,1.5GiB,2GiB", text,
-        DTI_COMPARE_BUDGETS);
-}
-
-static int ascending(const void *va, const void *vb)
-{
-    const uint64_t a = *(const uint64_t *)va, b = *(const uint64_t *)vb;
-    return (a > b) - (a < b);
-}
-
-static dt_status list_budgets(dti_compare_under *u, const char *text, dt_err *err)
-{
-    for (const char *at = text; *at != '\0';) {
-        char one[64];
-        const size_t n = strcspn(at, ",");
-        if (n >= sizeof one || u->n == DTI_COMPARE_BUDGETS)
-            return wrong_budgets(text, err);
-        snprintf(one, sizeof one, "%.*s", (int)n, at);
-        const dt_status st = dt_parse_bytes(one, &u->budget[u->n], err);
-        if (st != DT_OK || u->budget[u->n] == 0 || (at[n] == ',' && at[n + 1] == '\0'))
-            return wrong_budgets(text, err);
-        u->n++;
-        at += n + (at[n] == ',');
-    }
-    qsort(u->budget, u->n, sizeof *u->budget, ascending);
-    return u->n > 0 ? DT_OK : wrong_budgets(text, err);
-}
-
-/* A single small number says how many; *evenly is 0 when they are named. */
-static dt_status read_budgets(
-    dti_compare_under *u, const dt_session *s, const char *text, int64_t *evenly, dt_err *err)
+/* Gives how many there are to be, evenly spread; 0: they are named. */
+static int64_t take_budgets(
+    dt_compare_under *u, const dt_session *s, const dt_compare_budgets *asked)
 {
     const uint64_t own = s->opts.memory.device_budget;
-    *evenly = 0;
-    if (text == NULL && own > 0)
-        u->budget[u->n++] = own;
-    else if (text == NULL)
-        *evenly = 6;
-    else if (!dt_parse_i64(text, evenly))
-        return list_budgets(u, text, err);
-    else if (*evenly < 1 || *evenly > DTI_COMPARE_BUDGETS)
-        return wrong_budgets(text, err);
-    return DT_OK;
+    if (asked->evenly > 0)
+        return asked->evenly;
+    if (asked->n == 0 && own == 0)
+        return USUAL;
+    u->n = asked->n > 0 ? asked->n : 1;
+    memcpy(u->budget, asked->n > 0 ? asked->budget : &own, u->n * sizeof *u->budget);
+    return 0;
 }
 
-static dt_status read_all_budgets(dti_compare *c, const char *text, int64_t *evenly, dt_err *err)
+static int64_t take_all_budgets(dt_compare *c, const dt_compare_budgets *asked)
 {
-    int64_t of_one = 0;
+    int64_t evenly = 0;
     for (size_t v = 0; v < c->variants.n; v++) {
         const dt_session *s = c->variants.variant[v].session;
-        if (s != NULL)
-            DT_CHECK(read_budgets(&c->under[v], s, text, &of_one, err));
-        *evenly = of_one > 0 ? of_one : *evenly;
+        const int64_t of_one = s != NULL ? take_budgets(&c->under[v], s, asked) : 0;
+        evenly = of_one > 0 ? of_one : evenly;
     }
-    return DT_OK;
+    return evenly;
 }
 
 /* From the least of any exact policy to what keep_all takes, over all variants, so that they can be
  * held against each other. */
-static void even_budgets(dti_compare *c, int64_t n)
+static void even_budgets(dt_compare *c, int64_t n)
 {
     uint64_t least = UINT64_MAX, most = 0;
     for (size_t i = 0; i < c->n; i++) {
-        const dti_compare_row *r = &c->row[i];
+        const dt_compare_row *r = &c->row[i];
         if (r->refused != NULL || c->under[r->variant].n > 0)
             continue;
-        const uint64_t kept = dti_compare_kept(c, r)->need.device;
+        const uint64_t kept = dt_compare_kept(c, r)->need.device;
         most = kept > most ? kept : most;
         if (r->exact && r->can && r->need.device < least)
             least = r->need.device;
     }
     least = least < most ? least : most;
     for (size_t v = 0; v < c->variants.n; v++) {
-        dti_compare_under *u = &c->under[v];
+        dt_compare_under *u = &c->under[v];
         if (c->variants.variant[v].session == NULL || u->n > 0)
             continue;
         for (; u->n < (size_t)n; u->n++) {
@@ -174,9 +129,9 @@ static void even_budgets(dti_compare *c, int64_t n)
 }
 
 /* Options of a policy, by which variants of one keep_all may differ, do not matter to it. */
-static dt_status find_least(const dti_compare *c, size_t variant, dt_err *err)
+static dt_status find_least(const dt_compare *c, size_t variant, dt_err *err)
 {
-    dti_compare_under *u = &c->under[variant];
+    dt_compare_under *u = &c->under[variant];
     const size_t of_kept = c->row[u->kept].variant;
     if (of_kept != variant) {
         memcpy(u->least, c->under[of_kept].least, sizeof u->least);
@@ -189,20 +144,20 @@ static dt_status find_least(const dti_compare *c, size_t variant, dt_err *err)
     for (size_t b = 0; st == DT_OK && b < u->n; b++)
         st = dt_plan_set_bound(p, u->budget[b], &u->least[b], err);
     if (st == DT_OK)
-        st = dt_plan_set_bound(p, 0, &u->least[DTI_COMPARE_BUDGETS], err);
+        st = dt_plan_set_bound(p, 0, &u->least[DT_COMPARE_BUDGETS], err);
     dt_plan_set_destroy(p);
     return st;
 }
 
-static dt_status find_all_least(const dti_compare *c, dt_err *err)
+static dt_status find_all_least(const dt_compare *c, dt_err *err)
 {
     for (size_t v = 0; v < c->variants.n; v++) {
         dt_session *s = c->variants.variant[v].session;
         if (s == NULL || c->row[c->under[v].kept].refused != NULL)
             continue;
-        dt_session_enter(s);
+        dti_session_enter(s);
         const dt_status st = find_least(c, v, err);
-        dt_session_leave(s);
+        dti_session_leave(s);
         DT_CHECK(st);
     }
     return DT_OK;
@@ -228,10 +183,10 @@ static uint64_t sum_of(const dt_algorithm_table *t)
     return sum;
 }
 
-static dt_status describe(dti_compare_row *r, const dt_plan_set *p, dt_err *err)
+static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
 {
     r->exact = dt_plan_set_exact(p);
-    r->can = dt_plan_set_check_statistics(p, NULL) == DT_OK && in_other_tiers(p);
+    r->can = dti_plan_set_check_statistics(p, NULL) == DT_OK && in_other_tiers(p);
     r->algorithms = sum_of(&p->table);
     r->need = dt_plan_set_need(p);
     r->score = dt_plan_set_score(p);
@@ -243,14 +198,14 @@ static dt_status describe(dti_compare_row *r, const dt_plan_set *p, dt_err *err)
     return dt_plan_set_predict(p, &r->time, err);
 }
 
-static void forget(dti_compare_row *r)
+static void forget(dt_compare_row *r)
 {
     dt_plan_set_destroy(r->plans);
     dt_policies_close(&r->policies);
     r->plans = NULL;
 }
 
-static dt_status plan_row(dti_compare_row *r, bool keep, dt_err *err)
+static dt_status plan_row(dt_compare_row *r, bool keep, dt_err *err)
 {
     dt_plan_request q = dt_session_request(r->session);
     q.policies = &r->policies;
@@ -259,7 +214,7 @@ static dt_status plan_row(dti_compare_row *r, bool keep, dt_err *err)
     if (st == DT_OK)
         st = dt_plan_set_create(&r->plans, r->session, &q, err);
     if (st == DT_OK)
-        st = dt_plan_set_run(r->plans, true, 0, 0, err);
+        st = dti_plan_set_run(r->plans, true, 0, 0, err);
     if (st == DT_OK)
         st = describe(r, r->plans, err);
     if (st != DT_OK || !keep)
@@ -267,14 +222,14 @@ static dt_status plan_row(dti_compare_row *r, bool keep, dt_err *err)
     return st == DT_OK ? st : DT_FAIL(err, st, "while planning %s", r->policy);
 }
 
-static dt_status refuse(dti_compare_row *r, const char *why, dt_err *err)
+static dt_status refuse(dt_compare_row *r, const char *why, dt_err *err)
 {
     r->refused = dt_strdup(why);
     return r->refused != NULL ? DT_OK : no_memory(err);
 }
 
 /* Of several variants one that cannot be planned is a row that says so. */
-static dt_status plan_or_refuse(const dti_compare *c, dti_compare_row *r, dt_err *err)
+static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, dt_err *err)
 {
     if (c->variants.n == 1)
         return plan_row(r, c->run, err);
@@ -290,45 +245,41 @@ static dt_status plan_or_refuse(const dti_compare *c, dti_compare_row *r, dt_err
     return st;
 }
 
-static dt_status fill_row(const dti_compare *c, dti_compare_row *r, dt_err *err)
+static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
 {
     const dt_variant *v = &c->variants.variant[r->variant];
     const double began = dt_seconds();
     if (v->session == NULL)
         return refuse(r, v->refused, err);
-    if (r->list > 0 && dti_compare_kept(c, r)->refused != NULL)
-        return refuse(r, dti_compare_kept(c, r)->refused, err);
-    dt_session_enter(v->session);
+    if (r->list > 0 && dt_compare_kept(c, r)->refused != NULL)
+        return refuse(r, dt_compare_kept(c, r)->refused, err);
+    dti_session_enter(v->session);
     const dt_status st = plan_or_refuse(c, r, err);
-    dt_session_leave(v->session);
-    if (dt_seconds() - began > 1) {
-        char text[512], took[DT_HUMAN_BYTES];
-        fprintf(stderr, "dnntrain: %s%s%s planned in %s\n", r->policy, c->vary.n > 0 ? ", " : "",
-            dt_variant_text(&c->vary, v, text, sizeof text),
-            dt_human_seconds(took, dt_seconds() - began));
-    }
+    dti_session_leave(v->session);
+    if (c->planned != NULL && dt_seconds() - began > 1)
+        c->planned(c, r, v, dt_seconds() - began);
     return st;
 }
 
-static bool same_plans(const dti_compare_row *a, const dti_compare_row *b)
+static bool same_plans(const dt_compare_row *a, const dt_compare_row *b)
 {
     return a->need.device == b->need.device && a->need.host == b->need.host &&
            a->need.disk == b->need.disk && !(a->time.seconds < b->time.seconds) &&
            !(a->time.seconds > b->time.seconds);
 }
 
-static dt_status add_row(dti_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)
+static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)
 {
     if (!dt_grow((void **)&c->row, &c->cap, c->n, sizeof *c->row))
         return no_memory(err);
-    dti_compare_row *r = &c->row[c->n];
-    *r = (dti_compare_row){.policy = c->lists.list[pair->list],
+    dt_compare_row *r = &c->row[c->n];
+    *r = (dt_compare_row){.policy = c->lists.list[pair->list],
         .list = pair->list,
         .variant = pair->variant,
         .session = c->variants.variant[pair->variant].session,
         .budget = budget};
     DT_CHECK(fill_row(c, r, err));
-    r->other_algorithms = r->refused == NULL && r->algorithms != dti_compare_kept(c, r)->algorithms;
+    r->other_algorithms = r->refused == NULL && r->algorithms != dt_compare_kept(c, r)->algorithms;
     r->again = c->n > 0 && r->refused == NULL && r[-1].refused == NULL && r[-1].list == r->list &&
                r[-1].variant == r->variant && same_plans(r, &r[-1]);
     c->n++;
@@ -338,8 +289,7 @@ static dt_status add_row(dti_compare *c, const dt_variant_list *pair, uint64_t b
 /* ---- in which order ---- */
 
 /* Whether a list goes by budgets. keep_all does not, so that the others can be held against it. */
-static dt_status by_budget(
-    const dti_compare *c, const dt_variant_list *pair, bool *yes, dt_err *err)
+static dt_status by_budget(const dt_compare *c, const dt_variant_list *pair, bool *yes, dt_err *err)
 {
     const dt_session *s = c->variants.variant[pair->variant].session;
     dt_policies p;
@@ -357,24 +307,24 @@ static dt_status by_budget(
 }
 
 /* The pairs of keep_all, the first list, come first, each with a variant more and one row. */
-static void find_kept(dti_compare *c)
+static void find_kept(dt_compare *c)
 {
     for (size_t v = 0; v < c->variants.n; v++) {
-        const size_t kept = dt_variants_for(&c->variants, v, 0);
+        const size_t kept = dti_variants_for(&c->variants, v, 0);
         DT_ASSERT(c->variants.pair[kept].list == 0 && c->variants.pair[kept].variant == kept);
         c->under[v].kept = kept;
     }
 }
 
 /* First those that go by no budget, as what they take may say which budgets there are. */
-static dt_status plan_unbudgeted(dti_compare *c, bool *by, dt_err *err)
+static dt_status plan_unbudgeted(dt_compare *c, bool *by, dt_err *err)
 {
     for (size_t p = 0; p < c->variants.n_pair; p++) {
         const dt_variant_list *pair = &c->variants.pair[p];
         DT_CHECK(by_budget(c, pair, &by[p], err));
         if (by[p])
             continue;
-        for (size_t b = 0; b < DTI_COMPARE_BUDGETS; b++)
+        for (size_t b = 0; b < DT_COMPARE_BUDGETS; b++)
             c->of[p][b] = c->n;
         DT_CHECK(add_row(c, pair, 0, err));
     }
@@ -382,24 +332,24 @@ static dt_status plan_unbudgeted(dti_compare *c, bool *by, dt_err *err)
 }
 
 /* Without keep_all there is nothing to compare with. */
-static dt_status check_kept(const dti_compare *c, dt_err *err)
+static dt_status check_kept(const dt_compare *c, dt_err *err)
 {
     char why[1024];
-    const dti_compare_row *first = NULL;
+    const dt_compare_row *first = NULL;
     for (size_t i = 0; i < c->n && c->row[i].list == 0; i++) {
         if (c->row[i].refused == NULL)
             return DT_OK;
         first = first == NULL ? &c->row[i] : first;
     }
     DT_ASSERT(first != NULL);
-    return DT_FAIL(err, DT_E_CONFIG, "%s", dti_compare_why(first, why, sizeof why));
+    return DT_FAIL(err, DT_E_CONFIG, "%s", dt_compare_why(first, why, sizeof why));
 }
 
-static dt_status plan_budgeted(dti_compare *c, const bool *by, dt_err *err)
+static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
 {
     for (size_t p = 0; p < c->variants.n_pair; p++) {
         const dt_variant_list *pair = &c->variants.pair[p];
-        const dti_compare_under *u = &c->under[pair->variant];
+        const dt_compare_under *u = &c->under[pair->variant];
         for (size_t b = 0; b < u->n && by[p]; b++) {
             c->of[p][b] = c->n;
             DT_CHECK(add_row(c, pair, u->budget[b], err));
@@ -410,22 +360,22 @@ static dt_status plan_budgeted(dti_compare *c, const bool *by, dt_err *err)
 
 /* ---- which are ahead ---- */
 
-static size_t group_of(const dti_compare *c, const dti_compare_row *r)
+static size_t group_of(const dt_compare *c, const dt_compare_row *r)
 {
     return c->variants.variant[r->variant].group;
 }
 
-static bool ahead_of(const dti_compare *c, const dti_compare_row *a, const dti_compare_row *b)
+static bool ahead_of(const dt_compare *c, const dt_compare_row *a, const dt_compare_row *b)
 {
     return a->refused == NULL && group_of(c, a) == group_of(c, b) && a->exact && a->can &&
            a->need.device <= b->need.device && a->time.seconds <= b->time.seconds &&
            (a->need.device < b->need.device || a->time.seconds < b->time.seconds);
 }
 
-static void mark_best(dti_compare *c)
+static void mark_best(dt_compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
-        dti_compare_row *r = &c->row[i];
+        dt_compare_row *r = &c->row[i];
         r->best = r->refused == NULL && r->exact && r->can && !r->again;
         for (size_t k = 0; k < c->n && r->best; k++)
             r->best = !ahead_of(c, &c->row[k], r);
@@ -435,19 +385,18 @@ static void mark_best(dti_compare *c)
     }
 }
 
-dt_status dti_compare_plan(dti_compare *c, const char *budgets, dt_err *err)
+dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err *err)
 {
     int64_t evenly = 0;
     c->under = dt_alloc(c->variants.n, sizeof *c->under);
     c->of = dt_alloc(c->variants.n_pair, sizeof *c->of);
     bool *by = dt_alloc(c->variants.n_pair, sizeof *by);
     dt_status st = c->under != NULL && c->of != NULL && by != NULL ? DT_OK : no_memory(err);
-    if (st == DT_OK)
-        st = read_all_budgets(c, budgets, &evenly, err);
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        evenly = take_all_budgets(c, asked);
         find_kept(c);
-    if (st == DT_OK)
         st = plan_unbudgeted(c, by, err);
+    }
     if (st == DT_OK)
         st = check_kept(c, err);
     if (st == DT_OK && evenly > 0)
@@ -462,7 +411,7 @@ dt_status dti_compare_plan(dti_compare *c, const char *budgets, dt_err *err)
     return st;
 }
 
-void dti_compare_close(dti_compare *c)
+void dt_compare_close(dt_compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         forget(&c->row[i]);
@@ -471,7 +420,6 @@ void dti_compare_close(dti_compare *c)
     dt_free(c->row);
     dt_free(c->under);
     dt_free(c->of);
-    dt_variants_close(&c->variants);
-    dti_policy_lists_close(&c->lists);
-    dti_vary_close(&c->vary);
+    dti_variants_close(&c->variants);
+    dt_policy_lists_close(&c->lists);
 }

@@ -1,26 +1,26 @@
 /* Lists of policies as commands take them: "chen_sqrt;chen_cheap,vdnn_conv", the policies of a list
  * acting together. */
-#ifndef DT_TOOLS_POLICY_LISTS_H
-#define DT_TOOLS_POLICY_LISTS_H
+#ifndef DT_SESSION_POLICY_LISTS_H
+#define DT_SESSION_POLICY_LISTS_H
 
 #include "memory/policy.h"
 
-enum { DTI_POLICY_LISTS = 64 };
+enum { DT_POLICY_LISTS = 64 };
 
 /* @list: as a configuration says it, without blanks; the first is keep_all, and none stands twice
  */
-typedef struct dti_policy_lists {
+typedef struct dt_policy_lists {
     size_t n;
-    char *list[DTI_POLICY_LISTS];
-} dti_policy_lists;
+    char *list[DT_POLICY_LISTS];
+} dt_policy_lists;
 
 /* Read lists between semicolons; "all" stands for every policy that neither searches nor writes to
  * a disk unasked. @parts: each policy of a list of several stands before it by itself as well.
  * DT_E_CONFIG names what is unknown, with the nearest name; or says that nothing stands between two
  * semicolons, that there are too many, or what is wrong with an option that @c gives. Release with
- * dti_policy_lists_close, even after a failure. */
-dt_status dti_policy_lists_open(
-    dti_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err) DT_NODISCARD;
-void dti_policy_lists_close(dti_policy_lists *p);
+ * dt_policy_lists_close, even after a failure. */
+dt_status dt_policy_lists_open(
+    dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err) DT_NODISCARD;
+void dt_policy_lists_close(dt_policy_lists *p);
 
 #endif

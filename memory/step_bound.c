@@ -364,7 +364,7 @@ static dt_status by_moments(const least *l, double room, double *low, dt_err *er
         .out = copies(l, DT_TO_TIER),
         .in = copies(l, DT_FROM_TIER)};
     double seconds = 0;
-    if (l->r.graph.n_op <= DT_REMAT_MOST_MOMENTS)
+    if (l->r.graph.n_op <= DTI_REMAT_MOST_MOMENTS)
         DT_CHECK(dti_moments_bound(&m, &seconds, err));
     *low = fmax(*low, seconds);
     return DT_OK;

@@ -191,8 +191,8 @@ static dt_status by_rule(
         for (int k = 0; all[i].rule == rule && k < all[i].n; k++) {
             dt_remat_sequence s;
             dt_remat_taken took;
-            DT_CHECK(dt_remat_as_published(m, &all[i], k, &s, &took, err));
-            dt_remat_sequence_deinit(&s);
+            DT_CHECK(dti_remat_as_published(m, &all[i], k, &s, &took, err));
+            dti_remat_sequence_deinit(&s);
             const double fits = (double)((r->device - 2 * r->fixed) / took.peak);
             if (took.cost <= r->limit && fits > *batch)
                 *batch = fits;
@@ -206,21 +206,21 @@ static dt_status by_search(const dt_remat_graph *m, const room *r, double *batch
     const uint64_t bytes = r->device - r->fixed;
     dt_remat_sequence s = {0};
     dt_remat_taken took;
-    dt_status st = dt_remat_in_order(&s, m, err);
+    dt_status st = dti_remat_in_order(&s, m, err);
     if (st == DT_OK)
-        st = dt_remat_measure(m, &s, &took, err);
+        st = dti_remat_measure(m, &s, &took, err);
     uint64_t fits = st == DT_OK ? bytes / took.peak : 0;
     uint64_t never = bytes / dt_remat_least_peak(m) + 1;
     for (uint64_t n = never - 1; st == DT_OK && fits + 1 < never; n = fits + (never - fits) / 2) {
-        const dt_remat_search how = {
+        const dti_remat_search how = {
             .budget = bytes / n, .seed = 1, .moves = MOVES, .bound = r->limit};
-        st = dt_remat_anneal(m, &how, &s, &took, err);
+        st = dti_remat_anneal(m, &how, &s, &took, err);
         if (took.peak <= how.budget && took.cost <= r->limit)
             fits = n;
         else
             never = n;
     }
-    dt_remat_sequence_deinit(&s);
+    dti_remat_sequence_deinit(&s);
     *batch = (double)fits;
     return st;
 }

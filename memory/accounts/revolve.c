@@ -20,7 +20,7 @@ static dt_status extra(uint32_t n, uint64_t s, double *value, dt_err *err)
 {
     dt_chain_plan p;
     size_t forward = 0;
-    DT_CHECK(dt_revolve_steps(&p, n, s, err));
+    DT_CHECK(dti_revolve_steps(&p, n, s, err));
     for (size_t i = 0; i < p.n; i++)
         forward += p.step[i].act != DT_CHAIN_BACKWARD;
     *value = (double)forward - (double)n;

@@ -197,17 +197,17 @@ static void take_over(const dti_auto *s, const dti_remat_program *r, const dt_re
 static dt_status solve(
     dti_auto *s, const dti_remat_program *r, uint64_t budget, uint8_t *to, dt_err *err)
 {
-    const dt_remat_search how = {
+    const dti_remat_search how = {
         .budget = budget, .seed = 1, .moves = MOVES_AN_OP * r->graph.n_op, .once = r->once};
     dt_remat_sequence runs = {0};
     dt_remat_taken taken;
     uint32_t *count = dt_alloc(r->graph.n_op + 1, sizeof *count);
-    dt_status st = count != NULL ? dt_remat_in_order(&runs, &r->graph, err) : no_memory(err);
+    dt_status st = count != NULL ? dti_remat_in_order(&runs, &r->graph, err) : no_memory(err);
     if (st == DT_OK)
-        st = dt_remat_anneal(&r->graph, &how, &runs, &taken, err);
+        st = dti_remat_anneal(&r->graph, &how, &runs, &taken, err);
     if (st == DT_OK)
         take_over(s, r, &runs, count, to);
-    dt_remat_sequence_deinit(&runs);
+    dti_remat_sequence_deinit(&runs);
     dt_free(count);
     return st;
 }
@@ -219,9 +219,9 @@ static dt_status fit_by(
 {
     dt_remat_sequence in_order = {0};
     dt_remat_taken whole;
-    DT_CHECK(dt_remat_in_order(&in_order, &r->graph, err));
-    dt_status st = dt_remat_measure(&r->graph, &in_order, &whole, err);
-    dt_remat_sequence_deinit(&in_order);
+    DT_CHECK(dti_remat_in_order(&in_order, &r->graph, err));
+    dt_status st = dti_remat_measure(&r->graph, &in_order, &whole, err);
+    dti_remat_sequence_deinit(&in_order);
     DT_CHECK(st);
     DT_CHECK(dti_auto_add(s, f, NULL, err)); /* with nothing made again */
     double aim = (double)budget - (double)f->cost.device + (double)whole.peak;

@@ -21,7 +21,7 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"nodes",  DT_OPT_I64,   AT(nodes),  "2000", 1, 1 << 30, NULL, NULL, "of each search, of which there are up to six; the best within so many is taken"},
-    {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DT_REMAT_MOST_CHECKMATE, NULL, NULL, "networks of more are searched by annealing"},
+    {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DTI_REMAT_MOST_CHECKMATE, NULL, NULL, "networks of more are searched by annealing"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
@@ -38,18 +38,18 @@ typedef struct search {
 static dt_status anneal(const search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
     const dt_remat_graph *g = &s->x.r.graph;
-    const dt_remat_search how = {
+    const dti_remat_search how = {
         .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
     dt_remat_taken taken;
     for (size_t i = 0; i < s->x.best.n; i++)
-        DT_CHECK(dt_remat_push(runs, s->x.best.op[i], err));
-    return dt_remat_anneal(g, &how, runs, &taken, err);
+        DT_CHECK(dti_remat_push(runs, s->x.best.op[i], err));
+    return dti_remat_anneal(g, &how, runs, &taken, err);
 }
 
 static bool is_solved(const search *s)
 {
     const uint32_t n = s->x.r.graph.n_op;
-    return n <= DT_REMAT_MOST_EXACT || (n <= s->o->ops && dt_solver_name() != NULL);
+    return n <= DTI_REMAT_MOST_EXACT || (n <= s->o->ops && dt_solver_name() != NULL);
 }
 
 /* DT_E_BUDGET: nothing keeps to the aim. */
@@ -59,9 +59,9 @@ static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err 
     bool proved;
     if (!is_solved(s))
         return anneal(s, aim, runs, err);
-    if (g->n_op <= DT_REMAT_MOST_EXACT)
-        return dt_remat_exact(g, aim, s->x.r.once, runs, err);
-    return dt_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
+    if (g->n_op <= DTI_REMAT_MOST_EXACT)
+        return dti_remat_exact(g, aim, s->x.r.once, runs, err);
+    return dti_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
 }
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -77,7 +77,7 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
         st = DT_OK;
     else
         st = DT_FAIL(err, st, "%s", why.text);
-    dt_remat_sequence_deinit(&runs);
+    dti_remat_sequence_deinit(&runs);
     return st;
 }
 
@@ -91,14 +91,14 @@ static dt_status find(search *s, dt_err *err)
     if (whole <= s->x.budget)
         return DT_OK;
     if (!is_solved(s))
-        DT_CHECK(dti_problem_try_chain(&s->x, DT_CHAIN_AUTO, STAGES, &points, err));
+        DT_CHECK(dti_problem_try_chain(&s->x, DTI_CHAIN_AUTO, STAGES, &points, err));
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
-    const dt_aim aim = {.budget = s->x.budget,
+    const dti_aim aim = {.budget = s->x.budget,
         .least = least,
         .most = whole,
         .first = first > (int64_t)least ? (uint64_t)first : least,
         .rounds = ROUNDS};
-    return dt_aim_search(&aim, try_at, s, err);
+    return dti_aim_search(&aim, try_at, s, err);
 }
 
 static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)

@@ -52,11 +52,11 @@ static dt_status try_all_kept(dti_problem *x, dt_err *err)
     dt_remat_sequence runs;
     dt_remat_taken taken = {0};
     uint64_t peak = 0;
-    DT_CHECK(dt_remat_in_order(&runs, &x->r.graph, err));
-    dt_status st = dt_remat_measure(&x->r.graph, &runs, &taken, err);
+    DT_CHECK(dti_remat_in_order(&runs, &x->r.graph, err));
+    dt_status st = dti_remat_measure(&x->r.graph, &runs, &taken, err);
     if (st == DT_OK)
         st = dti_problem_try(x, &runs, &peak, err);
-    dt_remat_sequence_deinit(&runs);
+    dti_remat_sequence_deinit(&runs);
     x->offset = (int64_t)peak - (int64_t)taken.peak;
     return st;
 }
@@ -86,7 +86,7 @@ dt_status dti_problem_open(dti_problem *x, dt_program *p, const dt_pass_env *env
 void dti_problem_close(dti_problem *x)
 {
     dti_remat_program_deinit(&x->r);
-    dt_remat_sequence_deinit(&x->best);
+    dti_remat_sequence_deinit(&x->best);
     dt_free(x->mirror);
     *x = (dti_problem){0};
 }
@@ -144,7 +144,7 @@ dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *pea
     *peak = cost.device;
     if (!better(x, &cost))
         return DT_OK;
-    dt_remat_sequence_deinit(&x->best);
+    dti_remat_sequence_deinit(&x->best);
     x->best = *runs;
     *runs = (dt_remat_sequence){0};
     x->cost = cost;

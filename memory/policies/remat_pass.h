@@ -40,7 +40,7 @@ dt_status dti_problem_try(
 /* Rotor's sequences for what is aimed at, moved by how far real plans are off: the problem as a
  * chain of at most so many stages. *points: where one value alone crosses. DT_E_NOMEM. */
 dt_status dti_problem_try_chain(
-    dti_problem *x, dt_chain_cuts where, uint32_t stages, bool *points, dt_err *err) DT_NODISCARD;
+    dti_problem *x, dti_chain_cuts where, uint32_t stages, bool *points, dt_err *err) DT_NODISCARD;
 
 /* Rewrite the program as the best has it, saying why: @why is a text without formats. Where none
  * was found, or the one that keeps all is better, nothing is done. */

@@ -16,7 +16,7 @@ typedef struct options {
 } options;
 
 static const char *const cuts[] = {
-    [DT_CHAIN_AUTO] = "auto", [DT_CHAIN_POINTS] = "points", [DT_CHAIN_LINEAR] = "linear", NULL};
+    [DTI_CHAIN_AUTO] = "auto", [DTI_CHAIN_POINTS] = "points", [DTI_CHAIN_LINEAR] = "linear", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -31,7 +31,7 @@ enum { STAGES = 128, TRIES = 12 };
 
 typedef struct search {
     dti_problem x;
-    dt_chain_stages s;
+    dti_chain_stages s;
     uint64_t taken; /* states of the best */
 } search;
 
@@ -40,13 +40,13 @@ static dt_status try_states(search *s, uint64_t states, dt_err *err)
     dt_chain_plan plan;
     dt_remat_sequence runs = {0};
     uint64_t peak;
-    DT_CHECK(dt_revolve_steps(&plan, s->s.chain.n, states, err));
-    dt_status st = dt_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
+    DT_CHECK(dti_revolve_steps(&plan, s->s.chain.n, states, err));
+    dt_status st = dti_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, &peak, err);
     if (st == DT_OK && runs.op == NULL)
         s->taken = states;
-    dt_remat_sequence_deinit(&runs);
+    dti_remat_sequence_deinit(&runs);
     dt_chain_plan_deinit(&plan);
     return st;
 }
@@ -79,14 +79,15 @@ static dt_status revolve(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_OK;
     dt_status st = dti_problem_open(&s.x, p, env, err);
     if (st == DT_OK)
-        st = dt_chain_of_graph(&s.s, &s.x.r.graph, (dt_chain_cuts)o->cuts, STAGES, s.x.mirror, err);
+        st = dti_chain_of_graph(
+            &s.s, &s.x.r.graph, (dti_chain_cuts)o->cuts, STAGES, s.x.mirror, err);
     if (st == DT_OK)
         st = find(&s, o, err);
     snprintf(why, sizeof why, "revolve: of %u stages, %u inputs kept at once", s.s.chain.n,
         (unsigned)s.taken);
     if (st == DT_OK)
         st = dti_problem_take(&s.x, why, err);
-    dt_chain_stages_deinit(&s.s);
+    dti_chain_stages_deinit(&s.s);
     dti_problem_close(&s.x);
     return st;
 }

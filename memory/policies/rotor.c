@@ -19,7 +19,7 @@ typedef struct options {
 } options;
 
 static const char *const cuts[] = {
-    [DT_CHAIN_AUTO] = "auto", [DT_CHAIN_POINTS] = "points", [DT_CHAIN_LINEAR] = "linear", NULL};
+    [DTI_CHAIN_AUTO] = "auto", [DTI_CHAIN_POINTS] = "points", [DTI_CHAIN_LINEAR] = "linear", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -35,7 +35,7 @@ enum { ROUNDS = 8 };
 
 typedef struct search {
     dti_problem *x;
-    dt_chain_stages s;
+    dti_chain_stages s;
     dti_chain_room room;
 } search;
 
@@ -51,30 +51,30 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
         return DT_OK;
     if (st != DT_OK)
         return DT_FAIL(err, st, "no memory for the table of a chain of %u stages", s->s.chain.n);
-    st = dt_chain_runs(&runs, &s->x->r.graph, &s->s, &plan, s->x->r.once, err);
+    st = dti_chain_runs(&runs, &s->x->r.graph, &s->s, &plan, s->x->r.once, err);
     if (st == DT_OK)
         st = dti_problem_try(s->x, &runs, peak, err);
-    dt_remat_sequence_deinit(&runs);
+    dti_remat_sequence_deinit(&runs);
     dt_chain_plan_deinit(&plan);
     return st;
 }
 
 dt_status dti_problem_try_chain(
-    dti_problem *x, dt_chain_cuts where, uint32_t stages, bool *points, dt_err *err)
+    dti_problem *x, dti_chain_cuts where, uint32_t stages, bool *points, dt_err *err)
 {
     search s = {.x = x};
     const uint64_t whole = x->cost.device;
     const int64_t first = (int64_t)x->budget - x->offset;
-    const dt_aim aim = {.budget = x->budget,
+    const dti_aim aim = {.budget = x->budget,
         .least = 1,
         .most = whole,
         .first = first > 0 ? (uint64_t)first : whole / 4,
         .rounds = ROUNDS};
-    dt_status st = dt_chain_of_graph(&s.s, &x->r.graph, where, stages, x->mirror, err);
+    dt_status st = dti_chain_of_graph(&s.s, &x->r.graph, where, stages, x->mirror, err);
     *points = s.s.points;
     if (st == DT_OK)
-        st = dt_aim_search(&aim, try_at, &s, err);
-    dt_chain_stages_deinit(&s.s);
+        st = dti_aim_search(&aim, try_at, &s, err);
+    dti_chain_stages_deinit(&s.s);
     dti_chain_room_deinit(&s.room);
     return st;
 }
@@ -90,7 +90,7 @@ static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (o->budget > 0)
         x.budget = o->budget;
     if (st == DT_OK && x.cost.device > x.budget)
-        st = dti_problem_try_chain(&x, (dt_chain_cuts)o->cuts, (uint32_t)o->stages, &points, err);
+        st = dti_problem_try_chain(&x, (dti_chain_cuts)o->cuts, (uint32_t)o->stages, &points, err);
     if (st == DT_OK)
         st = dti_problem_take(&x,
             points ? "rotor: the optimum for the chain of values that alone cross"

@@ -11,7 +11,7 @@ static uint64_t between(uint64_t low, uint64_t high, bool up, uint64_t aim, uint
     return beyond ? low + (high - low) / 2 : up ? aim + by : aim - by;
 }
 
-dt_status dt_aim_search(const dt_aim *a, dt_aim_try try_at, void *ctx, dt_err *err)
+dt_status dti_aim_search(const dti_aim *a, dti_aim_try try_at, void *ctx, dt_err *err)
 {
     uint64_t low = a->least > 0 ? a->least - 1 : 0, high = a->most + 1, aim = a->first;
     bool fits = false;

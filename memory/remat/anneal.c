@@ -39,7 +39,7 @@ typedef struct edit {
 
 typedef struct search {
     dti_runs r;
-    const dt_remat_search *how;
+    const dti_remat_search *how;
     uint32_t most_runs;
     edit log[CHANGES];
     size_t n_log;
@@ -128,7 +128,7 @@ static void run_before(search *s, uint32_t v, uint32_t slot, int depth)
     dti_runs *r = &s->r;
     const dt_remat_graph *g = r->g;
     const uint32_t at = gap_left(r, slot, r->first[v] + 1);
-    if (at == DTI_NO_RUN || !room(s) || r->count[v] >= DT_REMAT_MOST_RUNS ||
+    if (at == DTI_NO_RUN || !room(s) || r->count[v] >= DTI_REMAT_MOST_RUNS ||
         (s->how->once != NULL && s->how->once[v] != 0))
         return;
     uint32_t dead[DEAD], n = 0;
@@ -390,10 +390,10 @@ static dt_status rounds(search *s, const dt_remat_sequence *from, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
+dt_status dti_remat_anneal(const dt_remat_graph *g, const dti_remat_search *how,
     dt_remat_sequence *io, dt_remat_taken *out, dt_err *err)
 {
-    DT_CHECK(dt_remat_measure(g, io, out, err));
+    DT_CHECK(dti_remat_measure(g, io, out, err));
     search s = {.r = {.g = g}, .how = how, .least = {UINT64_MAX, UINT64_MAX}};
     uint64_t base = 0, bytes = 0;
     for (uint32_t v = 0; v < g->n_op; v++) {
@@ -406,7 +406,7 @@ dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
     if (st == DT_OK) {
         io->n = 0;
         for (size_t i = 0; i < s.n_best && st == DT_OK; i++)
-            st = dt_remat_push(io, s.best[i], err);
+            st = dti_remat_push(io, s.best[i], err);
         *out = s.least;
     }
     dti_runs_deinit(&s.r);

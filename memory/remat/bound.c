@@ -343,11 +343,11 @@ static dt_status by_several(
     return st;
 }
 
-dt_status dt_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
+dt_status dti_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
 {
     double cost = 0, off = 0;
     DT_CHECK(dti_remat_bound_by(g, budget, NULL, UINT64_MAX, out, err));
-    if (g->n_op <= DT_REMAT_MOST_MOMENTS)
+    if (g->n_op <= DTI_REMAT_MOST_MOMENTS)
         DT_CHECK(by_several(g, budget, &cost, &off, err));
     /* costs are whole numbers, so a bound may be rounded up */
     if (cost - off > (double)*out)

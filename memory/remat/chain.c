@@ -334,7 +334,7 @@ static dt_status revolve(dt_chain_plan *p, size_t i, uint64_t n, uint64_t states
     return revolve(p, i, cut, states, err);
 }
 
-dt_status dt_revolve_steps(dt_chain_plan *out, uint32_t n, uint64_t states, dt_err *err)
+dt_status dti_revolve_steps(dt_chain_plan *out, uint32_t n, uint64_t states, dt_err *err)
 {
     *out = (dt_chain_plan){.unit = 1};
     const dt_status st = n > 0 && n <= DT_CHAIN_MOST_STAGES && states > 0

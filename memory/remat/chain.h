@@ -90,40 +90,40 @@ void dt_chain_plan_deinit(dt_chain_plan *p);
 /* Revolve's sequence for @n stages that are alike, the loss the last, with @states inputs of stages
  * kept at once, the first one's among them: dt_revolve_extra(n, states) forward steps more than
  * stages. Release with dt_chain_plan_deinit. DT_E_NOMEM. */
-dt_status dt_revolve_steps(
+dt_status dti_revolve_steps(
     dt_chain_plan *out, uint32_t n, uint64_t states, dt_err *err) DT_NODISCARD;
 
 /* --- chains within graphs --- */
 
 /**
- * struct dt_chain_stages - a graph that trains, cut into stages.
+ * struct dti_chain_stages - a graph that trains, cut into stages.
  * @chain: costs and bytes of the stages, for dt_chain_solve; borrowed by nobody
  * @first: by stage and one more: its first op of forward
  * @stage: by op of backward: the stage whose backward it belongs to, none higher behind it
  * @points: every cut is where one value alone crosses
  */
-typedef struct dt_chain_stages {
+typedef struct dti_chain_stages {
     dt_chain chain;
     uint32_t *first, *stage;
     bool points;
-} dt_chain_stages;
+} dti_chain_stages;
 
-typedef enum dt_chain_cuts { DT_CHAIN_AUTO, DT_CHAIN_POINTS, DT_CHAIN_LINEAR } dt_chain_cuts;
+typedef enum dti_chain_cuts { DTI_CHAIN_AUTO, DTI_CHAIN_POINTS, DTI_CHAIN_LINEAR } dti_chain_cuts;
 
 /* Cut a graph behind ops of forward: where one value alone crosses (articulation points); after any
  * op, what crosses being the input of the next stage (Checkmate's linearised candidates); auto:
  * that where points leave more than half of the bytes in one stage. At most @most stages: the
  * smallest neighbours become one. @mirror: by op of backward, the op of forward that it belongs to,
  * or UINT32_MAX; NULL: as if backward were forward in a mirror. Release with
- * dt_chain_stages_deinit, even after a failure. DT_E_CONFIG where nothing is of backward. */
-dt_status dt_chain_of_graph(dt_chain_stages *out, const dt_remat_graph *g, dt_chain_cuts cuts,
+ * dti_chain_stages_deinit, even after a failure. DT_E_CONFIG where nothing is of backward. */
+dt_status dti_chain_of_graph(dti_chain_stages *out, const dt_remat_graph *g, dti_chain_cuts cuts,
     uint32_t most, const uint32_t *mirror, dt_err *err) DT_NODISCARD;
-void dt_chain_stages_deinit(dt_chain_stages *s);
+void dti_chain_stages_deinit(dti_chain_stages *s);
 
 /* A plan of its stages as runs of the graph's ops. What a stage's backward reads and is not there
  * is made again, whatever the plan says, and what nobody would read does not run. @once: as of
- * dt_remat_search. Release with dt_remat_sequence_deinit, even after a failure. */
-dt_status dt_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dt_chain_stages *s,
+ * dti_remat_search. Release with dti_remat_sequence_deinit, even after a failure. */
+dt_status dti_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dti_chain_stages *s,
     const dt_chain_plan *plan, const uint8_t *once, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -58,13 +58,13 @@ static bool far_apart(const making *m)
 
 /* Where to cut; how many stages that makes, of which the last is the loss and what is right before
  * it. */
-static uint32_t cut(making *m, dt_chain_cuts cuts, bool *points)
+static uint32_t cut(making *m, dti_chain_cuts cuts, bool *points)
 {
     uint32_t n = 1;
     *points = true;
     for (uint32_t v = 0; v + 1 < m->n_forward; v++)
         m->cut[v] = m->crossing[v] == 1 && m->last[v] > v;
-    if (cuts == DT_CHAIN_LINEAR || (cuts == DT_CHAIN_AUTO && far_apart(m)))
+    if (cuts == DTI_CHAIN_LINEAR || (cuts == DTI_CHAIN_AUTO && far_apart(m)))
         for (uint32_t v = 0; v + 1 < m->n_forward; v++) {
             *points = *points && m->cut[v];
             m->cut[v] = m->bytes[v] > 0;
@@ -97,7 +97,7 @@ static void merge_least(making *m)
 
 /* --- stages --- */
 
-static void number_backward(const making *m, dt_chain_stages *out, const uint32_t *mirror)
+static void number_backward(const making *m, dti_chain_stages *out, const uint32_t *mirror)
 {
     const dt_remat_graph *g = m->g;
     const uint32_t n_back = g->n_op - m->n_forward;
@@ -119,7 +119,7 @@ static void number_backward(const making *m, dt_chain_stages *out, const uint32_
 
 /* Bytes beside input and output while ops of a stage run: of forward what the stage has made and
  * still reads, of backward the gradients that an op reads and makes. */
-static void measure_extra(const making *m, dt_chain_stages *out)
+static void measure_extra(const making *m, dti_chain_stages *out)
 {
     const dt_remat_graph *g = m->g;
     for (uint32_t v = 0; v < g->n_op; v++) {
@@ -136,7 +136,7 @@ static void measure_extra(const making *m, dt_chain_stages *out)
     }
 }
 
-static void fill(const making *m, dt_chain_stages *out)
+static void fill(const making *m, dti_chain_stages *out)
 {
     const dt_remat_graph *g = m->g;
     dt_chain_stage *s = out->chain.stage;
@@ -162,7 +162,7 @@ static void fill(const making *m, dt_chain_stages *out)
 }
 
 static dt_status make(
-    making *m, dt_chain_stages *out, dt_chain_cuts cuts, uint32_t most, dt_err *err)
+    making *m, dti_chain_stages *out, dti_chain_cuts cuts, uint32_t most, dt_err *err)
 {
     const size_t n = (size_t)m->g->n_op + 1;
     out->first = dt_alloc(n + 1, sizeof *out->first);
@@ -190,11 +190,11 @@ static dt_status make(
     return DT_OK;
 }
 
-dt_status dt_chain_of_graph(dt_chain_stages *out, const dt_remat_graph *g, dt_chain_cuts cuts,
+dt_status dti_chain_of_graph(dti_chain_stages *out, const dt_remat_graph *g, dti_chain_cuts cuts,
     uint32_t most, const uint32_t *mirror, dt_err *err)
 {
     making m = {.g = g};
-    *out = (dt_chain_stages){0};
+    *out = (dti_chain_stages){0};
     while (m.n_forward < g->n_op && g->backward[m.n_forward] == 0)
         m.n_forward++;
     if (m.n_forward == 0 || m.n_forward == g->n_op)
@@ -213,12 +213,12 @@ dt_status dt_chain_of_graph(dt_chain_stages *out, const dt_remat_graph *g, dt_ch
     return st;
 }
 
-void dt_chain_stages_deinit(dt_chain_stages *s)
+void dti_chain_stages_deinit(dti_chain_stages *s)
 {
     dt_chain_deinit(&s->chain);
     dt_free(s->first);
     dt_free(s->stage);
-    *s = (dt_chain_stages){0};
+    *s = (dti_chain_stages){0};
 }
 
 /* --- a plan as runs --- */
@@ -231,7 +231,7 @@ void dt_chain_stages_deinit(dt_chain_stages *s)
  */
 typedef struct writing {
     const dt_remat_graph *g;
-    const dt_chain_stages *s;
+    const dti_chain_stages *s;
     const uint8_t *once;
     dt_remat_sequence *out;
     uint8_t *there;
@@ -256,7 +256,7 @@ static dt_status run(writing *w, uint32_t v, dt_err *err)
         }
         n--;
         w->there[at] = 1;
-        DT_CHECK(dt_remat_push(w->out, at, err));
+        DT_CHECK(dti_remat_push(w->out, at, err));
     }
     return DT_OK;
 }
@@ -339,7 +339,7 @@ static dt_status write_runs(writing *w, const dt_chain_plan *plan, dt_err *err)
     return dti_remat_prune(w->g, w->out, err);
 }
 
-dt_status dt_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dt_chain_stages *s,
+dt_status dti_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const dti_chain_stages *s,
     const dt_chain_plan *plan, const uint8_t *once, dt_err *err)
 {
     const size_t n = (size_t)g->n_op + 1;

@@ -217,10 +217,10 @@ static dt_status solve_once(const dt_remat_graph *g, uint64_t budget, int nodes,
     return st;
 }
 
-dt_status dt_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
+dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
     const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err)
 {
-    DT_CHECK(check_size(g, DT_REMAT_MOST_CHECKMATE, "checkmate's integer program", err));
+    DT_CHECK(check_size(g, DTI_REMAT_MOST_CHECKMATE, "checkmate's integer program", err));
     uint64_t aim = budget;
     for (int i = 0; i < RETRIES; i++) {
         dti_lp_answer a;
@@ -239,12 +239,12 @@ dt_status dt_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t 
         "checkmate: what the solver finds takes more than %" PRIu64 " bytes", budget);
 }
 
-dt_status dt_remat_relaxation(
+dt_status dti_remat_relaxation(
     const dt_remat_graph *g, uint64_t budget, const uint8_t *once, uint64_t *out, dt_err *err)
 {
     model m;
     dti_lp_answer a = {0};
-    DT_CHECK(check_size(g, DT_REMAT_MOST_RELAXED, "the relaxation of checkmate's program", err));
+    DT_CHECK(check_size(g, DTI_REMAT_MOST_RELAXED, "the relaxation of checkmate's program", err));
     dt_status st = model_init(&m, g, budget, once, err);
     double *value = st == DT_OK ? dt_alloc(m.lp.n_col + 1, sizeof *value) : NULL;
     if (st == DT_OK && value == NULL)

@@ -97,7 +97,7 @@ static dt_status write_down(const paths *p, uint32_t state, dt_remat_sequence *o
     out->n = 0;
     for (; state != 0; state = p->from[state])
         if ((p->step[state] & DROP) == 0)
-            DT_CHECK(dt_remat_push(out, p->step[state], err));
+            DT_CHECK(dti_remat_push(out, p->step[state], err));
     for (size_t i = 0; i < out->n / 2; i++) {
         const uint32_t op = out->op[i];
         out->op[i] = out->op[out->n - 1 - i];
@@ -124,14 +124,14 @@ static dt_status shortest(paths *p, dt_remat_sequence *out, dt_err *err)
         err, DT_E_BUDGET, "no sequence in the file's order fits %" PRIu64 " bytes", p->budget);
 }
 
-dt_status dt_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
     dt_remat_sequence *out, dt_err *err)
 {
-    if (g->n_op > DT_REMAT_MOST_EXACT)
+    if (g->n_op > DTI_REMAT_MOST_EXACT)
         return DT_FAIL(err, DT_E_CONFIG,
             "checkmate's optimum is found for at most %d ops, and there are %" PRIu32
             "; the search, auto, has a bound for any",
-            DT_REMAT_MOST_EXACT, g->n_op);
+            DTI_REMAT_MOST_EXACT, g->n_op);
     const size_t states = ((size_t)g->n_op + 1) << g->n_op;
     paths p = {.g = g,
         .once = once,

@@ -77,10 +77,10 @@ dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_
     dt_err *err)
 {
     *out = (dt_remat_graph){0};
-    if (n_op == 0 || n_op > DT_REMAT_MOST_OPS || n_edge > DT_REMAT_MOST_EDGES)
+    if (n_op == 0 || n_op > DTI_REMAT_MOST_OPS || n_edge > DTI_REMAT_MOST_EDGES)
         return DT_FAIL(err, DT_E_DATA,
             "%" PRIu32 " ops and %" PRIu32 " edges; a graph has 1 to %d ops and at most %d edges",
-            n_op, n_edge, DT_REMAT_MOST_OPS, DT_REMAT_MOST_EDGES);
+            n_op, n_edge, DTI_REMAT_MOST_OPS, DTI_REMAT_MOST_EDGES);
     DT_CHECK(check_sum(bytes, n_op, "bytes", err));
     DT_CHECK(check_sum(cost, n_op, "costs", err));
     DT_CHECK(check_edges(n_op, n_edge, edge, err));

@@ -14,11 +14,11 @@ static dt_status counts(dti_number_lines *r, uint64_t *n_op, uint64_t *n_edge)
 {
     uint64_t v[2];
     DT_CHECK(dti_number_line(r, v, 2, "OPS EDGES"));
-    if (v[0] == 0 || v[0] > DT_REMAT_MOST_OPS || v[1] > DT_REMAT_MOST_EDGES)
+    if (v[0] == 0 || v[0] > DTI_REMAT_MOST_OPS || v[1] > DTI_REMAT_MOST_EDGES)
         return DT_FAIL(r->err, DT_E_DATA,
             "%s:1: %" PRIu64 " ops and %" PRIu64 " edges; there may be 1 to %d ops and up to %d "
             "edges",
-            r->path, v[0], v[1], DT_REMAT_MOST_OPS, DT_REMAT_MOST_EDGES);
+            r->path, v[0], v[1], DTI_REMAT_MOST_OPS, DTI_REMAT_MOST_EDGES);
     /* the last line may lack its end */
     if (v[0] * OP_LINE + v[1] * EDGE_LINE > (uint64_t)(r->end - r->at) + 1)
         return DT_FAIL(r->err, DT_E_DATA,

@@ -33,7 +33,7 @@ typedef struct dti_moments {
     dti_copies out, in;
 } dti_moments;
 
-/* Seconds that no plan within the budget is below; for DT_REMAT_MOST_MOMENTS ops at most.
+/* Seconds that no plan within the budget is below; for DTI_REMAT_MOST_MOMENTS ops at most.
  * DT_E_NOMEM.
  */
 dt_status dti_moments_bound(const dti_moments *m, double *seconds, dt_err *err) DT_NODISCARD;

@@ -45,7 +45,7 @@ static dt_status run(replay *r, uint32_t v, dt_err *err)
         }
         n--;
         r->there[at] = 1;
-        DT_CHECK(dt_remat_push(r->out, at, err));
+        DT_CHECK(dti_remat_push(r->out, at, err));
     }
     return DT_OK;
 }
@@ -152,13 +152,13 @@ static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k,
     return st;
 }
 
-dt_status dt_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+dt_status dti_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
     dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
     *out = (dt_remat_sequence){0};
     const dt_status st = count(g, p, k, out, taken, err);
     if (st != DT_OK)
-        dt_remat_sequence_deinit(out);
+        dti_remat_sequence_deinit(out);
     return st;
 }
 
@@ -167,7 +167,7 @@ dt_status dt_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *
 static dt_status keep_all(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
 {
     (void)k;
-    return dt_remat_in_order(out, g, err);
+    return dti_remat_in_order(out, g, err);
 }
 
 static dt_status chen(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
@@ -182,7 +182,7 @@ static dt_status chen(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt
     const dt_status st = replay_kept(g, kept, out, err);
     dt_free(kept);
     if (st != DT_OK)
-        dt_remat_sequence_deinit(out);
+        dti_remat_sequence_deinit(out);
     return st;
 }
 

@@ -14,13 +14,13 @@
 /* Sums stay exact in a double, and so in JSON. */
 #define DT_REMAT_MOST_SUM ((uint64_t)1 << 53)
 enum {
-    DT_REMAT_MOST_OPS = 1 << 20,
-    DT_REMAT_MOST_EDGES = 1 << 24,
-    DT_REMAT_MOST_RUNS = 255,
-    DT_REMAT_MOST_EXACT = 18,
-    DT_REMAT_MOST_CHECKMATE = 128,
-    DT_REMAT_MOST_RELAXED = 128,
-    DT_REMAT_MOST_MOMENTS = 4096
+    DTI_REMAT_MOST_OPS = 1 << 20,
+    DTI_REMAT_MOST_EDGES = 1 << 24,
+    DTI_REMAT_MOST_RUNS = 255,
+    DTI_REMAT_MOST_EXACT = 18,
+    DTI_REMAT_MOST_CHECKMATE = 128,
+    DTI_REMAT_MOST_RELAXED = 128,
+    DTI_REMAT_MOST_MOMENTS = 4096
 };
 
 /**
@@ -54,16 +54,16 @@ dt_status dt_remat_read(dt_remat_graph *out, const char *path, dt_err *err) DT_N
 dt_status dti_remat_parse(dt_remat_graph *out, const char *text, size_t bytes, const char *path,
     dt_err *err) DT_NODISCARD;
 
-/* Runs of ops, in order. Release with dt_remat_sequence_deinit. */
+/* Runs of ops, in order. Release with dti_remat_sequence_deinit. */
 typedef struct dt_remat_sequence {
     size_t n, cap;
     uint32_t *op;
 } dt_remat_sequence;
-void dt_remat_sequence_deinit(dt_remat_sequence *s);
+void dti_remat_sequence_deinit(dt_remat_sequence *s);
 /* Every op once, in the graph's order. */
-dt_status dt_remat_in_order(
+dt_status dti_remat_in_order(
     dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err) DT_NODISCARD;
-dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
+dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
 
 /* Leave out further runs that nobody reads. DT_E_NOMEM. */
 dt_status dti_remat_prune(const dt_remat_graph *g, dt_remat_sequence *s, dt_err *err) DT_NODISCARD;
@@ -72,32 +72,32 @@ dt_status dti_remat_prune(const dt_remat_graph *g, dt_remat_sequence *s, dt_err 
 typedef struct dt_remat_taken {
     uint64_t cost, peak;
 } dt_remat_taken;
-dt_status dt_remat_measure(const dt_remat_graph *g, const dt_remat_sequence *s, dt_remat_taken *out,
-    dt_err *err) DT_NODISCARD;
+dt_status dti_remat_measure(const dt_remat_graph *g, const dt_remat_sequence *s,
+    dt_remat_taken *out, dt_err *err) DT_NODISCARD;
 
 /**
- * struct dt_remat_search - what to look for, and how long.
+ * struct dti_remat_search - what to look for, and how long.
  * @budget: the peak is to be no higher
  * @moves:  changes that are tried, 0: as the graph's size suggests; the same seed and moves give
  * the same answer
  * @bound:  a sequence that costs no more ends the search; 0 if nothing is known
  * @once:   by op, 1: it must not run again; NULL: all may
  */
-typedef struct dt_remat_search {
+typedef struct dti_remat_search {
     uint64_t budget, seed, moves, bound;
     const uint8_t *once;
-} dt_remat_search;
+} dti_remat_search;
 
 /* From a valid sequence to one of the budget and the least cost that is found, or, while nothing
  * fits, of the lowest peak. Never worse than what it began with. */
-dt_status dt_remat_anneal(const dt_remat_graph *g, const dt_remat_search *how,
+dt_status dti_remat_anneal(const dt_remat_graph *g, const dti_remat_search *how,
     dt_remat_sequence *io, dt_remat_taken *out, dt_err *err) DT_NODISCARD;
 
 /* No sequence has a lower peak: the most that an op, its inputs and its output take. */
 uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 
 /* No sequence within the budget costs less. A budget below dt_remat_least_peak has no meaning. */
-dt_status dt_remat_bound(
+dt_status dti_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
 
 /* The same where an op's output takes only @own bytes, by op, while the op runs; NULL: all. Who
@@ -107,23 +107,24 @@ dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uin
     uint64_t enough, uint64_t *out, dt_err *err) DT_NODISCARD;
 
 /* The cheapest sequence whose first runs are in the graph's order, which is Checkmate's optimum,
- * for at most DT_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @once: as of dt_remat_search;
+ * for at most DTI_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @once: as of dti_remat_search;
  * DT_E_BUDGET when none fits. @out is zeroed or holds a sequence, which goes. */
-dt_status dt_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
     dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
 
 /* The optimum of Checkmate's integer program (Jain et al., MLSys 2020): first runs in the graph's
  * order, and before each of them any op once more, in that order. @proved: nothing of that kind
  * costs less; else it is the best within so many nodes of branch and bound. @once: as of
- * dt_remat_search. For at most
- * DT_REMAT_MOST_CHECKMATE ops, and with a solver in the build (DT_E_CONFIG); DT_E_BUDGET when none
+ * dti_remat_search. For at most
+ * DTI_REMAT_MOST_CHECKMATE ops, and with a solver in the build (DT_E_CONFIG); DT_E_BUDGET when none
  * fits or is found. @out is zeroed or holds a sequence, which goes. */
-dt_status dt_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
+dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
     const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err) DT_NODISCARD;
 
 /* Its relaxation: no sequence with first runs in the graph's order costs less than *out, as long as
- * no op runs twice between two first runs. At most DT_REMAT_MOST_RELAXED ops; the same failures. */
-dt_status dt_remat_relaxation(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
+ * no op runs twice between two first runs. At most DTI_REMAT_MOST_RELAXED ops; the same failures.
+ */
+dt_status dti_remat_relaxation(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
     uint64_t *out, dt_err *err) DT_NODISCARD;
 
 /* The solver's name; NULL: this build has none. */
@@ -139,7 +140,7 @@ typedef enum dt_remat_rule {
 /**
  * struct dt_remat_policy - a rule of a paper that says what runs again.
  * @n:    how many sequences it offers, for whoever asks to choose among
- * @make: the k-th of them; release it with dt_remat_sequence_deinit. It knows no budget
+ * @make: the k-th of them; release it with dti_remat_sequence_deinit. It knows no budget
  */
 typedef struct dt_remat_policy {
     const char *name, *summary;
@@ -151,9 +152,9 @@ const dt_remat_policy *dt_remat_policies(size_t *n);
 
 /* The k-th as Checkmate's experiments count it (Jain et al., MLSys 2020, figure 6): what is kept
  * stays to the end, whoever reads it, and a segment's values and gradients stay as long as backward
- * is in it (memory/remat/stages.h). @taken is by that count, and higher than dt_remat_measure's of
+ * is in it (memory/remat/stages.h). @taken is by that count, and higher than dti_remat_measure's of
  * @out. DT_E_CONFIG for more than 4,096 ops. */
-dt_status dt_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+dt_status dti_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
     dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err) DT_NODISCARD;
 
 #endif

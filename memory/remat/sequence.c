@@ -5,13 +5,13 @@
 #include "engine/base/alloc.h"
 #include "memory/remat/remat.h"
 
-void dt_remat_sequence_deinit(dt_remat_sequence *s)
+void dti_remat_sequence_deinit(dt_remat_sequence *s)
 {
     dt_free(s->op);
     *s = (dt_remat_sequence){0};
 }
 
-dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
+dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
 {
     void *grown = s->op;
     if (!dt_grow(&grown, &s->cap, s->n, sizeof *s->op))
@@ -21,13 +21,13 @@ dt_status dt_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
     return DT_OK;
 }
 
-dt_status dt_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err)
+dt_status dti_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err)
 {
     *out = (dt_remat_sequence){0};
     for (uint32_t v = 0; v < g->n_op; v++) {
-        const dt_status st = dt_remat_push(out, v, err);
+        const dt_status st = dti_remat_push(out, v, err);
         if (st != DT_OK) {
-            dt_remat_sequence_deinit(out);
+            dti_remat_sequence_deinit(out);
             return st;
         }
     }
@@ -79,7 +79,7 @@ static dt_remat_taken add_up(const dt_remat_graph *g, const dt_remat_sequence *s
     return sum;
 }
 
-dt_status dt_remat_measure(
+dt_status dti_remat_measure(
     const dt_remat_graph *g, const dt_remat_sequence *s, dt_remat_taken *out, dt_err *err)
 {
     lives l = {.made = dt_alloc(g->n_op, sizeof *l.made),

@@ -138,7 +138,7 @@ static dt_status replay_op(
     for (uint32_t k = g->in_at[i]; k < g->in_at[i + 1]; k++)
         leave(r, t, g->in[k], i);
     leave(r, t, i, i);
-    return out != NULL ? dt_remat_push(out, i, err) : DT_OK;
+    return out != NULL ? dti_remat_push(out, i, err) : DT_OK;
 }
 
 dt_status dti_stages_replay(const dt_remat_graph *g, const dti_remat_stages *s,

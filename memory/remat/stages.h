@@ -34,7 +34,7 @@ void dti_stages_of_kept(const dt_remat_graph *g, const uint8_t *kept, dti_remat_
 
 /* The runs in order, and the peak: a value goes right behind its last reader of a stage that the
  * next one does not hold. So what is held lives on though nobody reads it any more, unlike in
- * dt_remat_measure. @out may be NULL; DT_E_NOMEM. */
+ * dti_remat_measure. @out may be NULL; DT_E_NOMEM. */
 dt_status dti_stages_replay(const dt_remat_graph *g, const dti_remat_stages *s,
     dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err) DT_NODISCARD;
 

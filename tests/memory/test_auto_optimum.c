@@ -221,11 +221,11 @@ static dti_pass_cost rotor_at_every_aim(
     enum { AIMS = 60 };
     const dt_pass_env env = {.costs = costs, .budgets = {.device = budget}};
     dti_problem x;
-    dt_chain_stages s = {.points = true};
+    dti_chain_stages s = {.points = true};
     dt_program *p = copy_of(m);
     assert_ok(dti_problem_open(&x, p, &env, &err), &err);
     assert_ok(
-        dt_chain_of_graph(&s, &x.r.graph, DT_CHAIN_AUTO, DT_CHAIN_MOST_STAGES, x.mirror, &err),
+        dti_chain_of_graph(&s, &x.r.graph, DTI_CHAIN_AUTO, DT_CHAIN_MOST_STAGES, x.mirror, &err),
         &err);
     for (uint64_t i = 1; i <= AIMS; i++) {
         dt_chain_plan plan;
@@ -236,13 +236,13 @@ static dti_pass_cost rotor_at_every_aim(
         if (st == DT_E_BUDGET)
             continue;
         assert_ok(st, &none);
-        assert_ok(dt_chain_runs(&runs, &x.r.graph, &s, &plan, x.r.once, &err), &err);
+        assert_ok(dti_chain_runs(&runs, &x.r.graph, &s, &plan, x.r.once, &err), &err);
         assert_ok(dti_problem_try(&x, &runs, &peak, &err), &err);
-        dt_remat_sequence_deinit(&runs);
+        dti_remat_sequence_deinit(&runs);
         dt_chain_plan_deinit(&plan);
     }
     const dti_pass_cost best = x.cost;
-    dt_chain_stages_deinit(&s);
+    dti_chain_stages_deinit(&s);
     dti_problem_close(&x);
     dt_program_destroy(p);
     return best;

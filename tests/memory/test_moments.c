@@ -136,9 +136,9 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
             dt_remat_taken taken;
             uint64_t one;
             fresh();
-            if (dt_remat_exact(&g, budget, NULL, &s, &err) != DT_OK)
+            if (dti_remat_exact(&g, budget, NULL, &s, &err) != DT_OK)
                 continue;
-            assert_ok(dt_remat_measure(&g, &s, &taken, &err), &err);
+            assert_ok(dti_remat_measure(&g, &s, &taken, &err), &err);
             assert_ok(dti_remat_bound_by(&g, budget, NULL, UINT64_MAX, &one, &err), &err);
             const dti_moments m = of_graph(&g, budget, seconds);
             const double is = bound(&m);
@@ -147,7 +147,7 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
                     (int)taken.cost);
             forced += (double)taken.cost > m.least;
             above += is > (double)one + 0.5;
-            dt_remat_sequence_deinit(&s);
+            dti_remat_sequence_deinit(&s);
         }
         dt_remat_graph_deinit(&g);
     }

@@ -86,7 +86,7 @@ static void assert_valid(const dt_remat_graph *g, const dt_remat_sequence *s, dt
     const dt_remat_taken told = by_the_rules(g, s);
     dt_remat_taken measured;
     fresh();
-    assert_ok(dt_remat_measure(g, s, &measured, &err), &err); /* inputs first, and every op */
+    assert_ok(dti_remat_measure(g, s, &measured, &err), &err); /* inputs first, and every op */
     assert_int_equal(told.cost, said.cost);
     assert_int_equal(told.peak, said.peak);
     assert_int_equal(told.cost, measured.cost);
@@ -142,10 +142,10 @@ static dt_remat_taken search(
     const dt_remat_graph *g, uint64_t budget, uint64_t moves, uint64_t seed, dt_remat_sequence *s)
 {
     dt_remat_taken got;
-    const dt_remat_search how = {.budget = budget, .seed = seed, .moves = moves};
+    const dti_remat_search how = {.budget = budget, .seed = seed, .moves = moves};
     fresh();
-    assert_ok(dt_remat_in_order(s, g, &err), &err);
-    assert_ok(dt_remat_anneal(g, &how, s, &got, &err), &err);
+    assert_ok(dti_remat_in_order(s, g, &err), &err);
+    assert_ok(dti_remat_anneal(g, &how, s, &got, &err), &err);
     assert_valid(g, s, got);
     return got;
 }
@@ -165,7 +165,7 @@ static void searches_and_bounds_hold_against_all_sequences(void **state)
                 const uint64_t best = optimum(&g, budget);
                 const dt_remat_taken got = search(&g, budget, 20000, i, &s);
                 fresh();
-                assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+                assert_ok(dti_remat_bound(&g, budget, &bound, &err), &err);
                 assert_true(bound >= base_cost(&g));
                 if (best == UINT64_MAX) {
                     assert_true(got.peak > budget);
@@ -177,7 +177,7 @@ static void searches_and_bounds_hold_against_all_sequences(void **state)
                     exact += best > base_cost(&g) && bound == best;
                 }
                 tried++;
-                dt_remat_sequence_deinit(&s);
+                dti_remat_sequence_deinit(&s);
             }
         dt_remat_graph_deinit(&g);
     }
@@ -224,32 +224,32 @@ static void the_optima_of_unit_chains_are_known(void **state)
             dt_remat_taken exact;
             uint64_t bound;
             fresh();
-            assert_ok(dt_remat_exact(&g, budget, NULL, &s, &err), &err);
-            assert_ok(dt_remat_measure(&g, &s, &exact, &err), &err);
+            assert_ok(dti_remat_exact(&g, budget, NULL, &s, &err), &err);
+            assert_ok(dti_remat_measure(&g, &s, &exact, &err), &err);
             assert_valid(&g, &s, exact);
             assert_int_equal(exact.cost, known[i].cost[budget]);
             assert_true(exact.peak <= budget);
-            dt_remat_sequence_deinit(&s);
-            assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+            dti_remat_sequence_deinit(&s);
+            assert_ok(dti_remat_bound(&g, budget, &bound, &err), &err);
             assert_true(bound <= exact.cost);
             if (budget == 3 && known[i].layers == 8)
                 continue; /* each step needs all there is: the search does not get there */
             const dt_remat_taken got = search(&g, budget, 400000, 1, &s);
             assert_int_equal(got.cost, known[i].cost[budget]);
             assert_true(got.peak <= budget);
-            dt_remat_sequence_deinit(&s);
+            dti_remat_sequence_deinit(&s);
         }
         dt_remat_graph_deinit(&g);
     }
     dt_remat_graph g = unit_graph(9);
     dt_remat_sequence s = {0};
     fresh();
-    assert_fails(dt_remat_exact(&g, 10, NULL, &s, &err), DT_E_CONFIG, &err,
+    assert_fails(dti_remat_exact(&g, 10, NULL, &s, &err), DT_E_CONFIG, &err,
         "at most 18 ops, and there are 19");
     dt_remat_graph_deinit(&g);
     g = unit_graph(3);
     fresh();
-    assert_fails(dt_remat_exact(&g, 2, NULL, &s, &err), DT_E_BUDGET, &err, "no sequence");
+    assert_fails(dti_remat_exact(&g, 2, NULL, &s, &err), DT_E_BUDGET, &err, "no sequence");
     dt_remat_graph_deinit(&g);
 }
 
@@ -276,10 +276,10 @@ static void larger_graphs_keep_the_rules(void **state)
         dt_remat_taken base;
         uint64_t bound;
         fresh();
-        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
-        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
+        assert_ok(dti_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dti_remat_measure(&g, &s, &base, &err), &err);
         assert_valid(&g, &s, base);
-        dt_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&s);
         const uint64_t least = dt_remat_least_peak(&g);
         const uint64_t budget = least + (base.peak - least) / (1 + next(&r, 4));
         const dt_remat_taken got = search(&g, budget, 50000, i, &s);
@@ -287,11 +287,11 @@ static void larger_graphs_keep_the_rules(void **state)
         assert_int_equal(s.n, again.n); /* the same seed, the same sequence */
         assert_memory_equal(s.op, again.op, s.n * sizeof *s.op);
         assert_int_equal(got.cost, same.cost);
-        assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+        assert_ok(dti_remat_bound(&g, budget, &bound, &err), &err);
         assert_true(got.peak > budget || got.cost >= bound);
         assert_true(budget < base.peak || got.cost == base.cost);
-        dt_remat_sequence_deinit(&s);
-        dt_remat_sequence_deinit(&again);
+        dti_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&again);
         dt_remat_graph_deinit(&g);
     }
 }
@@ -311,7 +311,7 @@ static void free_runs_come_and_go_with_what_ran_for_them(void **state)
         dt_remat_sequence s;
         const dt_remat_taken got = search(&g, 15, 20000, seed, &s);
         assert_int_equal(got.cost, 1);
-        dt_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&s);
     }
     dt_remat_graph_deinit(&g);
 }
@@ -328,17 +328,17 @@ static void an_op_that_must_not_run_again_does_not(void **state)
         dt_remat_taken got;
         for (uint32_t v = 0; v < g.n_op; v++)
             once[v] = next(&r, 2) == 0;
-        const dt_remat_search how = {
+        const dti_remat_search how = {
             .budget = dt_remat_least_peak(&g), .seed = 1, .moves = 20000, .once = once};
         fresh();
-        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
-        assert_ok(dt_remat_anneal(&g, &how, &s, &got, &err), &err);
+        assert_ok(dti_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dti_remat_anneal(&g, &how, &s, &got, &err), &err);
         assert_valid(&g, &s, got);
         for (size_t k = 0; k < s.n; k++)
             runs[s.op[k]]++;
         for (uint32_t v = 0; v < g.n_op; v++)
             assert_true(once[v] == 0 || runs[v] == 1);
-        dt_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&s);
         dt_remat_graph_deinit(&g);
     }
 }
@@ -349,7 +349,7 @@ static void memory_that_runs_out_leaves_nothing(void **state)
     numbers r = {.seed = 5};
     dt_remat_graph g = random_graph(&r, 20, 100);
     const long before = dti_alloc_live();
-    const dt_remat_search how = {.budget = dt_remat_least_peak(&g), .seed = 1, .moves = 2000};
+    const dti_remat_search how = {.budget = dt_remat_least_peak(&g), .seed = 1, .moves = 2000};
     dt_status st = DT_E_NOMEM;
     for (long k = 1; st != DT_OK; k++) {
         dt_remat_sequence s = {0};
@@ -357,14 +357,14 @@ static void memory_that_runs_out_leaves_nothing(void **state)
         uint64_t bound;
         fresh();
         dti_alloc_fail_at(k);
-        st = dt_remat_in_order(&s, &g, &err);
+        st = dti_remat_in_order(&s, &g, &err);
         if (st == DT_OK)
-            st = dt_remat_anneal(&g, &how, &s, &got, &err);
+            st = dti_remat_anneal(&g, &how, &s, &got, &err);
         if (st == DT_OK)
-            st = dt_remat_bound(&g, how.budget, &bound, &err);
+            st = dti_remat_bound(&g, how.budget, &bound, &err);
         dti_alloc_fail_at(0);
         assert_true(st == DT_OK || st == DT_E_NOMEM);
-        dt_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&s);
         assert_int_equal(dti_alloc_live(), before);
         assert_true(k < 1000);
     }
@@ -384,13 +384,13 @@ static void a_sequence_that_breaks_the_rules_is_refused(void **state)
     fresh();
     assert_ok(dti_remat_graph_init(&g, 3, one, one, no, 2, edge, &err), &err);
     uint32_t early[] = {0, 2, 1}, missing[] = {0, 1}, absent[] = {0, 1, 3};
-    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){3, 3, early}, &got, &err), DT_E_INTERNAL,
-        &err, "op 2 comes before its input 1");
+    assert_fails(dti_remat_measure(&g, &(dt_remat_sequence){3, 3, early}, &got, &err),
+        DT_E_INTERNAL, &err, "op 2 comes before its input 1");
     fresh();
-    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){2, 2, missing}, &got, &err),
+    assert_fails(dti_remat_measure(&g, &(dt_remat_sequence){2, 2, missing}, &got, &err),
         DT_E_INTERNAL, &err, "op 2 never runs");
     fresh();
-    assert_fails(dt_remat_measure(&g, &(dt_remat_sequence){3, 3, absent}, &got, &err),
+    assert_fails(dti_remat_measure(&g, &(dt_remat_sequence){3, 3, absent}, &got, &err),
         DT_E_INTERNAL, &err, "there is no op 3");
     dt_remat_graph_deinit(&g);
 }
@@ -475,11 +475,11 @@ static void stages_are_replayed_as_they_are_defined(void **state)
         }
         assert_int_equal(told.cost, said.cost);
         assert_int_equal(told.peak, said.peak);
-        assert_ok(dt_remat_measure(&g, &runs, &rules, &err), &err);
+        assert_ok(dti_remat_measure(&g, &runs, &rules, &err), &err);
         assert_true(rules.cost == said.cost && rules.peak <= said.peak);
         memset(s.held, 1, (size_t)n * n);
         dti_stages_least_runs(&g, &s);
-        dt_remat_sequence_deinit(&runs);
+        dti_remat_sequence_deinit(&runs);
         assert_ok(dti_stages_replay(&g, &s, NULL, &said, &err), &err);
         assert_int_equal(said.cost, base_cost(&g)); /* all is held */
         dti_stages_deinit(&s);
@@ -496,15 +496,15 @@ static dt_remat_taken checkmate(
     bool proved;
     uint64_t relaxed;
     fresh();
-    const dt_status st = dt_remat_checkmate(g, budget, 100000, once, s, &proved, &err);
+    const dt_status st = dti_remat_checkmate(g, budget, 100000, once, s, &proved, &err);
     assert_true(proved);
     if (st == DT_E_BUDGET)
         return (dt_remat_taken){0};
     assert_ok(st, &err);
-    assert_ok(dt_remat_measure(g, s, &got, &err), &err);
+    assert_ok(dti_remat_measure(g, s, &got, &err), &err);
     assert_valid(g, s, got);
     assert_true(got.peak <= budget);
-    assert_ok(dt_remat_relaxation(g, budget, once, &relaxed, &err), &err);
+    assert_ok(dti_remat_relaxation(g, budget, once, &relaxed, &err), &err);
     assert_true(relaxed >= base_cost(g) && relaxed <= got.cost);
     return got;
 }
@@ -521,7 +521,7 @@ static void the_integer_program_has_the_known_optima(void **state)
     for (uint64_t budget = 3; budget <= 6; budget++)
         assert_int_equal(checkmate(&g, budget, NULL, &s).cost, four[budget]);
     bool proved;
-    assert_fails(dt_remat_checkmate(&g, 2, 1000, NULL, &s, &proved, &err), DT_E_BUDGET, &err,
+    assert_fails(dti_remat_checkmate(&g, 2, 1000, NULL, &s, &proved, &err), DT_E_BUDGET, &err,
         "no sequence in the graph's order fits 2 bytes");
     assert_true(proved);
     dt_remat_graph_deinit(&g);
@@ -533,10 +533,10 @@ static void the_integer_program_has_the_known_optima(void **state)
     static const uint8_t none[161];
     fresh();
     assert_ok(dti_remat_graph_init(&g, 161, ones, ones, none, 0, NULL, &err), &err);
-    assert_fails(dt_remat_checkmate(&g, 20, 1000, NULL, &s, &proved, &err), DT_E_CONFIG, &err,
+    assert_fails(dti_remat_checkmate(&g, 20, 1000, NULL, &s, &proved, &err), DT_E_CONFIG, &err,
         "at most 128 ops, and there are 161");
     dt_remat_graph_deinit(&g);
-    dt_remat_sequence_deinit(&s);
+    dti_remat_sequence_deinit(&s);
 }
 
 /* Against shortest paths, which may run an op twice between two first runs, and do so rarely. */
@@ -553,15 +553,15 @@ static void the_integer_program_is_the_optimum_of_small_graphs(void **state)
         dt_remat_sequence s = {0}, least = {0};
         dt_remat_taken base;
         uint8_t once[16] = {0};
-        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
-        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
+        assert_ok(dti_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dti_remat_measure(&g, &s, &base, &err), &err);
         once[next(&r, n)] = round % 2 == 1;
         for (uint64_t budget = dt_remat_least_peak(&g); budget <= base.peak; budget += 6) {
             dt_remat_taken exact;
             fresh();
-            if (dt_remat_exact(&g, budget, once, &least, &err) != DT_OK)
+            if (dti_remat_exact(&g, budget, once, &least, &err) != DT_OK)
                 continue;
-            assert_ok(dt_remat_measure(&g, &least, &exact, &err), &err);
+            assert_ok(dti_remat_measure(&g, &least, &exact, &err), &err);
             const dt_remat_taken got = checkmate(&g, budget, once, &s);
             if (got.cost == 0)
                 continue; /* it wants an op twice between two first runs */
@@ -574,8 +574,8 @@ static void the_integer_program_is_the_optimum_of_small_graphs(void **state)
             same += got.cost == exact.cost;
             all++;
         }
-        dt_remat_sequence_deinit(&s);
-        dt_remat_sequence_deinit(&least);
+        dti_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&least);
         dt_remat_graph_deinit(&g);
     }
     assert_true(all > 0 && same * 10 >= all * 9);
@@ -606,18 +606,18 @@ static void known_graphs_cost_no_more_than_is_known(void **state)
         uint64_t bound;
         fresh();
         assert_ok(dt_remat_read(&g, dt_shared(cells[i].file), &err), &err);
-        assert_ok(dt_remat_in_order(&s, &g, &err), &err);
-        assert_ok(dt_remat_measure(&g, &s, &base, &err), &err);
-        dt_remat_sequence_deinit(&s);
+        assert_ok(dti_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dti_remat_measure(&g, &s, &base, &err), &err);
+        dti_remat_sequence_deinit(&s);
         const uint64_t budget = (base.peak * cells[i].percent + 99) / 100;
         const dt_remat_taken got = search(&g, budget, 1500000, 1, &s);
         const double extra = 100 * ((double)got.cost / (double)base.cost - 1);
-        assert_ok(dt_remat_bound(&g, budget, &bound, &err), &err);
+        assert_ok(dti_remat_bound(&g, budget, &bound, &err), &err);
         assert_true(got.peak <= budget && bound <= got.cost);
         if (!(extra <= cells[i].extra + .05))
             fail_msg("%s at %" PRIu64 " %%: %.4f %% more", cells[i].file, cells[i].percent, extra);
         assert_true(cells[i].percent > 50 || bound > base.cost);
-        dt_remat_sequence_deinit(&s);
+        dti_remat_sequence_deinit(&s);
         dt_remat_graph_deinit(&g);
     }
 }

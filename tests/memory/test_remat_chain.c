@@ -162,7 +162,7 @@ static void revolves_sequence_has_its_number_of_steps(void **state)
             dt_chain_plan p;
             uint64_t kept = 1, most = 1;
             bool input[24] = {true};
-            assert_ok(dt_revolve_steps(&p, n, s, &err), &err);
+            assert_ok(dti_revolve_steps(&p, n, s, &err), &err);
             assert_int_equal(replay(&c, &p, 0), n + dt_revolve_extra(n, s));
             for (size_t i = 0; i < p.n; i++) { /* inputs kept at once, the first one's among them */
                 const uint32_t k = p.step[i].stage;
@@ -177,7 +177,7 @@ static void revolves_sequence_has_its_number_of_steps(void **state)
             dt_chain_plan_deinit(&p);
         }
     dt_chain_plan p;
-    assert_fails(dt_revolve_steps(&p, 5, 0, &err), DT_E_CONFIG, &err, "1 state or more");
+    assert_fails(dti_revolve_steps(&p, 5, 0, &err), DT_E_CONFIG, &err, "1 state or more");
 }
 
 /* --- chains within graphs --- */
@@ -215,12 +215,12 @@ static void chains_of_graphs_are_runs_of_their_ops(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 12; seed++) {
         dt_remat_graph g = layers(8, seed);
-        dt_chain_stages s;
+        dti_chain_stages s;
         dt_remat_sequence whole;
         dt_remat_taken base;
-        assert_ok(dt_remat_in_order(&whole, &g, &err), &err);
-        assert_ok(dt_remat_measure(&g, &whole, &base, &err), &err);
-        assert_ok(dt_chain_of_graph(&s, &g, DT_CHAIN_AUTO, 64, NULL, &err), &err);
+        assert_ok(dti_remat_in_order(&whole, &g, &err), &err);
+        assert_ok(dti_remat_measure(&g, &whole, &base, &err), &err);
+        assert_ok(dti_chain_of_graph(&s, &g, DTI_CHAIN_AUTO, 64, NULL, &err), &err);
         assert_true(s.points && s.chain.n == 8);
         for (uint64_t budget = 1; budget < 2 * base.peak + 20; budget++) {
             dt_chain_plan p;
@@ -228,16 +228,16 @@ static void chains_of_graphs_are_runs_of_their_ops(void **state)
             dt_remat_taken took, best;
             if (solve(&p, &s.chain, budget) != DT_OK)
                 continue;
-            assert_ok(dt_chain_runs(&runs, &g, &s, &p, NULL, &err), &err);
-            assert_ok(dt_remat_measure(&g, &runs, &took, &err), &err);
+            assert_ok(dti_chain_runs(&runs, &g, &s, &p, NULL, &err), &err);
+            assert_ok(dti_remat_measure(&g, &runs, &took, &err), &err);
             assert_true(took.cost <= p.cost);
             if (budget % 8 == 0) {
-                assert_ok(dt_remat_exact(&g, took.peak, NULL, &least, &err), &err);
-                assert_ok(dt_remat_measure(&g, &least, &best, &err), &err);
+                assert_ok(dti_remat_exact(&g, took.peak, NULL, &least, &err), &err);
+                assert_ok(dti_remat_measure(&g, &least, &best, &err), &err);
                 assert_true(best.cost <= took.cost);
             }
-            dt_remat_sequence_deinit(&runs);
-            dt_remat_sequence_deinit(&least);
+            dti_remat_sequence_deinit(&runs);
+            dti_remat_sequence_deinit(&least);
             dt_chain_plan_deinit(&p);
         }
         for (uint64_t states = 1; states <= 8; states++) {
@@ -246,27 +246,27 @@ static void chains_of_graphs_are_runs_of_their_ops(void **state)
             dt_remat_taken took;
             uint8_t once[16] = {0};
             once[3] = seed % 2 == 1;
-            assert_ok(dt_revolve_steps(&p, 8, states, &err), &err);
-            assert_ok(dt_chain_runs(&runs, &g, &s, &p, once, &err), &err);
-            assert_ok(dt_remat_measure(&g, &runs, &took, &err), &err);
+            assert_ok(dti_revolve_steps(&p, 8, states, &err), &err);
+            assert_ok(dti_chain_runs(&runs, &g, &s, &p, once, &err), &err);
+            assert_ok(dti_remat_measure(&g, &runs, &took, &err), &err);
             if (seed == 0)
                 assert_true(took.cost <= 16 + dt_revolve_extra(8, states));
             size_t ran = 0;
             for (size_t i = 0; i < runs.n; i++)
                 ran += runs.op[i] == 3;
             assert_true(ran == 1 || once[3] == 0);
-            dt_remat_sequence_deinit(&runs);
+            dti_remat_sequence_deinit(&runs);
             dt_chain_plan_deinit(&p);
         }
-        dt_remat_sequence_deinit(&whole);
-        dt_chain_stages_deinit(&s);
-        assert_ok(dt_chain_of_graph(&s, &g, DT_CHAIN_LINEAR, 3, NULL, &err), &err);
+        dti_remat_sequence_deinit(&whole);
+        dti_chain_stages_deinit(&s);
+        assert_ok(dti_chain_of_graph(&s, &g, DTI_CHAIN_LINEAR, 3, NULL, &err), &err);
         assert_int_equal(s.chain.n, 3);
-        dt_chain_stages_deinit(&s);
+        dti_chain_stages_deinit(&s);
         memset(g.backward, 0, g.n_op);
-        assert_fails(dt_chain_of_graph(&s, &g, DT_CHAIN_AUTO, 64, NULL, &err), DT_E_CONFIG, &err,
+        assert_fails(dti_chain_of_graph(&s, &g, DTI_CHAIN_AUTO, 64, NULL, &err), DT_E_CONFIG, &err,
             "ops of backward");
-        dt_chain_stages_deinit(&s);
+        dti_chain_stages_deinit(&s);
         dt_remat_graph_deinit(&g);
     }
 }

@@ -1,0 +1,204 @@
+/* What to compute again, by whatever way is asked for, and the largest batch. */
+#include "memory/remat/solve.h"
+
+#include "memory/remat/aim.h"
+#include "memory/remat/chain.h"
+
+dt_status dt_remat_task_init(dt_remat_task *r, const dt_remat_graph *g, dt_err *err)
+{
+    r->graph = g;
+    DT_CHECK(dti_remat_in_order(&r->best, g, err));
+    return dti_remat_measure(g, &r->best, &r->base, err);
+}
+
+void dt_remat_task_deinit(dt_remat_task *r)
+{
+    dti_remat_sequence_deinit(&r->best);
+}
+
+/* Whether @a is the better answer: under a limit of the cost the lowest peak, else within the
+ * budget the least cost. */
+static bool better(const dt_remat_task *r, dt_remat_taken a, dt_remat_taken than)
+{
+    const uint64_t limit = r->limit > 0 ? r->limit : r->budget;
+    const uint64_t bound_a = r->limit > 0 ? a.cost : a.peak;
+    const uint64_t bound_than = r->limit > 0 ? than.cost : than.peak;
+    const uint64_t goal_a = r->limit > 0 ? a.peak : a.cost;
+    const uint64_t goal_than = r->limit > 0 ? than.peak : than.cost;
+    if ((bound_a <= limit) != (bound_than <= limit))
+        return bound_a <= limit;
+    return bound_a <= limit ? goal_a < goal_than : bound_a < bound_than;
+}
+
+/* Chains: what is aimed at is moved until what comes of it keeps to the budget. */
+typedef struct chain_search {
+    dt_remat_task *r;
+    dti_chain_stages stages;
+    bool revolve;
+} chain_search;
+
+/* @aim: bytes for Rotor, states for Revolve. */
+static dt_status try_chain(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
+{
+    chain_search *x = ctx;
+    dt_chain_plan plan;
+    dt_remat_sequence runs;
+    dt_remat_taken took = {0};
+    dt_err none = {0};
+    *peak = UINT64_MAX;
+    dt_status st = x->revolve ? dti_revolve_steps(&plan, x->stages.chain.n, aim, err)
+                              : dt_chain_solve(&plan, &x->stages.chain, aim, &none);
+    if (st == DT_E_BUDGET)
+        return DT_OK;
+    if (st != DT_OK)
+        return x->revolve ? st : DT_FAIL(err, st, "no memory for the table of a chain");
+    st = dti_chain_runs(&runs, x->r->graph, &x->stages, &plan, NULL, err);
+    if (st == DT_OK)
+        st = dti_remat_measure(x->r->graph, &runs, &took, err);
+    dt_chain_plan_deinit(&plan);
+    if (st == DT_OK && better(x->r, took, x->r->found)) {
+        const dt_remat_sequence before = x->r->best;
+        x->r->best = runs;
+        x->r->found = took;
+        runs = before;
+    }
+    dti_remat_sequence_deinit(&runs);
+    *peak = took.peak;
+    return st;
+}
+
+static dt_status solve_chain(dt_remat_task *r, dt_err *err)
+{
+    enum { STAGES = 128, ROUNDS = 12 };
+    chain_search x = {.r = r, .revolve = r->how == DT_REMAT_REVOLVE};
+    r->found = r->base; /* as written */
+    dt_status st = dti_chain_of_graph(&x.stages, r->graph, DTI_CHAIN_AUTO, STAGES, NULL, err);
+    const uint64_t n = x.stages.chain.n;
+    const dti_aim aim = {.budget = r->budget,
+        .least = 1,
+        .most = x.revolve ? n : DT_CHAIN_MOST_SUM - 1,
+        .first = x.revolve ? (n + 1) / 2 : r->budget,
+        .rounds = ROUNDS};
+    if (st == DT_OK && r->base.peak > r->budget)
+        st = dti_aim_search(&aim, try_chain, &x, err);
+    dti_chain_stages_deinit(&x.stages);
+    return st;
+}
+
+static dt_status make_one(const dt_remat_task *r, const dt_remat_policy *p, int k,
+    dt_remat_sequence *s, dt_remat_taken *took, dt_err *err)
+{
+    if (r->published)
+        return dti_remat_as_published(r->graph, p, k, s, took, err);
+    DT_CHECK(p->make(r->graph, k, s, err));
+    return dti_remat_measure(r->graph, s, took, err);
+}
+
+static dt_status try_policy(dt_remat_task *r, const dt_remat_policy *p, dt_err *err)
+{
+    for (int k = 0; k < p->n; k++) {
+        dt_remat_sequence s = {0};
+        dt_remat_taken took;
+        const dt_status st = make_one(r, p, k, &s, &took, err);
+        if (st == DT_OK && (k == 0 || better(r, took, r->found))) {
+            const dt_remat_sequence before = r->best;
+            r->best = s;
+            r->found = took;
+            s = before;
+        }
+        dti_remat_sequence_deinit(&s);
+        DT_CHECK(st);
+    }
+    return DT_OK;
+}
+
+/* The optimum in the graph's order: by shortest paths on small graphs, else by the integer program.
+ */
+static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
+{
+    const bool small = r->graph->n_op <= DTI_REMAT_MOST_EXACT;
+    r->proved = true;
+    DT_CHECK(small ? dti_remat_exact(r->graph, r->budget, NULL, &r->best, err)
+                   : dti_remat_checkmate(
+                         r->graph, r->budget, r->nodes, NULL, &r->best, &r->proved, err));
+    if (!small)
+        DT_CHECK(dti_remat_relaxation(r->graph, r->budget, NULL, &r->relaxation, err));
+    return dti_remat_measure(r->graph, &r->best, &r->found, err);
+}
+
+static dt_status anneal(dt_remat_task *r, uint64_t bound, dt_err *err)
+{
+    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT) {
+        dt_err none = {0}; /* another order may still fit */
+        const dt_status st = dti_remat_exact(r->graph, r->budget, NULL, &r->best, &none);
+        if (st != DT_OK && st != DT_E_BUDGET)
+            return DT_FAIL(err, st, "no memory for all sets of a graph's values");
+    }
+    const dti_remat_search how = {
+        .budget = r->budget, .seed = r->seed, .moves = r->moves, .bound = bound};
+    return dti_remat_anneal(r->graph, &how, &r->best, &r->found, err);
+}
+
+/* Halve between a batch that fits and the first that none can; each try goes on from the best
+ * sequence so far, which is kept where a try fails. */
+static dt_status search_batch(dt_remat_task *r, uint64_t room, dt_err *err)
+{
+    uint64_t fits = room / r->base.peak;
+    uint64_t never = room / dt_remat_least_peak(r->graph) + 1;
+    dt_remat_sequence kept = {0};
+    dt_remat_taken least = r->base;
+    dt_status st = dti_remat_in_order(&kept, r->graph, err);
+    for (uint64_t n = never - 1; st == DT_OK && fits + 1 < never; n = fits + (never - fits) / 2) {
+        r->budget = room / n;
+        r->best.n = 0;
+        for (size_t i = 0; i < kept.n && st == DT_OK; i++)
+            st = dti_remat_push(&r->best, kept.op[i], err);
+        if (st == DT_OK)
+            st = anneal(r, r->limit, err);
+        if (st != DT_OK)
+            break;
+        if (r->found.peak > r->budget || r->found.cost > r->limit) {
+            never = n;
+            continue;
+        }
+        fits = room / r->found.peak;
+        least = r->found;
+        const dt_remat_sequence before = kept;
+        kept = r->best;
+        r->best = before;
+    }
+    dti_remat_sequence_deinit(&r->best);
+    r->best = kept;
+    r->found = least;
+    return st;
+}
+
+dt_status dt_remat_solve(dt_remat_task *r, dt_err *err)
+{
+    DT_CHECK(dti_remat_bound(r->graph, r->budget, &r->bound, err));
+    switch (r->how) {
+    case DT_REMAT_BY_POLICY:
+        return try_policy(r, r->policy, err);
+    case DT_REMAT_CHECKMATE:
+        return solve_exactly(r, err);
+    case DT_REMAT_ROTOR:
+    case DT_REMAT_REVOLVE:
+        return solve_chain(r, err);
+    case DT_REMAT_AUTO:
+        break;
+    }
+    return anneal(r, r->bound, err);
+}
+
+dt_status dt_remat_largest_batch(dt_remat_task *r, uint64_t room, uint64_t *most, dt_err *err)
+{
+    DT_ASSERT(r->how == DT_REMAT_AUTO || r->how == DT_REMAT_BY_POLICY);
+    r->limit = r->base.cost;
+    for (uint32_t v = 0; v < r->graph->n_op; v++)
+        r->limit += r->graph->backward[v] == 0 ? r->graph->cost[v] : 0;
+    DT_CHECK(
+        r->how == DT_REMAT_BY_POLICY ? try_policy(r, r->policy, err) : search_batch(r, room, err));
+    *most = r->found.cost <= r->limit ? room / r->found.peak : 0;
+    r->budget = room / (*most > 0 ? *most : 1);
+    return DT_OK;
+}

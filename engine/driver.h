@@ -34,7 +34,8 @@ enum { DTI_SQUARES = 32 }; /* most of them that are asked about at once */
  * @immediate:       work is done when the call that puts it on a queue returns: queues of one
  * thread are in order without events, and what is copied need not stay where it is
  * @host_memory:     the processor reaches the device's memory, under the same addresses
- * @kernels_on_host: its kernels are the processor's, which read dt_args and not dt_args.now
+ * @kernels_on_host: its kernels are the processor's, which read dt_args and not dt_args.now, and
+ * whose scratch is for as many threads as the calling thread's team has
  * @launch_costs:    as much as a small op does, so that updates are worth being one launch
  *                   (dt_kernels.run_many)
  * @open @close:     start using the device, with so many queues. Close waits for all of them

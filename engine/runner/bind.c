@@ -6,7 +6,6 @@
 #include "engine/base/alloc.h"
 #include "engine/runner/bind_values.h"
 #include "engine/runner/runner_internal.h"
-#include "engine/runner/steps.h"
 
 /* Prepared kernels. */
 typedef struct dti_state {
@@ -136,6 +135,7 @@ typedef struct owner {
 static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
 {
     const dt_device_kind device = dt_context_device(w->context);
+    const dt_driver *d = dti_device_driver(device);
     const dt_map *m = w->map;
     if (strcmp(p->net, w->graph->name) != 0)
         return DT_FAIL(err, DT_E_CONFIG, "the plan is of network '%s', not of '%s': plan again",
@@ -144,7 +144,7 @@ static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan is for device '%s', but this run is on '%s': plan again, or set device.kind",
             p->device, dt_device_name(device));
-    if (device == DT_CPU && p->threads != w->threads)
+    if (d != NULL && d->kernels_on_host && p->threads != w->threads)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan's scratch is for %" PRId32
             " threads, but this run has %d: plan again, or set OMP_NUM_THREADS=%" PRId32,

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/executor.h"
+#include "engine/runner/runner_internal.h"
 
 enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS };
 

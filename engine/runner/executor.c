@@ -13,7 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/mix.h"
-#include "engine/runner/executor.h"
+#include "engine/runner/runner_internal.h"
 
 enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 150000 /* ns */ };
 
@@ -244,7 +244,7 @@ static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
 static dt_status check_team(const dt_runner *r, const dti_plan *p, dt_err *err)
 {
     const int now = dt_cpu_threads();
-    if (dt_context_device(r->o.context) != DT_CPU || now == p->team)
+    if (!r->d->kernels_on_host || now == p->team)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "the plan's scratch is for %d threads, but the thread that runs it has %d: call it from "

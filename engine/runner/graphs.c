@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/runner/executor.h"
+#include "engine/runner/runner_internal.h"
 
 enum { HOST = DT_COMPUTE_STREAM /* the calling thread */ };
 

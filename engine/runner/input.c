@@ -11,7 +11,7 @@
 
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/executor.h"
+#include "engine/runner/runner_internal.h"
 
 /* Room for the largest batch, twice. What was kept knows the old addresses. */
 dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err)

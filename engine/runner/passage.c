@@ -90,7 +90,8 @@ static uint64_t beside(uint64_t *room, uint64_t bytes)
 uint64_t dt_passage_outside(const dt_runner_opts *o)
 {
     const uint64_t lives = dti_align_up(o->map->bytes);
-    const bool host = dt_context_device(o->context) == DT_CPU;
+    const dt_driver *d = dti_runner_driver(o);
+    const bool host = d != NULL && d->host_memory;
     uint64_t most = 0;
     for (size_t i = 0; i < o->map->n; i++) {
         const dt_home *h = &o->map->home[i];

@@ -6,9 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/delay.h"
 #include "engine/runner/runner_internal.h"
-#include "engine/runner/steps.h"
 
 /* ---- what is reserved ---- */
 
@@ -127,7 +125,7 @@ dt_status dt_runner_create(dt_runner **out, const dt_runner_opts *o, dt_err *err
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a runner");
     r->o = *o;
-    r->d = o->driver != NULL ? o->driver : dti_device_driver(dt_context_device(o->context));
+    r->d = dti_runner_driver(o);
     r->o.threads = dt_cpu_setup(o->threads);
     r->n_stream = dt_usual_streams(r->stream, !r->d->host_memory);
     const dt_status st = reserve(r, err);

@@ -2,7 +2,7 @@
  * stamps on the device's queues. Told when the run is over, so that nobody waits for it. */
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
-#include "engine/runner/executor.h"
+#include "engine/runner/runner_internal.h"
 
 typedef struct dti_traced {
     double begin, end;

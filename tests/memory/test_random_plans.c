@@ -7,7 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/runner/delay.h"
+#include "engine/runner/runner_internal.h"
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"

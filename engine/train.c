@@ -78,7 +78,7 @@ static bool stop(const dt_train_job *j)
 /* Of a batch, the micro-batch that begins at a sample. */
 static dt_batch part(const dt_train_job *j, const dt_batch *b, int64_t from)
 {
-    const int64_t left = b->n - from, micro = j->opts->micro_batch;
+    const int64_t left = b->n - from, micro = j->micro_batch;
     return (dt_batch){b->x + from * dti_runner_sample(j->runner),
         b->labels + from * dti_runner_labels(j->runner), left < micro ? left : micro, b->id};
 }
@@ -145,7 +145,7 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
 {
     const dt_batch *b = &s->batch;
     const int64_t step = s->step;
-    const int64_t micro = j->opts->micro_batch;
+    const int64_t micro = j->micro_batch;
     for (int64_t from = 0; from < b->n; from += micro) {
         int id;
         const dt_run_args a = {.batch = part(j, b, from),

@@ -41,6 +41,7 @@ typedef struct dt_train_job {
     dt_runner *runner;
     const dt_map *map;
     const dt_train_opts *opts;
+    int64_t micro_batch;   /* samples taken at once; divides the batch */
     const dt_ready *ready; /* plans, each kind and size once */
     size_t n_ready;
     dt_feed *feed, *eval_feed; /* eval_feed NULL: no evaluation */

@@ -214,6 +214,7 @@ static dt_status run_steps(bench *b, dt_err *err)
     const dt_train_job j = {.runner = b->rig.runner,
         .map = b->s->plans->map,
         .opts = &opts,
+        .micro_batch = b->s->micro_batch,
         .ready = b->rig.ready,
         .n_ready = b->rig.n,
         .feed = &b->batch.feed,

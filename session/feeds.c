@@ -93,10 +93,8 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         return DT_OK;
     }
     DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
-    const dt_loader_opts l = {.batch = s->opts.train.micro_batch,
-        .ahead = (int)s->opts.data.ahead,
-        .seed = o.seed,
-        .rests = true};
+    const dt_loader_opts l = {
+        .batch = s->micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed, .rests = true};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
     f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;
     return DT_OK;

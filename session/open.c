@@ -414,6 +414,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     if (read != DT_OK)
         dt_config_sort_mistakes(s->config, before, err);
     DT_CHECK(read);
+    s->micro_batch = s->opts.train.micro_batch;
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
     s->threads = (int)s->opts.device.threads;

@@ -59,12 +59,13 @@ static dt_status find_most(const choice *c, int64_t *most, dt_err *err)
 static dt_status choose(choice *c, dt_err *err)
 {
     int64_t most = 0;
-    dt_train_opts *t = &c->s->opts.train;
+    dt_session *s = c->s;
+    const int64_t batch = s->opts.train.batch;
     DT_CHECK(dt_policies_open(&c->keep_all, "keep_all", NULL, err));
     DT_CHECK(find_most(c, &most, err));
-    t->micro_batch = most < t->batch ? c->parts->round(most) : t->batch;
-    while (t->batch % t->micro_batch != 0)
-        t->micro_batch--;
+    s->micro_batch = most < batch ? c->parts->round(most) : batch;
+    while (batch % s->micro_batch != 0)
+        s->micro_batch--;
     return DT_OK;
 }
 
@@ -78,14 +79,13 @@ static bool is_given(const dt_session *s)
 
 static void note(dt_session *s, const char *policy)
 {
-    const dt_train_opts *t = &s->opts.train;
     bool norms = false;
     for (size_t i = 0; i < s->graph->n_node; i++)
         norms = norms || s->graph->node[i].desc->batch_statistics;
-    if (t->micro_batch < t->batch)
+    if (s->micro_batch < s->opts.train.batch)
         snprintf(s->note, sizeof s->note,
             "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
-            policy, t->batch, t->micro_batch,
+            policy, s->opts.train.batch, s->micro_batch,
             norms ? ", over which batch norms have their statistics" : "");
 }
 

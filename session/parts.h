@@ -5,11 +5,11 @@
 
 #include "session/session.h"
 
-/* Set train.micro_batch by the rule of the first policy that has one (struct dt_parts): the most
- * samples that may be taken at once, rounded as it says, and down to what divides train.batch. Left
- * alone where the configuration gives a number above 0, and with train.update = early, which takes
- * a batch at once. What was chosen is noted. Programs are planned for it, about log2 of the batch;
- * the last part of dt_session_open. DT_E_CONFIG and DT_E_NOMEM as planning has them. */
+/* Set the session's micro_batch by the rule of the first policy that has one (struct dt_parts): the
+ * most samples that may be taken at once, rounded as it says, and down to what divides train.batch.
+ * Left alone where the configuration gives a number above 0, and with train.update = early, which
+ * takes a batch at once. What was chosen is noted. Programs are planned for it, about log2 of the
+ * batch; the last part of dt_session_open. DT_E_CONFIG and DT_E_NOMEM as planning has them. */
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -128,8 +128,7 @@ static int64_t most_timed(const profiling *p)
 static dt_status list_waiting(profiling *p, dt_err *err)
 {
     const dt_planned *first;
-    DT_CHECK(
-        dt_plan_set_add(p->s->plans, DT_PROGRAM_FIRST, p->s->opts.train.micro_batch, &first, err));
+    DT_CHECK(dt_plan_set_add(p->s->plans, DT_PROGRAM_FIRST, p->s->micro_batch, &first, err));
     return dti_density_count_open(&p->count, first->program, err);
 }
 
@@ -564,6 +563,7 @@ static dt_status run_steps(profiling *p, dt_err *err)
     const dt_train_job j = {.runner = p->rig.runner,
         .map = p->s->plans->map,
         .opts = &p->s->opts.train,
+        .micro_batch = p->s->micro_batch,
         .ready = p->rig.ready,
         .n_ready = p->rig.n,
         .feed = dt_loader_feed(p->feeds.train_loader),

@@ -58,7 +58,7 @@ static dt_status check_delayed(const dt_session *s, dt_err *err)
     if (!m->delayed)
         return DT_OK;
     dt_config_get(s->config, "policy.zero_offload", "delay", &file, &line);
-    if (s->opts.train.micro_batch < s->opts.train.batch)
+    if (s->micro_batch < s->opts.train.batch)
         why = "gradients of several micro-batches are added up where they live; set micro_batch = "
               "batch";
     else if (m->early)

@@ -73,7 +73,7 @@ dt_plan_request dt_session_request(const dt_session *s)
     const dt_memory_opts *m = &s->opts.memory;
     const dt_tier_desc *named = dt_tier_desc_find(m->tier);
     return (dt_plan_request){.batch = s->opts.train.batch,
-        .micro_batch = s->opts.train.micro_batch,
+        .micro_batch = s->micro_batch,
         .policies = &s->policies,
         .fates = &s->fates,
         .algorithms = (dt_algorithm_choice)m->algorithms,

@@ -46,6 +46,8 @@ typedef struct dt_plan_request {
  * struct dt_session - a configuration and the network it describes. Nothing changes once it is
  * open but @plans, @card, @notice, @searching and @patience.
  * @opts:      as the configuration says them
+ * @micro_batch: samples taken at once: train.micro_batch, or, where that says nothing, what the
+ * rule of a policy chose (session/parts.h)
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
@@ -68,6 +70,7 @@ typedef struct dt_plan_request {
 typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
+    int64_t micro_batch;
     dt_policies policies;
     dt_layer_fates fates;
     dt_densities densities;

@@ -25,8 +25,8 @@ static void header(const dt_bench_result *r)
     const dt_train_opts *t = &s->opts.train;
     char rate[DT_HUMAN_BYTES];
     printf("%s   batch %" PRId64, s->graph->name, t->batch);
-    if (t->micro_batch != t->batch)
-        printf(" as micro-batches of %" PRId64, t->micro_batch);
+    if (s->micro_batch != t->batch)
+        printf(" as micro-batches of %" PRId64, s->micro_batch);
     printf("   policy %s   %s   %d thread%s\n", dt_session_policy(s),
         dt_dtype_name(s->graph->dtype), s->threads, s->threads == 1 ? "" : "s");
     printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
@@ -92,7 +92,7 @@ dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
     dti_json_text(&j, "policy", dt_session_policy(s));
     dti_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
     dti_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
-    dti_json_whole(&j, "micro_batch", (uint64_t)s->opts.train.micro_batch);
+    dti_json_whole(&j, "micro_batch", (uint64_t)s->micro_batch);
     dti_json_whole(&j, "threads", (uint64_t)s->threads);
     dti_json machine = dti_json_inner(&j, "machine");
     dti_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);

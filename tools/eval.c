@@ -56,7 +56,7 @@ static bool after_batch(void *self)
 {
     evaluation *e = self;
     const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
-    e->done += e->run->s->opts.train.micro_batch;
+    e->done += e->run->s->micro_batch;
     e->done = e->done < all ? e->done : all;
     if (dt_seconds() - e->drawn >= (e->terminal.tty ? redraw_seconds : line_seconds))
         draw(e);

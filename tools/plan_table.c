@@ -215,9 +215,9 @@ static void header(const dti_report *r)
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
         dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
     printf("batch %" PRId64, t->batch);
-    if (t->micro_batch != t->batch)
+    if (s->micro_batch != t->batch)
         printf(
-            " as %" PRId64 " micro-batches of %" PRId64, t->batch / t->micro_batch, t->micro_batch);
+            " as %" PRId64 " micro-batches of %" PRId64, t->batch / s->micro_batch, s->micro_batch);
     printf("   policy %s%s%s", dt_session_policy(s),
         dt_session_chosen_by(s) != NULL ? ", chosen by " : "",
         dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");

@@ -39,7 +39,7 @@ static void print_densities(const profiling *p, FILE *f)
         "; of every activation that waits for backward the largest share of values that were not "
         "zero, and %g\n"
         "; more; to be named by memory.profile\n[density]\n",
-        dt_version(), s->graph->name, s->opts.train.batch, s->opts.train.micro_batch, p->o.steps,
+        dt_version(), s->graph->name, s->opts.train.batch, s->micro_batch, p->o.steps,
         p->o.steps == 1 ? "" : "s", s->opts.train.seed, p->o.margin);
     for (size_t i = 0; i < d->n; i++)
         if (d->line[i].share >= 0)

@@ -306,7 +306,7 @@ static dt_status print_layers(const network *w, bool all, const layout *t, dt_er
 static dt_status table(const network *w, bool all, dt_err *err)
 {
     const dt_graph *g = w->s->graph;
-    const int64_t micro = w->s->opts.train.micro_batch;
+    const int64_t micro = w->s->micro_batch;
     layout t;
     char in[48], count[DT_HUMAN_BYTES];
     lay_out(&t, w);
@@ -359,7 +359,7 @@ static dt_status json(const network *w, dt_err *err)
     dti_json_text(&j, "model", g->name);
     shape_list(&j, "input", &g->input);
     dti_json_whole(&j, "classes", (uint64_t)g->classes);
-    dti_json_whole(&j, "micro_batch", (uint64_t)w->s->opts.train.micro_batch);
+    dti_json_whole(&j, "micro_batch", (uint64_t)w->s->micro_batch);
     dti_json layers = dti_json_list(&j, "layers");
     for (size_t i = 0; i < w->n; i++) {
         dti_json row = dti_json_element(&layers);

@@ -53,7 +53,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .pixels = dt_graph_counted(s->graph) > 0,
         .parameters = dt_graph_parameters(s->graph),
         .batch = s->opts.train.batch,
-        .micro_batch = s->opts.train.micro_batch,
+        .micro_batch = s->micro_batch,
         .epochs = r->feeds.whole_epochs ? s->opts.train.epochs : 0,
         .done = r->from != NULL ? dt_checkpoint_step(r->from) : 0,
         .steps = r->feeds.steps,

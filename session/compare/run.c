@@ -60,6 +60,7 @@ static dt_status train(turns *t, const dt_session *s, const dt_rig *g, dt_err *e
     const dt_train_job j = {.runner = g->runner,
         .map = s->plans->map,
         .opts = &opts,
+        .micro_batch = s->micro_batch,
         .ready = g->ready,
         .n_ready = g->n,
         .feed = &batch->feed,

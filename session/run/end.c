@@ -90,7 +90,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .library_isa = s->context.device == DT_CPU ? dt_onednn_isa() : NULL,
         .exact = dt_plan_set_exact(s->plans),
         .batch = s->opts.train.batch,
-        .micro_batch = s->opts.train.micro_batch,
+        .micro_batch = s->micro_batch,
         .threads = s->threads,
         .parameters = dt_graph_parameters(s->graph),
         .steps = c->step,

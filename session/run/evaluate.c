@@ -10,7 +10,7 @@ static dt_status open_all(dt_run *r, dt_err *err)
     dt_session *s = r->s;
     const dt_planned *p;
     dti_session_forget(s); /* of training, which need not fit */
-    DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->opts.train.micro_batch, &p, err));
+    DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->micro_batch, &p, err));
     DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));
     if (r->feeds.eval_last > 0)
@@ -53,6 +53,7 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
     const dt_train_job j = {.runner = r->rig.runner,
         .map = r->s->plans->map,
         .opts = &r->s->opts.train,
+        .micro_batch = r->s->micro_batch,
         .ready = r->rig.ready,
         .n_ready = r->rig.n,
         .eval_feed = dt_loader_feed(r->feeds.eval_loader),

@@ -127,9 +127,10 @@ static dt_status add_option(
     return st;
 }
 
-static bool is_found_out(const char *key) /* said by add_results as it turned out */
+static bool is_found_out(const char *key) /* said by add_session as it turned out */
 {
-    return strcmp(key, "train.precision") == 0 || strcmp(key, "device.threads") == 0;
+    return strcmp(key, "train.precision") == 0 || strcmp(key, "train.micro_batch") == 0 ||
+           strcmp(key, "device.threads") == 0;
 }
 
 static dt_status add_sections(dti_facts *f, const dt_session *s, dt_err *err)
@@ -214,6 +215,7 @@ static dt_status add_session(dti_facts *f, const dt_session *s, dt_err *err)
     DT_CHECK(add_layers(f, s->config, err));
     DT_CHECK(add_network(f, s->graph, err));
     DT_CHECK(add(f, "train.precision", dt_session_precision(s), err));
+    DT_CHECK(add_number(f, "train.micro_batch", s->micro_batch, err));
     DT_CHECK(add_number(f, "parameters", dt_graph_parameters(s->graph), err));
     return add_number(f, "device.threads", s->threads, err);
 }

@@ -77,7 +77,7 @@ dt_status dti_run_replan_open(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to plan anew");
     if (__builtin_mul_overflow(every, r->feeds.steps_per_epoch, &r->replan->steps))
         r->replan->steps = INT64_MAX;
-    DT_CHECK(dti_session_plan(r->s, DT_PROGRAM_FIRST, s->opts.train.micro_batch, &first, err));
+    DT_CHECK(dti_session_plan(r->s, DT_PROGRAM_FIRST, s->micro_batch, &first, err));
     DT_CHECK(dti_density_count_open(&r->replan->count, first->program, err));
     r->replan->timed = dt_policies_timed(s->plans->policies);
     return begin_timing(r, err);
@@ -158,9 +158,9 @@ static dt_status plan(dt_run *r, dt_plan_set **out, dt_err *err)
     const dt_planned *x;
     const dt_train_opts *t = &r->s->opts.train;
     DT_CHECK(dti_plan_set_again(out, r->s->plans, err));
-    DT_CHECK(dt_plan_set_add(*out, DT_PROGRAM_FIRST, t->micro_batch, &x, err));
-    return t->micro_batch < t->batch
-               ? dt_plan_set_add(*out, DT_PROGRAM_AGAIN, t->micro_batch, &x, err)
+    DT_CHECK(dt_plan_set_add(*out, DT_PROGRAM_FIRST, r->s->micro_batch, &x, err));
+    return r->s->micro_batch < t->batch
+               ? dt_plan_set_add(*out, DT_PROGRAM_AGAIN, r->s->micro_batch, &x, err)
                : DT_OK;
 }
 

@@ -297,6 +297,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
     dt_train_job j = {.runner = r->rig.runner,
         .map = r->s->plans->map,
         .opts = &r->s->opts.train,
+        .micro_batch = r->s->micro_batch,
         .feed = dt_loader_feed(r->feeds.train_loader),
         .eval_feed = r->feeds.eval_loader != NULL ? dt_loader_feed(r->feeds.eval_loader) : NULL,
         .steps = r->feeds.steps,

@@ -329,17 +329,14 @@ static unsigned char *train(dt_trainee *t, bool peeks, bool hasty, told *got)
     dt_ready ready[DT_PROGRAM_KINDS];
     for (int k = 0; k < DT_PROGRAM_KINDS; k++)
         ready[k] = (dt_ready){(dt_program_kind)k, k == DT_PROGRAM_UPDATE ? 0 : N, false, t->id[k]};
-    const dt_train_opts opts = {.finite = true,
-        .batch = BATCH,
-        .micro_batch = N,
-        .lr = 0.02,
-        .momentum = 0.9,
-        .eval_every = hasty ? 0 : 1};
+    const dt_train_opts opts = {
+        .finite = true, .batch = BATCH, .lr = 0.02, .momentum = 0.9, .eval_every = hasty ? 0 : 1};
     *got = (told){{0}, {0}};
     const dt_observer observer = {.self = got, .step = after_step, .eval = after_eval};
     const dt_train_job job = {.runner = t->runner,
         .map = t->map,
         .opts = &opts,
+        .micro_batch = N,
         .ready = ready,
         .n_ready = DT_COUNT(ready),
         .feed = &s.feed,

@@ -47,14 +47,11 @@ static dt_status train(
     const dt_ready ready[] = {{DT_PROGRAM_FIRST, DT_TRAINEE_BATCH, false, t->id[DT_PROGRAM_FIRST]},
         {DT_PROGRAM_AGAIN, DT_TRAINEE_BATCH, false, t->id[DT_PROGRAM_AGAIN]},
         {DT_PROGRAM_UPDATE, 0, false, t->id[DT_PROGRAM_UPDATE]}};
-    const dt_train_opts opts = {.finite = true,
-        .batch = BATCH,
-        .micro_batch = DT_TRAINEE_BATCH,
-        .lr = 0.02,
-        .momentum = 0.9};
+    const dt_train_opts opts = {.finite = true, .batch = BATCH, .lr = 0.02, .momentum = 0.9};
     const dt_train_job job = {.runner = t->runner,
         .map = t->map,
         .opts = &opts,
+        .micro_batch = DT_TRAINEE_BATCH,
         .ready = ready,
         .n_ready = DT_COUNT(ready),
         .feed = &s.feed,

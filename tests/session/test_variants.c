@@ -68,7 +68,7 @@ static void several_keys_give_their_product(void **state)
         const dt_session *s = v.variant[i].session;
         char text[128];
         assert_string_equal(s->opts.memory.pool, keys.key[1].value[v.variant[i].value[1]]);
-        assert_int_equal(s->opts.train.micro_batch, 8 >> v.variant[i].value[0]);
+        assert_int_equal(s->micro_batch, 8 >> v.variant[i].value[0]);
         assert_int_equal(v.variant[i].group, (size_t)v.variant[i].value[0]);
         assert_int_equal(dti_variants_for(&v, i, 1), i);
         dt_variant_text(&keys, &v.variant[i], text, sizeof text);

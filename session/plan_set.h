@@ -8,13 +8,15 @@
 #include "memory/time/cost_file.h"
 #include "session/session.h"
 
-/* A plan, and the program it was made from; NULL of one that was given. */
+/* A plan, and the program it was made from; NULL of one that was given. @kept: what the plan of the
+ * program would take on the device before fates and policies; 0: that was not noted. */
 typedef struct dt_planned {
     dt_program_kind kind;
     int64_t n;
     bool dense; /* runs a step again whose packed values did not fit */
     dt_program *program;
     dt_plan *plan;
+    uint64_t kept;
 } dt_planned;
 
 /* A rung of a ladder that does not fit, and why. */

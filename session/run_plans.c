@@ -83,7 +83,8 @@ static dt_status check_delayed(const dt_session *s, dt_err *err)
 /* The set of the run's own plans. */
 static dt_status own_plans(dt_session *s, dt_err *err)
 {
-    const dt_plan_request r = dt_session_request(s);
+    dt_plan_request r = dt_session_request(s);
+    r.kept = true;
     if (s->plans != NULL)
         return DT_OK;
     DT_CHECK(dt_plan_set_create(&s->plans, s, &r, err));

@@ -26,6 +26,8 @@ struct dt_plan_set;
  * @costs:      of the machine, by which policies plan; NULL: the default ones
  * @given:      plans to be taken, and none is made; NULL: none
  * @given_by:   the file that they are of
+ * @kept:       what programs would take with all kept is noted as they are made, for
+ *              dt_plan_set_saving
  * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
  * @hasty:      policies that search look at little, for the same purpose
  */
@@ -39,7 +41,7 @@ typedef struct dt_plan_request {
     const dt_costs *costs;
     const dt_plans *given;
     const char *given_by;
-    bool quick, hasty;
+    bool kept, quick, hasty;
 } dt_plan_request;
 
 /**

@@ -35,6 +35,7 @@ static dt_status open_rung(dt_plan_set **out, const dt_session *s, const dt_plan
     *p = (dt_plan_set){.session = s, .asked = *r, .algorithms = rung->algorithms};
     p->policies = &p->rung;
     p->asked.quick = quick;
+    p->asked.kept = r->kept && !quick; /* what is tried may not be taken */
     DT_CHECK(dt_policies_take(&p->rung, r->policies, rung, s->config, err));
     return dti_plan_set_open(p, err);
 }

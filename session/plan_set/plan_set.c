@@ -102,6 +102,15 @@ static bool updates_at_home(const dt_plan_set *p)
            (p->map->device == DT_CPU || (!p->map->loose && dt_map_all_on_host(p->map)));
 }
 
+/* Whether a program is that of keep_all before policies see it: tensors live where they would then,
+ * and algorithms are what they would be. */
+static bool is_kept_first(const dt_plan_set *p)
+{
+    return p->map->tier_bytes[DT_TIER_HOST] == 0 && p->map->tier_bytes[DT_TIER_DISK] == 0 &&
+           !dti_keeps_all(p) && !dt_policies_host_updates(p->policies) &&
+           p->algorithms != DT_ALGORITHMS_FIT;
+}
+
 static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
     const dt_lower_opts *lower, dt_planned *to, dt_err *err)
 {
@@ -117,6 +126,8 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
             .commit = dt_layer_find("commit"),
             .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
     DT_CHECK(dt_program_create(&to->program, &o, err));
+    if (p->asked.kept && !to->dense && is_kept_first(p))
+        DT_CHECK(dt_lower_peak(&to->kept, to->program, lower->pool, NULL, err));
     if (to->kind != DT_PROGRAM_UPDATE)
         DT_CHECK(rewrite(p, policies, to, lower, err));
     if (updates_at_home(p))
@@ -617,6 +628,7 @@ dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *e
         .policies = of->policies,
         .algorithms = of->algorithms,
         .host_homes = of->host_homes};
+    p->asked.kept = false;
     memcpy(p->list, of->list, sizeof p->list);
     dt_status st = dt_algorithm_table_init(&p->table, of->table.n, DT_LIMIT_ANY, err);
     if (st == DT_OK) {

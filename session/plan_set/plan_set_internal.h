@@ -2,6 +2,8 @@
 #ifndef DT_SESSION_PLAN_SET_PLAN_SET_INTERNAL_H
 #define DT_SESSION_PLAN_SET_PLAN_SET_INTERNAL_H
 
+#include <string.h>
+
 #include "session/plan_set.h"
 
 /* Lay out the persistent map and choose algorithms. Policies and the choice of algorithms are
@@ -18,6 +20,12 @@ dt_status dti_plan_set_with_homes(
 dt_status dti_plan_set_by_choice(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 bool dti_takes_homes(const dt_plan_request *r);
+
+/* Whether neither policies nor fates change what is kept. */
+static inline bool dti_keeps_all(const dt_plan_set *p)
+{
+    return strcmp(p->list, "keep_all") == 0 && (p->asked.fates == NULL || p->asked.fates->n == 0);
+}
 
 /* What the plan of one more program like @like would take: it is placed, and no rows are made of
  * it; *peak where that is more. */

@@ -32,6 +32,7 @@ static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *po
     r.fates = fates ? r.fates : NULL;
     r.algorithms = p->algorithms;
     r.given = NULL;
+    r.kept = false;
     r.quick = true; /* as fit raises no peak */
     return r;
 }
@@ -54,11 +55,18 @@ static dt_status keep_all_peak(
 {
     const dt_plan_request r = request_alike(p, keep_all, false);
     dt_plan_set *all = NULL;
-    dt_status st = dt_plan_set_create(&all, p->session, &r, err);
+    dt_status st = DT_OK;
     *peak = 0;
-    for (size_t i = 0; i < p->n && st == DT_OK; i++)
-        if (!p->planned[i]->dense)
-            st = dti_plan_set_peak_with(all, p->planned[i], peak, err);
+    for (size_t i = 0; i < p->n && st == DT_OK; i++) {
+        const dt_planned *x = p->planned[i];
+        *peak = x->kept > *peak ? x->kept : *peak;
+        if (x->dense || x->kept > 0)
+            continue;
+        if (all == NULL)
+            st = dt_plan_set_create(&all, p->session, &r, err);
+        if (st == DT_OK)
+            st = dti_plan_set_peak_with(all, x, peak, err);
+    }
     dt_plan_set_destroy(all);
     return st;
 }
@@ -106,11 +114,10 @@ static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err
 
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
 {
-    const bool fates = p->asked.fates != NULL && p->asked.fates->n > 0;
     const uint64_t peak = dt_plan_set_peak(p);
     char size[DT_HUMAN_BYTES];
     *out = (dt_saving){.kept = peak};
-    if (strcmp(p->list, "keep_all") == 0 && !fates)
+    if (dti_keeps_all(p))
         return DT_OK;
     dt_policies keep_all = {0};
     dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);

@@ -350,6 +350,33 @@ static void a_step_that_is_run_again_keeps_to_the_hosts_budget(void **state)
     }
 }
 
+static void what_all_kept_would_take_is_noted_as_plans_are_made(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"memory.policy=vdnn_all", "memory.policy=chen_sqrt",
+        "memory.policy=gist_lossless,vdnn_conv"};
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        dt_session *s = open_session(&policies[i], 1);
+        dt_plan_set *all = NULL;
+        dt_policies keep_all;
+        dt_saving saving;
+        dt_err err = {0};
+        assert_ok(dt_session_plan_run(s, true, 5, 0, &err), &err);
+        assert_ok(dt_plan_set_saving(s->plans, &saving, &err), &err);
+        for (size_t k = 0; k < s->plans->n; k++)
+            assert_int_equal(s->plans->planned[k]->kept > 0, !s->plans->planned[k]->dense);
+        dt_plan_request r = dt_session_request(s);
+        assert_ok(dt_policies_open(&keep_all, "keep_all", NULL, &err), &err);
+        r.policies = &keep_all;
+        assert_ok(dt_plan_set_create(&all, s, &r, &err), &err);
+        assert_ok(dti_plan_set_run(all, true, 5, 0, &err), &err);
+        assert_int_equal(saving.kept, dt_plan_set_peak(all));
+        dt_plan_set_destroy(all);
+        dt_policies_close(&keep_all);
+        dt_session_close(s);
+    }
+}
+
 DT_TEST_GROUP(plan_set)
 {
     const struct CMUnitTest tests[] = {
@@ -363,6 +390,7 @@ DT_TEST_GROUP(plan_set)
         cmocka_unit_test(a_pass_that_searches_asks_for_scores),
         cmocka_unit_test(a_further_micro_batch_has_no_second_weight),
         cmocka_unit_test(a_step_that_is_run_again_keeps_to_the_hosts_budget),
+        cmocka_unit_test(what_all_kept_would_take_is_noted_as_plans_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

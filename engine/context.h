@@ -15,12 +15,14 @@
  * for the one that answers
  * @tf32:      products of fp32 may round their factors to the ten bits of TF32; means nothing to
  * the processor
+ * @limits:    where it is read how much memory the process may have; NULL: of the system
  * @libraries: the device's own, with their handles and what they have answered; NULL: it has none
  */
 struct dt_context {
     dt_device_kind device;
     const dt_card *card;
     bool tf32;
+    const struct dti_limit_ops *limits;
     void *libraries;
 };
 

@@ -260,7 +260,7 @@ void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
     *out = (dt_here){.need = arena_bytes(s, &need) + need.host + outside_bytes(s, &need, false),
         .memory = UINT64_MAX,
         .disk_error = disk_error(p)};
-    dt_limits_read(&l);
+    dt_limits_read(s->context.limits, &l);
     const dt_limit *passed = dt_limits_passed(&l, out->need, threads);
     const dt_limit *m = passed != NULL ? passed : dt_limits_least(&l);
     out->fits = passed == NULL && (s->card.bytes == 0 || need.device <= s->card.bytes);
@@ -327,7 +327,7 @@ dt_status dti_session_check_run(dt_session *s, bool loaded, dt_err *err)
         s->opts.memory.disk_budget > 0 || dt_plan_set_tier_peak(s->plans, DT_TIER_DISK) > 0;
     const struct statfs *on = disk && dt_io->statfs(dt_session_disk_path(s), &fs) == 0 ? &fs : NULL;
     dt_alloc_trim(); /* what planning took is there for the run */
-    dt_limits_read(&l);
+    dt_limits_read(s->context.limits, &l);
     DT_CHECK(dt_session_meet(s, err));
     DT_CHECK(check_budgets(s, &l, on, err));
     DT_CHECK(dt_session_check_budget(s, err));

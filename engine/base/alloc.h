@@ -22,8 +22,9 @@ void dt_alloc_forget(void *p, size_t n);
 /* Make room for one more element in a growing array; false when memory is out, with *p intact. */
 bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
 
-/* For tests: the k-th call from now on (1-based) fails once; 0 turns it off. Returns how many calls
- * the one before was away from failing: at most 0 if it has failed. */
+/* For tests, and one count for the process, as a block may be freed by another session, thread or
+ * module than the one that asked for it. The k-th call from now on (1-based) fails once; 0 turns it
+ * off. Returns how many calls the one before was away from failing: at most 0 if it has failed. */
 long dti_alloc_fail_at(long k);
 long dti_alloc_live(void);    /* blocks handed out and not yet freed */
 long dt_alloc_calls(void);    /* blocks asked for so far, larger ones for old ones included */

@@ -11,6 +11,8 @@
 struct statfs;
 
 /* The calls; tests point dt_io at their own, no program does. Never changed while a run is going.
+ * One table for the process, as its files, folders and disks are: those who ask for one twice must
+ * meet the same, from whatever session.
  * fallocate returns its error and leaves errno alone, as posix_fallocate does. direct turns
  * O_DIRECT on or off: on, it returns what addresses in memory must be multiples of. exchange has
  * two names change places at once, which not every file system can. */

@@ -28,12 +28,11 @@ static uint64_t resource(int which)
 }
 
 const dti_limit_ops dt_limit_system = {.open = open_file, .resource = resource};
-const dti_limit_ops *dt_limit_source = &dt_limit_system;
 
 /* "KEY:   N kB", in bytes; 0 when there is no such line. */
-static uint64_t kilobytes(const char *path, const char *key)
+static uint64_t kilobytes(const dti_limit_ops *o, const char *path, const char *key)
 {
-    FILE *f = dt_limit_source->open(path);
+    FILE *f = o->open(path);
     char line[256];
     unsigned long long kb = 0;
     const size_t n = strlen(key);
@@ -45,11 +44,12 @@ static uint64_t kilobytes(const char *path, const char *key)
     return kb < UINT64_MAX / 1024 ? kb * 1024 : 0;
 }
 
-static void add(dt_limits *to, uint64_t bytes, const char *key, uint64_t thread, const char *from)
+static void add(const dti_limit_ops *o, dt_limits *to, uint64_t bytes, const char *key,
+    uint64_t thread, const char *from)
 {
     dt_limit *l = &to->limit[to->n++];
     l->bytes = bytes;
-    l->used = kilobytes("/proc/self/status", key);
+    l->used = kilobytes(o, "/proc/self/status", key);
     l->thread = thread;
     snprintf(l->from, sizeof l->from, "%s", from);
 }
@@ -134,10 +134,10 @@ static void read_mount_line(char *line, hierarchy *one, hierarchy *two)
         h->at[0] = '\0';
 }
 
-static void each_line(const char *path, void (*take)(char *, hierarchy *, hierarchy *),
-    hierarchy *one, hierarchy *two)
+static void each_line(const dti_limit_ops *o, const char *path,
+    void (*take)(char *, hierarchy *, hierarchy *), hierarchy *one, hierarchy *two)
 {
-    FILE *f = dt_limit_source->open(path);
+    FILE *f = o->open(path);
     char *line = NULL;
     size_t room = 0;
     while (f != NULL && getline(&line, &room, f) >= 0)
@@ -148,10 +148,10 @@ static void each_line(const char *path, void (*take)(char *, hierarchy *, hierar
 }
 
 /* The number in a file; UINT64_MAX for "max", for none and for no file. */
-static uint64_t limit_in(const char *path)
+static uint64_t limit_in(const dti_limit_ops *o, const char *path)
 {
     char text[64] = "", *end = text;
-    FILE *f = dt_limit_source->open(path);
+    FILE *f = o->open(path);
     if (f == NULL)
         return UINT64_MAX;
     const char *got = fgets(text, sizeof text, f);
@@ -171,7 +171,8 @@ static const char *below_mount(const hierarchy *h)
 }
 
 /* The tightest of the process's group and all above it. */
-static void tightest(const hierarchy *h, uint64_t *least, char from[DT_LIMIT_FROM])
+static void tightest(
+    const dti_limit_ops *o, const hierarchy *h, uint64_t *least, char from[DT_LIMIT_FROM])
 {
     char folder[2 * PATH_BYTES], path[2 * PATH_BYTES + 64];
     if (h->own[0] == '\0' || h->at[0] == '\0')
@@ -179,7 +180,7 @@ static void tightest(const hierarchy *h, uint64_t *least, char from[DT_LIMIT_FRO
     snprintf(folder, sizeof folder, "%s%s", h->at, below_mount(h));
     for (const size_t top = strlen(h->at);;) {
         snprintf(path, sizeof path, "%s/%s", folder, h->file);
-        const uint64_t bytes = limit_in(path);
+        const uint64_t bytes = limit_in(o, path);
         if (bytes < *least) {
             *least = bytes;
             snprintf(from, DT_LIMIT_FROM, "the control group's %.440s", path);
@@ -191,34 +192,35 @@ static void tightest(const hierarchy *h, uint64_t *least, char from[DT_LIMIT_FRO
     }
 }
 
-static void add_groups(dt_limits *to)
+static void add_groups(const dti_limit_ops *o, dt_limits *to)
 {
     static const hierarchy none[2] = {{.file = "memory.limit_in_bytes"}, {.file = "memory.max"}};
     hierarchy h[2];
     char from[DT_LIMIT_FROM];
     uint64_t least = UINT64_MAX;
     memcpy(h, none, sizeof h);
-    each_line("/proc/self/cgroup", read_own_line, &h[0], &h[1]);
-    each_line("/proc/self/mountinfo", read_mount_line, &h[0], &h[1]);
-    tightest(&h[0], &least, from);
-    tightest(&h[1], &least, from);
+    each_line(o, "/proc/self/cgroup", read_own_line, &h[0], &h[1]);
+    each_line(o, "/proc/self/mountinfo", read_mount_line, &h[0], &h[1]);
+    tightest(o, &h[0], &least, from);
+    tightest(o, &h[1], &least, from);
     if (least != UINT64_MAX)
-        add(to, least, "VmRSS", THREAD_RESIDENT, from);
+        add(o, to, least, "VmRSS", THREAD_RESIDENT, from);
 }
 
-void dt_limits_read(dt_limits *out)
+void dt_limits_read(const dti_limit_ops *from, dt_limits *out)
 {
+    const dti_limit_ops *o = from != NULL ? from : &dt_limit_system;
     *out = (dt_limits){0};
-    const uint64_t physical = kilobytes("/proc/meminfo", "MemTotal");
+    const uint64_t physical = kilobytes(o, "/proc/meminfo", "MemTotal");
     if (physical > 0)
-        add(out, physical, "VmRSS", THREAD_RESIDENT, "the machine's memory");
-    add_groups(out);
-    const uint64_t space = dt_limit_source->resource(RLIMIT_AS);
+        add(o, out, physical, "VmRSS", THREAD_RESIDENT, "the machine's memory");
+    add_groups(o, out);
+    const uint64_t space = o->resource(RLIMIT_AS);
     if (space != UINT64_MAX)
-        add(out, space, "VmSize", THREAD_SPACE, "RLIMIT_AS (ulimit -v)");
-    const uint64_t data = dt_limit_source->resource(RLIMIT_DATA);
+        add(o, out, space, "VmSize", THREAD_SPACE, "RLIMIT_AS (ulimit -v)");
+    const uint64_t data = o->resource(RLIMIT_DATA);
     if (data != UINT64_MAX)
-        add(out, data, "VmData", THREAD_DATA, "RLIMIT_DATA (ulimit -d)");
+        add(o, out, data, "VmData", THREAD_DATA, "RLIMIT_DATA (ulimit -d)");
 }
 
 const dt_limit *dt_limits_least(const dt_limits *l)

@@ -1,6 +1,6 @@
 /* How much memory this process may have: that of the machine, less where a control group (version 1
- * or 2, its own or one above it) or a limit of the process itself says so. Read behind a table of
- * calls that tests replace. */
+ * or 2, its own or one above it) or a limit of the process itself says so. Read by a table of
+ * calls; a context may name another (engine/context.h). */
 #ifndef DT_ENGINE_BASE_LIMITS_H
 #define DT_ENGINE_BASE_LIMITS_H
 
@@ -18,7 +18,6 @@ typedef struct dti_limit_ops {
     uint64_t (*resource)(int which);
 } dti_limit_ops;
 extern const dti_limit_ops dt_limit_system;
-extern const dti_limit_ops *dt_limit_source;
 
 /**
  * struct dt_limit - one that holds for this process.
@@ -42,7 +41,7 @@ typedef struct dt_limits {
     dt_limit limit[DT_MOST_LIMITS];
 } dt_limits;
 
-void dt_limits_read(dt_limits *out);
+void dt_limits_read(const dti_limit_ops *from, dt_limits *out); /* NULL: dt_limit_system */
 const dt_limit *dt_limits_least(const dt_limits *l); /* of the fewest bytes; NULL: no limit */
 /* What is left of it when so many threads more have been started. */
 uint64_t dt_limit_rest(const dt_limit *l, int threads);

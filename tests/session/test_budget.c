@@ -504,13 +504,12 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
     const dti_limit_ops ops = {made_up_group, dt_limit_system.resource};
     dt_session *s = planned(NULL, 0), *t = planned(sets, 1);
     dt_err err = {0}, other = {0};
-    dt_limit_source = &ops;
+    s->context.limits = t->context.limits = &ops;
     group_bytes = UINT64_C(1) << 30;
     const dt_status fits = dti_session_check_run(t, false, &err);
     group_bytes = too_little_for(s);
     const dt_status run = dti_session_check_run(s, false, &err);
     const dt_status budget = dti_session_check_run(t, false, &other);
-    dt_limit_source = &dt_limit_system;
     assert_int_equal(fits, DT_OK);
     assert_fails(run, DT_E_BUDGET, &err, "the control group's /groups/job/memory.max");
     assert_non_null(strstr(err.text, "fits if: "));

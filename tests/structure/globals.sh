@@ -22,7 +22,6 @@ device loading       its lock
 io dt_io             system calls, replaced by tests alone, between runs
 isa most             DT_ISA, of the process as the processor is; atomic
 json cjson_lock      of cJSON's own hooks, which the host program may have set
-limits dt_limit_source  where limits are read, likewise
 loader batches       ids that no two batches share; atomic
 onednn library       primitives' engine and stream; made once
 onednn memo          what the library answered, the same for all who ask it the same; under its lock

@@ -89,6 +89,7 @@ static dt_status load(dt_err *err)
     const dt_device_module *m = dlsym(module, "dt_device_module_cuda");
     if (m == NULL)
         return DT_FAIL(err, DT_E_DEVICE, "%s; build the program again", dlerror());
+    m->count_in(dti_alloc_counted());
     loaded = m;
     return DT_OK;
 }

@@ -6,6 +6,7 @@
 #ifndef DT_ENGINE_DEVICE_H
 #define DT_ENGINE_DEVICE_H
 
+#include "engine/base/alloc.h"
 #include "engine/card.h"
 #include "engine/driver.h"
 #include "engine/kernels.h"
@@ -16,6 +17,8 @@ const char *dt_device_name(dt_device_kind k);
 
 /**
  * struct dt_device_module - what a device's module exports, under the name dt_device_module_cuda.
+ * @count_in: dt_alloc_count_in of the module's own copy of the engine, which keeps nothing else:
+ * called once, before all others
  * @answers: as dt_device_answers
  * @kernels: of a layer or an op by name; NULL when it has none
  * @open @close: a context's libraries (engine/context.h), for a card by name or, NULL, the one that
@@ -23,6 +26,7 @@ const char *dt_device_name(dt_device_kind k);
  */
 typedef struct dt_device_module {
     const dt_driver *driver;
+    void (*count_in)(dti_alloc_counts *of);
     bool (*answers)(dt_err *why);
     const dt_kernels *(*kernels)(const char *layer);
     dt_status (*open)(void **libraries, const dt_card *card, dt_err *err);

@@ -1,6 +1,7 @@
 /* What libdnntrain_cuda.so exports. A layer or an op without a file NAME_cuda.cu has no kernels. */
 #include <string.h>
 
+#include "engine/base/alloc.h"
 #include "engine/cuda/cuda.h"
 #include "layers/cuda/libraries_cuda.h"
 
@@ -32,6 +33,7 @@ static const dt_kernels *kernels(const char *layer)
 DT_API extern const dt_device_module dt_device_module_cuda;
 const dt_device_module dt_device_module_cuda = {
     .driver = &dt_cuda_driver,
+    .count_in = dt_alloc_count_in,
     .answers = dt_cuda_answers,
     .kernels = kernels,
     .open = dt_cuda_libraries_open,

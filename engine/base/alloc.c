@@ -13,30 +13,33 @@
 
 enum { LARGE = 1 << 20 };
 
-static atomic_long countdown; /* 0: never fail */
-static atomic_long live, calls;
-static atomic_size_t bytes, most;
+/* @countdown: 0: never fail */
+struct dti_alloc_counts {
+    atomic_long countdown, live, calls;
+    atomic_size_t bytes, most;
+};
+static dti_alloc_counts own, *counts = &own;
 
 static bool must_fail(void)
 {
-    atomic_fetch_add_explicit(&calls, 1, memory_order_relaxed);
-    if (atomic_load_explicit(&countdown, memory_order_relaxed) == 0)
+    atomic_fetch_add_explicit(&counts->calls, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&counts->countdown, memory_order_relaxed) == 0)
         return false;
-    return atomic_fetch_sub(&countdown, 1) == 1;
+    return atomic_fetch_sub(&counts->countdown, 1) == 1;
 }
 
 /* What the system has made of it, so that nothing is kept beside a block. */
 static void count(void *p)
 {
-    const size_t n = malloc_usable_size(p), now = atomic_fetch_add(&bytes, n) + n;
-    size_t high = atomic_load(&most);
-    while (now > high && !atomic_compare_exchange_weak(&most, &high, now))
+    const size_t n = malloc_usable_size(p), now = atomic_fetch_add(&counts->bytes, n) + n;
+    size_t high = atomic_load(&counts->most);
+    while (now > high && !atomic_compare_exchange_weak(&counts->most, &high, now))
         ;
 }
 
 static void discount(void *p)
 {
-    atomic_fetch_sub(&bytes, malloc_usable_size(p));
+    atomic_fetch_sub(&counts->bytes, malloc_usable_size(p));
 }
 
 /* The whole pages within come again as zeros when they are next touched; *from and *to: the bytes
@@ -74,7 +77,7 @@ void *dt_alloc(size_t n, size_t each)
     void *p = zeroed(all > 0 ? all : 1);
     if (p == NULL)
         return NULL;
-    atomic_fetch_add(&live, 1);
+    atomic_fetch_add(&counts->live, 1);
     count(p);
     return p;
 }
@@ -89,8 +92,8 @@ void *dt_realloc(void *old, size_t n, size_t each)
     if (p == NULL)
         return NULL;
     if (old == NULL)
-        atomic_fetch_add(&live, 1);
-    atomic_fetch_sub(&bytes, before);
+        atomic_fetch_add(&counts->live, 1);
+    atomic_fetch_sub(&counts->bytes, before);
     count(p);
     return p;
 }
@@ -107,7 +110,7 @@ char *dt_strdup(const char *s)
 void dt_free(void *p)
 {
     if (p != NULL)
-        atomic_fetch_sub(&live, 1);
+        atomic_fetch_sub(&counts->live, 1);
     discount(p);
     free(p);
 }
@@ -138,27 +141,37 @@ bool dt_grow(void **p, size_t *cap, size_t n, size_t each)
     return true;
 }
 
+dti_alloc_counts *dti_alloc_counted(void)
+{
+    return counts;
+}
+
+void dt_alloc_count_in(dti_alloc_counts *of)
+{
+    counts = of;
+}
+
 long dti_alloc_fail_at(long k)
 {
-    return atomic_exchange(&countdown, k);
+    return atomic_exchange(&counts->countdown, k);
 }
 
 long dti_alloc_live(void)
 {
-    return atomic_load(&live);
+    return atomic_load(&counts->live);
 }
 
 long dt_alloc_calls(void)
 {
-    return atomic_load(&calls);
+    return atomic_load(&counts->calls);
 }
 
 size_t dti_alloc_bytes(void)
 {
-    return atomic_load(&bytes);
+    return atomic_load(&counts->bytes);
 }
 
 size_t dti_alloc_most(void)
 {
-    return atomic_exchange(&most, atomic_load(&bytes));
+    return atomic_exchange(&counts->most, atomic_load(&counts->bytes));
 }

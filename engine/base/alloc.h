@@ -31,4 +31,10 @@ long dt_alloc_calls(void);    /* blocks asked for so far, larger ones for old on
 size_t dti_alloc_bytes(void); /* of those live now */
 size_t dti_alloc_most(void);  /* of those live at once, since this was asked last */
 
+/* A module that has this code of its own counts where the program that loads it does, from before
+ * its first block. */
+typedef struct dti_alloc_counts dti_alloc_counts;
+dti_alloc_counts *dti_alloc_counted(void);
+void dt_alloc_count_in(dti_alloc_counts *of);
+
 #endif

@@ -242,6 +242,25 @@ static void two_threads_plan_what_each_plans_alone(void **state)
         dt_free(want[i]);
 }
 
+/* So that blocks that the module leaves show, and each of its calls can be made to fail. */
+static void what_the_module_asks_for_is_counted_with_the_programs(void **state)
+{
+    (void)state;
+    dt_context c;
+    dt_err err = {0};
+    assert_true(dt_device_answers(DT_CUDA, &err));
+    const long live = dti_alloc_live();
+    assert_ok(dt_context_open(&c, DT_CUDA, NULL, false, &err), &err);
+    assert_true(dti_alloc_live() > live);
+    dt_context_close(&c);
+    assert_int_equal(dti_alloc_live(), live);
+    dti_alloc_fail_at(1);
+    const dt_status st = dt_context_open(&c, DT_CUDA, NULL, false, &err);
+    assert_true(dti_alloc_fail_at(0) <= 0);
+    assert_fails(st, DT_E_NOMEM, &err, "no memory");
+    dt_context_close(&c);
+}
+
 DT_TEST_GROUP(card_sessions)
 {
     const struct CMUnitTest tests[] = {
@@ -249,6 +268,7 @@ DT_TEST_GROUP(card_sessions)
         cmocka_unit_test(the_host_updates_for_a_card),
         cmocka_unit_test(such_updates_take_nothing_of_the_card),
         cmocka_unit_test(two_threads_plan_what_each_plans_alone),
+        cmocka_unit_test(what_the_module_asks_for_is_counted_with_the_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

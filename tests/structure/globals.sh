@@ -9,11 +9,8 @@ command -v objdump >/dev/null || exit 77
 
 allowed() {
     cat <<'END'
-alloc bytes          counted by tests, atomic
-alloc calls          counted by tests, atomic
-alloc countdown      set by tests, atomic
-alloc live           counted by tests, atomic
-alloc most           counted by tests, atomic
+alloc counts         where they are; set as a module is loaded, under device loading
+alloc own            counted and set by tests, atomic
 amx here             what the processor has; asked once
 amx asked            once
 cpu team             threads that OpenMP keeps for the process; atomic

@@ -26,7 +26,7 @@ typedef struct dti_superneurons {
     uint64_t largest, liveness_step, offloaded_step;
 } dti_superneurons;
 
-/* Of a chain of layers in the paper's table, not fused: DT_E_CONFIG names the first other one. */
+/* Of layers in the paper's table, not fused: DT_E_CONFIG names the first other one. */
 dt_status dti_superneurons_count(
     dti_superneurons *out, const dt_graph *g, int64_t batch, dt_err *err) DT_NODISCARD;
 

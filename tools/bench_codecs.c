@@ -16,6 +16,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
+#include "memory/time/costs.h"
 #include "tools/args.h"
 
 enum { REPEATS = 5, MOST_MIB = 16384, SEED = 1 };
@@ -202,19 +203,149 @@ static dt_status prepare(bench *b, dt_err *err)
     return dt_graph_add(b->relu, &dt_layer_relu, "relu", NULL, &in, 1, &id, err);
 }
 
-static dt_status run_all(bench *b, dt_err *err)
+static dt_status run_all(const bench *b, dt_err *err)
+{
+    if (b->rows == NULL)
+        printf("gigabytes of values a second\n\n%-10s %7s %8s %8s %8s %8s %9s %9s\n", "codec",
+            "density", "ratio", "copy", "encode", "decode", "of copy", "of copy");
+    for (size_t i = 0; i < DT_COUNT(densities); i++)
+        DT_CHECK(run_at(b, densities[i], i == 4, err));
+    return DT_OK;
+}
+
+/* ---- how well seconds of codecs are predicted ---- */
+
+static const double between[] = {0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95};
+enum { PARTS = 3, TRIALS = 9 * PARTS };
+
+/* Seconds of a codec, packing and unpacking: of values that the table of costs has not seen, by
+ * that table, by one line over the densities that it has, and measured. */
+typedef struct trials {
+    double table[2][TRIALS], line[2][TRIALS], measured[2][TRIALS];
+} trials;
+
+/* Least squares of seconds a byte over the densities of the table: *at + *slope · density. */
+static void one_line(const dt_costs *c, const char *codec, bool pack, double *at, double *slope)
+{
+    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+    for (size_t i = 0; i < DT_COUNT(densities); i++) {
+        const double d = densities[i], s = 1 / dt_costs_rate(c, codec, d, pack);
+        n++;
+        x += d;
+        y += s;
+        xx += d * d;
+        xy += d * s;
+    }
+    *slope = (n * xy - x * y) / (n * xx - x * x);
+    *at = (y - *slope * x) / n;
+}
+
+/* The table as a profile makes it, of all of the values. */
+static dt_status fill_table(const bench *b, dt_costs *c, dt_err *err)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t d = 0; d < DT_COUNT(densities); d++) {
+        fill(b, densities[d]);
+        for (size_t i = 0; i < n; i++) {
+            subject s = {all[i], all[i]->name, densities[d], 0};
+            dt_codec_rate rate = {.density = densities[d]};
+            result r;
+            if (!all[i]->sparse)
+                continue;
+            DT_CHECK(measure(b, &s, &r, err));
+            snprintf(rate.codec, sizeof rate.codec, "%s", all[i]->name);
+            rate.pack = 1e9 * r.encode;
+            rate.unpack = 1e9 * r.decode;
+            DT_CHECK(dt_costs_add_rate(c, &rate, err));
+        }
+    }
+    return dt_costs_seal(c, err);
+}
+
+/* Of densities between those of the table, all of the values, half of them and a quarter. */
+static dt_status try_codecs(const bench *b, const dt_costs *c, trials *of, dt_err *err)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t t = 0; t < TRIALS; t++) {
+        bench part = *b;
+        part.count = b->count >> (t % PARTS);
+        const double density = between[t / PARTS], gb = 4e-9 * (double)part.count;
+        fill(&part, density);
+        for (size_t i = 0; i < n; i++) {
+            subject s = {all[i], all[i]->name, density, 0};
+            result r;
+            if (!all[i]->sparse)
+                continue;
+            DT_CHECK(measure(&part, &s, &r, err));
+            for (int way = 0; way < 2; way++) {
+                double at, slope;
+                one_line(c, s.name, way == 0, &at, &slope);
+                of[i].table[way][t] = 1e9 * gb / dt_costs_rate(c, s.name, density, way == 0);
+                of[i].line[way][t] = 1e9 * gb * (at + slope * density);
+                of[i].measured[way][t] = gb / (way == 0 ? r.encode : r.decode);
+            }
+        }
+    }
+    return DT_OK;
+}
+
+static dt_status report_errors(const bench *b, const char *name, const trials *of, dt_err *err)
+{
+    double e[4];
+    for (int way = 0; way < 2; way++) {
+        e[way] = dt_relative_absolute_error(of->table[way], of->measured[way], TRIALS);
+        e[2 + way] = dt_relative_absolute_error(of->line[way], of->measured[way], TRIALS);
+    }
+    if (b->rows == NULL) {
+        printf("%-10s %8.1f %% %8.1f %% %8.1f %% %8.1f %%\n", name, 100 * e[0], 100 * e[1],
+            100 * e[2], 100 * e[3]);
+        return DT_OK;
+    }
+    cJSON *o = cJSON_CreateObject();
+    if (!cJSON_AddItemToArray(b->rows, o)) {
+        cJSON_Delete(o);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    }
+    const bool ok = cJSON_AddStringToObject(o, "codec", name) != NULL &&
+                    number(o, "encode_error", e[0]) && number(o, "decode_error", e[1]) &&
+                    number(o, "encode_error_of_one_line", e[2]) &&
+                    number(o, "decode_error_of_one_line", e[3]);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+}
+
+static dt_status run_errors(const bench *b, dt_err *err)
+{
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    dt_costs costs = dt_costs_default;
+    trials *of = dt_alloc(n, sizeof *of);
+    dt_status st = of != NULL ? fill_table(b, &costs, err)
+                              : DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    if (st == DT_OK)
+        st = try_codecs(b, &costs, of, err);
+    if (st == DT_OK && b->rows == NULL)
+        printf("relative absolute error of seconds, of densities and sizes that the table has "
+               "not\n\n%-10s %10s %10s %21s\n%-10s %10s %10s %10s %10s\n",
+            "", "by the table", "", "by one line", "codec", "encode", "decode", "encode", "decode");
+    for (size_t i = 0; st == DT_OK && i < n; i++)
+        if (all[i]->sparse)
+            st = report_errors(b, all[i]->name, &of[i], err);
+    dt_costs_deinit(&costs);
+    dt_free(of);
+    return st;
+}
+
+static dt_status run_either(bench *b, bool errors, dt_err *err)
 {
     DT_CHECK(prepare(b, err));
     DT_CHECK(dt_cpu_check(0, err));
     const int threads = dt_cpu_setup(0);
     if (b->rows == NULL)
-        printf("%zu MiB of values, %d thread%s, %s; gigabytes of values a second\n\n"
-               "%-10s %7s %8s %8s %8s %8s %9s %9s\n",
-            b->count >> 18, threads, threads == 1 ? "" : "s", dt_isa_name(), "codec", "density",
-            "ratio", "copy", "encode", "decode", "of copy", "of copy");
-    for (size_t i = 0; i < DT_COUNT(densities); i++)
-        DT_CHECK(run_at(b, densities[i], i == 4, err));
-    return DT_OK;
+        printf("%zu MiB of values, %d thread%s, %s; ", b->count >> 18, threads,
+            threads == 1 ? "" : "s", dt_isa_name());
+    return errors ? run_errors(b, err) : run_all(b, err);
 }
 
 static dt_status print_rows(const cJSON *rows, dt_err *err)
@@ -227,7 +358,7 @@ static dt_status print_rows(const cJSON *rows, dt_err *err)
     return DT_OK;
 }
 
-static dt_status run_with(const char *mib, bool json, dt_err *err)
+static dt_status run_with(const char *mib, bool json, bool errors, dt_err *err)
 {
     int64_t n = 64;
     if (mib != NULL && (!dt_parse_i64(mib, &n) || n < 1 || n > MOST_MIB))
@@ -238,7 +369,7 @@ static dt_status run_with(const char *mib, bool json, dt_err *err)
     if (json && (b.rows = cJSON_CreateArray()) == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
     if (st == DT_OK)
-        st = run_all(&b, err);
+        st = run_either(&b, errors, err);
     if (st == DT_OK && json)
         st = print_rows(b.rows, err);
     cJSON_Delete(b.rows);
@@ -251,24 +382,27 @@ static dt_status run_with(const char *mib, bool json, dt_err *err)
 
 static dt_status bench_codecs(const dti_command_args *a, dt_err *err)
 {
-    bool json = false;
+    bool json = false, errors = false;
     const char *mib = NULL;
     const dti_flag flags[] = {
         {"--mib", "N", "mebibytes of values (default 64)", NULL, &mib},
+        {"--errors", NULL,
+            "how far predicted seconds of codecs are off: a relative absolute error each", &errors,
+            NULL},
         {"--json", NULL, "an array of objects, one a codec and density", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_bench_codecs, a, flags, false, 0, err);
     if (st == DT_OK && !cli.help)
-        st = run_with(mib, json, err);
+        st = run_with(mib, json, errors, err);
     dti_cli_deinit(&cli);
     return st;
 }
 
 const dti_command dt_command_bench_codecs = {
     .name = "bench-codecs",
-    .usage = "dnntrain bench-codecs [--mib N] [--json]",
+    .usage = "dnntrain bench-codecs [--mib N] [--errors] [--json]",
     .summary = "how fast codecs pack and unpack here, beside copying the same bytes",
     .run = bench_codecs,
 };

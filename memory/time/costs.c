@@ -2,6 +2,7 @@
 #include "memory/time/costs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -463,6 +464,18 @@ double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool 
         below = r;
     }
     return below == NULL ? c->codec : pack ? below->pack : below->unpack;
+}
+
+double dt_relative_absolute_error(const double *predicted, const double *measured, size_t n)
+{
+    double mean = 0, off = 0, spread = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += measured[i] / (double)n;
+    for (size_t i = 0; i < n; i++) {
+        off += fabs(predicted[i] - measured[i]);
+        spread += fabs(mean - measured[i]);
+    }
+    return spread > 0 || !(off <= 0) ? off / spread : 0;
 }
 
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)

@@ -127,6 +127,11 @@ double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
  * @team: the whole team makes it. */
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team);
 
+/* How far n predictions are off, as a share of what the mean of what was measured would be: 0 where
+ * they are exact, 1 where the mean is as good (the relative absolute error of CSWAP, Chen et al.
+ * 2021, section IV-C). Infinity where all was measured alike, and nothing was predicted so. */
+double dt_relative_absolute_error(const double *predicted, const double *measured, size_t n);
+
 /* Bytes a second of values that a codec packs (or unpacks) at a density. */
 double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack);
 

@@ -1,4 +1,5 @@
 /* `dnntrain bench codecs`: what it measures, and what it refuses. */
+#include <math.h>
 #include <string.h>
 
 #include "memory/codec.h"
@@ -46,6 +47,28 @@ static void the_table_says_what_it_is(void **state)
     cli_done(&r);
 }
 
+/* Of each codec that depends on the density two numbers each way, which are no less than 0. */
+static void errors_of_predictions_are_told(void **state)
+{
+    NEED_BINARY();
+    static const char *const keys[] = {
+        "encode_error", "decode_error", "encode_error_of_one_line", "decode_error_of_one_line"};
+    ran r = cli_run("bench-codecs --mib 1 --errors --json", NULL);
+    assert_code(&r, 0);
+    cJSON *rows = json_of(r.out, strlen(r.out));
+    const cJSON *row;
+    size_t n;
+    int sparse = 0;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t i = 0; i < n; i++)
+        sparse += all[i]->sparse;
+    assert_int_equal(cJSON_GetArraySize(rows), sparse);
+    cJSON_ArrayForEach(row, rows) for (size_t k = 0; k < DT_COUNT(keys); k++)
+        assert_true(isfinite(json_number(row, keys[k])) && json_number(row, keys[k]) >= 0);
+    cJSON_Delete(rows);
+    cli_done(&r);
+}
+
 static void sizes_that_cannot_be_are_refused(void **state)
 {
     NEED_BINARY();
@@ -65,6 +88,7 @@ DT_TEST_GROUP(bench_codecs)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_codec_is_measured),
         cmocka_unit_test(the_table_says_what_it_is),
+        cmocka_unit_test(errors_of_predictions_are_told),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,8 @@
 /* Networks written in the INI file: what they become, and what is refused with file and line. */
 #include "tests/fixture/check.h"
 
+#include <dirent.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -515,19 +517,96 @@ static void the_networks_among_the_example_configurations_build(void **state)
     }
 }
 
+/* The networks of papers that are written as files, and the examples: of Caffe's zoo, as its files
+ * of weights have them; torchvision's; of the tables of OverFeat (145 million) and MobileNet; and
+ * by hand, layer by layer. A file more needs its count here. */
+static const struct {
+    const char *file;
+    int64_t image, classes, parameters;
+} files[] = {
+    {"papers/alexnet2012", 227, 1000, 60965224},
+    {"papers/alexnet_cntk", 224, 1000, 61100840},
+    {"papers/googlenet2014", 224, 1000, 6998552},
+    {"papers/mobilenet", 224, 1000, 4231976},
+    {"papers/mobilenet_v2", 224, 1000, 3504872},
+    {"papers/nin", 227, 1000, 7595176},
+    {"papers/overfeat", 231, 1000, 145920872},
+    {"papers/squeezenet", 224, 1000, 1248424},
+    /* VGG-16's features but for its last stage; then convolutions with bias, and norms */
+    {"papers/vgg_unet", 496, 2,
+        7635264 + 512 * 512 * 9 + 768 * 256 * 9 + 384 * 128 * 9 + 192 * 64 * 9 + 64 * 2 * 9 +
+            3 * (512 + 256 + 128 + 64) + 2},
+    {"chain", 32, 10, 9 * (3 * 16 + 7 * 16 * 16) + 170},
+    {"tiny_ini_network", 32, 10,
+        9 * (3 * 16 + 2 * 16 * 16 + 16 * 32 + 32 * 32) + 16 * 32 + 2 * (3 * 16 + 3 * 32) + 330},
+    {"densenet_small", 32, 10,
+        432 + 74 * (16 + 24 + 32 + 20 + 28 + 36 + 22 + 30 + 38) + 40 * (2 + 20) + 44 * (2 + 22) +
+            92 + 470},
+    {"unet_small", 32, 10,
+        9 * (3 * 8 + 8 * 8 + 8 * 16 + 16 * 16 + 16 * 32 + 32 * 32) +
+            9 * (32 * 16 + 16 * 16 + 16 * 8 + 8 * 8) + 33 * 16 + 17 * 8 +
+            2 * (4 * 8 + 4 * 16 + 2 * 32) + 90},
+};
+
+/* Of networks that are written layer by layer. */
+static int files_below(const char *folder)
+{
+    int n = 0;
+    char path[512];
+    snprintf(path, sizeof path, "%s", dt_source_path(folder));
+    DIR *d = opendir(path);
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d)) != NULL;) {
+        dt_config *c = NULL;
+        dt_err err = {0};
+        const size_t len = strlen(e->d_name);
+        if (len < 4 || strcmp(e->d_name + len - 4, ".ini") != 0)
+            continue;
+        char file[1024];
+        snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+        assert_ok(dt_config_load(&c, file, &err), &err);
+        n += dt_ini_has_layers(c);
+        dt_config_destroy(c);
+    }
+    closedir(d);
+    return n;
+}
+
+static void files_have_the_parameters_of_their_papers(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(files); i++) {
+        dt_err err = {0};
+        dt_config *c = NULL;
+        dt_graph *g = NULL;
+        char path[64];
+        snprintf(path, sizeof path, "configs/%s.ini", files[i].file);
+        assert_ok(dt_config_load(&c, dt_source_path(path), &err), &err);
+        const dt_model_opts o = {
+            .classes = files[i].classes, .image = files[i].image, .dropout = -1};
+        assert_ok(dt_ini_network(c, &o, &g, &err), &err);
+        if (dt_graph_parameters(g) != files[i].parameters)
+            fail_msg("%s has %" PRId64 " parameters, not %" PRId64, files[i].file,
+                dt_graph_parameters(g), files[i].parameters);
+        dt_graph_destroy(g);
+        dt_config_destroy(c);
+    }
+    assert_int_equal(files_below("configs") + files_below("configs/papers"), DT_COUNT(files));
+}
+
 static void the_other_example_configurations_name_models(void **state)
 {
     (void)state;
-    static const char *const files[] = {"configs/resnet50.ini", "configs/resnet20_cifar10.ini",
+    static const char *const all[] = {"configs/resnet50.ini", "configs/resnet20_cifar10.ini",
         "configs/lenet5_mnist.ini", "configs/vgg16.ini", "configs/alexnet.ini", "configs/mlp.ini",
         "configs/unet.ini", "configs/vit_small.ini", "configs/googlenet.ini",
         "configs/densenet121.ini", "configs/gpt2_shakespeare.ini", "configs/lstm_shakespeare.ini"};
-    for (size_t i = 0; i < DT_COUNT(files); i++) {
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
         dt_err err = {0};
         dt_config *c = NULL;
         const char *file;
         int line;
-        assert_ok(dt_config_load(&c, dt_source_path(files[i]), &err), &err);
+        assert_ok(dt_config_load(&c, dt_source_path(all[i]), &err), &err);
         assert_false(dt_ini_has_layers(c));
         const char *name = dt_config_get(c, "model", "name", &file, &line);
         assert_non_null(name);
@@ -540,6 +619,7 @@ DT_TEST_GROUP(ini_network)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sections_become_layers_in_file_order),
+        cmocka_unit_test(files_have_the_parameters_of_their_papers),
         cmocka_unit_test(a_file_may_have_lstms_that_attend),
         cmocka_unit_test(kernels_may_be_higher_than_wide),
         cmocka_unit_test(a_layer_takes_the_section_above_unless_input_names_others),

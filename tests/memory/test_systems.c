@@ -875,6 +875,42 @@ static void the_longest_interval_that_fits_is_taken(void **state)
     dt_lowered_close(&m);
 }
 
+static double exposed(const char *ini, const dt_pass_env *e, uint64_t *peak)
+{
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 256);
+    dt_lowered kept = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 256);
+    dt_rewrite_with(m.program, "sentinel", ini, e);
+    m.plan = dt_lower_with(m.program, e);
+    kept.plan = dt_lower_with(kept.program, e);
+    const double seconds = dt_simulated(m.plan, e) - dt_simulated(kept.plan, e);
+    *peak = m.plan->peak;
+    dt_lowered_close(&m);
+    dt_lowered_close(&kept);
+    return seconds;
+}
+
+/* Figure 13: of a step of ResNet-200, 19 % are copies that show when values come a layer ahead, 17
+ * with intervals. What brings that to 14 there, regions of their own for values that live briefly
+ * and for those that are accessed alike, is here before: such values never move. */
+static void figure_13_has_its_signs(void **state)
+{
+    (void)state;
+    uint64_t least, peak;
+    dt_costs costs;
+    dt_costs_of_card(&costs, dt_card_speed_find("v100"));
+    dt_pass_env e = {.costs = &costs};
+    const double direct = exposed("[policy.sentinel]\nlayers = 1\n", &e, &least);
+    double before = direct;
+    for (uint64_t part = 2; part <= 4; part++) { /* more memory, longer intervals */
+        e.budgets.device = least * part * 3 / 4;
+        const double by_interval = exposed(NULL, &e, &peak);
+        assert_true(peak <= e.budgets.device);
+        assert_true(by_interval < direct && by_interval <= before + 1e-9);
+        before = by_interval;
+    }
+    dt_costs_deinit(&costs);
+}
+
 /* ---- what holds of any network ---- */
 
 static dt_plan *planned(uint64_t seed, const char *policy, const char *ini, const dt_pass_env *e)
@@ -966,6 +1002,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(bounds_without_a_trigger_are_refused),
         cmocka_unit_test(values_come_an_interval_ahead),
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
+        cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(random_networks_keep_their_budgets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,31 +14,53 @@
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
 enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LEGEND = 76 };
 enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
+/* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
+ * a row's height, and what of it is above the plot and below. */
+enum { COLUMNS = 2, CELL = WIDTH / COLUMNS, CELL_LEFT = 62, CELL_RIGHT = 14 };
+enum { ROW = 410, ROW_TOP = 30, ROW_BOTTOM = 56, ALL = -1 };
 static const double mib = 1 << 20;
 
 /* Told apart by eyes that do not see all colours (after Okabe and Ito). */
 static const char *const color[] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f4d74"};
 
-/* @unit: so many seconds are 1 on the axis; @size: so many bytes are */
+/* @plot: where marks are; @panel: the variant that is shown, or ALL; @unit: so many seconds are 1
+ * on the axis; @size: so many bytes are */
 typedef struct picture {
     const dt_compare *c;
     dt_compare_shared all;
     FILE *f;
+    dti_area plot;
+    int panel;
     double least_bytes, most_bytes, least, most, unit, size;
     const char *unit_name, *size_name;
     dti_labels names;
 } picture;
 
+static double right(const picture *m)
+{
+    return m->plot.x + m->plot.w;
+}
+
+static double below(const picture *m)
+{
+    return m->plot.y + m->plot.h;
+}
+
+static bool shown(const picture *m, const dt_compare_row *r)
+{
+    return r->refused == NULL && (m->panel == ALL || r->variant == (size_t)m->panel);
+}
+
 static double across(const picture *m, double bytes)
 {
-    return LEFT + PLOT * (bytes - m->least_bytes) / (m->most_bytes - m->least_bytes);
+    return m->plot.x + m->plot.w * (bytes - m->least_bytes) / (m->most_bytes - m->least_bytes);
 }
 
 /* By their logarithm: plans take from a little longer than their ops to many times as long. */
 static double up(const picture *m, double seconds)
 {
-    return TOP + HEIGHT * (1 - log(seconds / m->least) / log(m->most / m->least));
+    return m->plot.y + m->plot.h * (1 - log(seconds / m->least) / log(m->most / m->least));
 }
 
 /* Of a step, or of a sample where steps have not as many. */
@@ -58,7 +80,7 @@ static double ops_alone(const picture *m)
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *kept = dt_compare_kept(m->c, &m->c->row[i]);
-        if (kept->refused == NULL)
+        if (shown(m, kept))
             least = fmin(least, each(m, kept, kept->time.compute));
     }
     return least;
@@ -70,7 +92,7 @@ static double links_alone(const picture *m, double bytes)
     double least = HUGE_VAL;
     for (size_t v = 0; v < m->c->variants.n; v++) {
         const dt_compare_row *kept = &m->c->row[m->c->under[v].kept];
-        if (kept->refused != NULL)
+        if (!shown(m, kept))
             continue;
         const double away = fmax(0, (double)kept->bound - bytes);
         least =
@@ -88,7 +110,7 @@ static void find_ranges(picture *m)
     double least = HUGE_VAL, most = 0;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        if (r->refused != NULL)
+        if (!shown(m, r))
             continue;
         low = fmin(low, each(m, r, r->time.seconds));
         high = fmax(high, each(m, r, r->time.seconds));
@@ -113,9 +135,9 @@ static void one_line(const picture *m, double y)
 {
     if (y * m->unit >= m->least && y * m->unit <= m->most)
         fprintf(m->f,
-            "<path class=\"g\" d=\"M%d %.1fH%d\"/><text class=\"r\" x=\"%d\" "
+            "<path class=\"g\" d=\"M%g %.1fH%g\"/><text class=\"r\" x=\"%g\" "
             "y=\"%.1f\">%g</text>\n",
-            LEFT, up(m, y * m->unit), LEFT + PLOT, LEFT - 8, up(m, y * m->unit) + 4, y);
+            m->plot.x, up(m, y * m->unit), right(m), m->plot.x - 8, up(m, y * m->unit) + 4, y);
 }
 
 /* Some seven of them: evenly spread numbers where the longest is not much longer than the
@@ -137,18 +159,18 @@ static void lines(const picture *m)
 
 static void axes(const picture *m)
 {
-    const double below = TOP + HEIGHT;
     const double dx = dti_axis_step((m->most_bytes - m->least_bytes) / m->size, 5);
     for (double x = ceil(m->least_bytes / m->size / dx) * dx; x * m->size <= m->most_bytes; x += dx)
         fprintf(m->f,
-            "<path class=\"g\" d=\"M%.1f %dV%.0f\"/><text class=\"m\" x=\"%.1f\" "
+            "<path class=\"g\" d=\"M%.1f %gV%.0f\"/><text class=\"m\" x=\"%.1f\" "
             "y=\"%.0f\">%g</text>\n",
-            across(m, x * m->size), TOP, below, across(m, x * m->size), below + 18, x);
+            across(m, x * m->size), m->plot.y, below(m), across(m, x * m->size), below(m) + 18, x);
     lines(m);
     fprintf(m->f,
-        "<text class=\"m\" x=\"%d\" y=\"%.0f\">peak of the device, %s</text>\n"
-        "<text class=\"m\" transform=\"translate(20 %d) rotate(-90)\">a %s, %s</text>\n",
-        LEFT + PLOT / 2, below + 42, m->size_name, TOP + HEIGHT / 2,
+        "<text class=\"m\" x=\"%g\" y=\"%.0f\">peak of the device, %s</text>\n"
+        "<text class=\"m\" transform=\"translate(%g %g) rotate(-90)\">a %s, %s</text>\n",
+        m->plot.x + m->plot.w / 2, below(m) + 42 - (m->panel != ALL ? 4 : 0), m->size_name,
+        m->plot.x - (m->panel != ALL ? 44 : 56), m->plot.y + m->plot.h / 2,
         m->all.batch ? "step" : "sample", m->unit_name);
 }
 
@@ -156,14 +178,17 @@ static void axes(const picture *m)
 
 static void bounds(const picture *m)
 {
+    char number[24];
+    snprintf(number, sizeof number, "%d", m->panel);
     const double floor_y = up(m, ops_alone(m));
     fprintf(m->f,
-        "<rect class=\"n\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/>\n"
-        "<path class=\"d\" d=\"M%d %.1fH%d\"/>\n"
-        "<text class=\"q\" x=\"%d\" y=\"%.1f\">ops alone</text>\n",
-        LEFT, floor_y, PLOT, TOP + HEIGHT - floor_y, LEFT, floor_y, LEFT + PLOT, LEFT + 6,
-        floor_y + 14);
-    fprintf(m->f, "<path class=\"d\" clip-path=\"url(#plot)\" d=\"");
+        "<rect class=\"n\" x=\"%g\" y=\"%.1f\" width=\"%g\" height=\"%.1f\"/>\n"
+        "<path class=\"d\" d=\"M%g %.1fH%g\"/>\n"
+        "<text class=\"q\" x=\"%g\" y=\"%.1f\">ops alone</text>\n",
+        m->plot.x, floor_y, m->plot.w, below(m) - floor_y, m->plot.x, floor_y, right(m),
+        m->plot.x + 6, floor_y + 14);
+    fprintf(
+        m->f, "<path class=\"d\" clip-path=\"url(#plot%s)\" d=\"", m->panel == ALL ? "" : number);
     for (int i = 0; i <= CURVE; i++) {
         const double bytes = m->least_bytes + (m->most_bytes - m->least_bytes) * i / CURVE;
         fprintf(
@@ -183,7 +208,7 @@ static int smaller_first(const void *va, const void *vb)
 
 static bool groups(const picture *m)
 {
-    return m->c->variants.n_group > 1;
+    return m->panel == ALL && m->c->variants.n_group > 1;
 }
 
 /* The plans of a group that are marked, from the smallest. */
@@ -191,7 +216,8 @@ static size_t front_of(const picture *m, size_t group, const dt_compare_row **al
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++)
-        if (m->c->row[i].best && dt_compare_variant(m->c, &m->c->row[i])->group == group)
+        if (m->c->row[i].best && shown(m, &m->c->row[i]) &&
+            (m->panel != ALL || dt_compare_variant(m->c, &m->c->row[i])->group == group))
             all[n++] = &m->c->row[i];
     qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     return n;
@@ -200,13 +226,13 @@ static size_t front_of(const picture *m, size_t group, const dt_compare_row **al
 /* Where the step behind the i-th of them ends. */
 static double step_end(const picture *m, const dt_compare_row **all, size_t n, size_t i)
 {
-    return i + 1 < n ? across(m, (double)all[i + 1]->need.device) : LEFT + PLOT;
+    return i + 1 < n ? across(m, (double)all[i + 1]->need.device) : right(m);
 }
 
 /* A staircase: with so many bytes the fastest plan that fits. */
 static void stairs(const picture *m, const dt_compare_row **all, size_t n)
 {
-    fprintf(m->f, "d=\"M%.1f %d", across(m, (double)all[0]->need.device), TOP);
+    fprintf(m->f, "d=\"M%.1f %g", across(m, (double)all[0]->need.device), m->plot.y);
     for (size_t i = 0; i < n; i++)
         fprintf(m->f, "V%.1fH%.1f", height(m, all[i]), step_end(m, all, n, i));
 }
@@ -234,7 +260,7 @@ static void letter(const picture *m, size_t group, double y, double *used, size_
         if (!free)
             continue;
         used[(*n_used)++] = at;
-        fprintf(m->f, "<text x=\"%d\" y=\"%.1f\">%s</text>\n", LEFT + PLOT + 4, at + 4,
+        fprintf(m->f, "<text x=\"%g\" y=\"%.1f\">%s</text>\n", right(m) + 4, at + 4,
             dti_compare_letter(group, text));
         return;
     }
@@ -259,7 +285,7 @@ static void best(const picture *m, const dt_compare_row **all)
         return;
     fprintf(m->f, "<path class=\"f\" ");
     stairs(m, all, n);
-    fprintf(m->f, "V%dZ\"/>\n<path class=\"p\" ", TOP);
+    fprintf(m->f, "V%gZ\"/>\n<path class=\"p\" ", m->plot.y);
     stairs(m, all, n);
     fprintf(m->f, "\"/>\n");
 }
@@ -279,7 +305,7 @@ typedef struct series {
 
 static bool several(const picture *m)
 {
-    return m->c->variants.n > 1;
+    return m->panel == ALL && m->c->variants.n > 1;
 }
 
 static const char *color_of(const picture *m, series s)
@@ -380,7 +406,7 @@ static double alone(const picture *m, const dt_compare_row *r)
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *o = &m->c->row[i];
-        if (o->refused == NULL && !is_of(o, series_of(r)))
+        if (shown(m, o) && !is_of(o, series_of(r)))
             least = fmin(
                 least, hypot(across(m, (double)o->need.device) - across(m, (double)r->need.device),
                            height(m, o) - height(m, r)));
@@ -395,8 +421,11 @@ static const dt_compare_row *named_by(const picture *m, series s)
     const dt_compare_row *chosen = NULL;
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        if (is_of(r, s) && (chosen == NULL || (r->best && !chosen->best) ||
-                               (r->best == chosen->best && alone(m, r) > alone(m, chosen))))
+        if (!is_of(r, s))
+            continue;
+        const bool ahead = chosen != NULL && chosen->best;
+        if (chosen == NULL || (r->best && !ahead) ||
+            (r->best == ahead && alone(m, r) > alone(m, chosen)))
             chosen = r;
     }
     return chosen;
@@ -406,7 +435,7 @@ static void take_marks(picture *m)
 {
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        if (r->refused == NULL)
+        if (shown(m, r))
             m->names.taken[m->names.n_taken++] =
                 (dti_area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
     }
@@ -416,7 +445,7 @@ static void take_marks(picture *m)
 static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
 {
     const size_t n = front_of(m, group, all);
-    double from = TOP;
+    double from = m->plot.y;
     for (size_t i = 0; i < n; i++) {
         const double x = across(m, (double)all[i]->need.device), y = height(m, all[i]);
         m->names.taken[m->names.n_taken++] = (dti_area){x - 1, from, 2, y - from};
@@ -430,18 +459,19 @@ static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
 static void names(picture *m, const dt_compare_row **all)
 {
     char text[NAME_BYTES], values[256];
-    for (size_t g = 0; g < m->c->variants.n_group; g++)
+    for (size_t g = 0; g < (m->panel == ALL ? m->c->variants.n_group : 1); g++)
         take_stairs(m, g, all);
     m->names.spare = m->names.n_taken;
     take_marks(m);
     m->names.n_marks = m->names.n_taken;
     m->names.taken[m->names.n_taken++] =
-        (dti_area){LEFT, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
-    for (int turn = 0; turn < 2; turn++)
+        (dti_area){m->plot.x, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
+    const int turns = m->panel == ALL ? 2 : 1; /* in a panel there is no room for others */
+    for (int turn = 0; turn < turns; turn++)
         for (size_t p = 0; p < m->c->variants.n_pair; p++) {
             const dt_variant_list *pair = &m->c->variants.pair[p];
             const dt_compare_row *r = named_by(m, (series){pair->list, pair->variant});
-            if (r == NULL || r->best != (turn == 0))
+            if (r == NULL || !shown(m, r) || r->best != (turn == 0))
                 continue;
             dti_vary_short(&m->c->vary, dt_compare_variant(m->c, r), values, sizeof values);
             snprintf(text, sizeof text, "%s%s%s", r->policy,
@@ -450,11 +480,12 @@ static void names(picture *m, const dt_compare_row **all)
         }
 }
 
-/* ---- the column on the right ---- */
+/* ---- what lists, variants and lines are ---- */
 
-/* Where its next line goes. */
+/* Where its next line goes; behind the lowest, at @bottom, comes another column @next to the right.
+ */
 typedef struct cursor {
-    double x, y, step;
+    double x, y, step, top, bottom, next;
 } cursor;
 
 static void write_line(const picture *m, cursor *at, const char *text, const char *more)
@@ -464,6 +495,10 @@ static void write_line(const picture *m, cursor *at, const char *text, const cha
     dti_xml_cut(m->f, text, MOST);
     fprintf(m->f, "%s</text>\n", more);
     at->y += at->step;
+    if (at->y > at->bottom) {
+        at->x += at->next;
+        at->y = at->top;
+    }
 }
 
 static bool changes(const picture *m, size_t list)
@@ -515,33 +550,60 @@ static void variant_lines(const picture *m, cursor *at)
         write_line(m, at, text, "");
 }
 
+static void line_lines(const picture *m, double x, double y)
+{
+    fprintf(m->f,
+        "<path class=\"p\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n"
+        "<path class=\"x\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s, by "
+        "budgets</text>\n"
+        "<path class=\"d\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">ops alone; links, "
+        "if what</text>\n<text x=\"%.1f\" y=\"%.1f\">is not there was moved</text>\n",
+        x - 8, y - 4, x + 14, y, groups(m) ? "best of the same bits" : "no exact plan is ahead",
+        x - 8, y + 14, x + 14, y + 18, m->panel == ALL ? "one policy" : "auto", x - 8, y + 32,
+        x + 14, y + 36, x + 14, y + 52);
+}
+
 /* Every list with its mark, and every variant with its shape; many stand closer together. Below are
  * LEGEND of lines and what they say, of which the last is no lower than the axis and its name. */
 static void column(const picture *m)
 {
     const size_t variants = m->c->variants.n < MOST_VARIANTS ? m->c->variants.n : MOST_VARIANTS;
     const size_t lines = m->c->lists.n + (several(m) ? variants + 2 : 0);
-    cursor at = {LEFT + PLOT + 26, TOP + 10, fmin(19, (double)(HEIGHT - LEGEND) / (double)lines)};
+    cursor at = {.x = LEFT + PLOT + 26,
+        .y = TOP + 10,
+        .step = fmin(19, (double)(HEIGHT - LEGEND) / (double)lines),
+        .bottom = HUGE_VAL};
     list_lines(m, &at);
     if (several(m))
         variant_lines(m, &at);
-    const double x = at.x, y = at.y + 10;
-    fprintf(m->f,
-        "<path class=\"p\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n"
-        "<path class=\"x\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">one policy, by "
-        "budgets</text>\n"
-        "<path class=\"d\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">ops alone; links, "
-        "if what</text>\n<text x=\"%.1f\" y=\"%.1f\">is not there was moved</text>\n",
-        x - 8, y - 4, x + 14, y, groups(m) ? "best of the same bits" : "no exact plan is ahead",
-        x - 8, y + 14, x + 14, y + 18, x - 8, y + 32, x + 14, y + 36, x + 14, y + 52);
+    line_lines(m, at.x, at.y + 10);
 }
 
 /* ---- all of it ---- */
 
-static void head(const picture *m)
+/* Times of different machines are no choice between plans, so none stands beside the other. */
+static bool by_machine(const dt_compare *c)
+{
+    const char *key = c->vary.n == 1 ? c->vary.key[0].name : "";
+    return c->variants.n > 1 &&
+           (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0);
+}
+
+/* Outside of which no curve is drawn. */
+static void clip(const picture *m)
+{
+    char number[24] = "";
+    if (m->panel != ALL)
+        snprintf(number, sizeof number, "%d", m->panel);
+    fprintf(m->f,
+        "<clipPath id=\"plot%s\"><rect x=\"%g\" y=\"%g\" width=\"%g\" height=\"%g\"/></clipPath>\n",
+        number, m->plot.x, m->plot.y, m->plot.w, m->plot.h);
+}
+
+/* @m->plot: of a picture of one plot; in one of panels there is none yet. */
+static void head(const picture *m, double tall)
 {
     const dt_session *s = m->c->session;
-    const double tall = TOP + HEIGHT + BOTTOM;
     fprintf(m->f,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" "
         "font-family=\"system-ui, sans-serif\" font-size=\"13\">\n"
@@ -554,16 +616,19 @@ static void head(const picture *m)
         ".a{fill:#111;stroke:#fff;stroke-width:1}.x{fill:none;stroke:#111;stroke-width:"
         "1.5;stroke-dasharray:.1 4;stroke-linecap:round}"
         "@media(prefers-color-scheme:dark){text{fill:#ddd}.q{fill:#999}.b,.h{fill:#111}.s,.o{"
-        "stroke:#111}.a{fill:#eee;stroke:#111}.x{stroke:#eee}}</style>\n"
-        "<clipPath id=\"plot\"><rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\"/></clipPath>\n"
-        "<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n",
-        WIDTH, tall, LEFT, TOP, PLOT, HEIGHT, WIDTH, tall);
+        "stroke:#111}.a{fill:#eee;stroke:#111}.x{stroke:#eee}}</style>\n",
+        WIDTH, tall);
+    if (m->plot.w > 0)
+        clip(m);
+    fprintf(m->f, "<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n", WIDTH, tall);
     fprintf(m->f, "<text x=\"%d\" y=\"30\" font-size=\"18\">", LEFT);
     dti_xml_text(m->f, m->all.network ? s->graph->name : "networks");
     if (m->all.batch)
         fprintf(m->f, ", batch %" PRId64, s->opts.train.batch);
     fprintf(m->f, ": memory against time</text>\n<text class=\"q\" x=\"%d\" y=\"52\">", LEFT);
-    if (!m->all.costs)
+    if (by_machine(m->c))
+        fputs("a panel a machine, whose times are its own", m->f);
+    else if (!m->all.costs)
         fputs("times are each variant's own", m->f);
     else if (s->costs.simulated || s->costs.hash[0] != '\0')
         fprintf(m->f, "%s: %.80s", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
@@ -572,35 +637,103 @@ static void head(const picture *m)
     fputs("</text>\n", m->f);
 }
 
+/* Axes, bounds, lines, marks and names, in m->plot. @all and @used: room for rows and groups. */
+static void draw(picture *m, const dt_compare_row **all, double *used)
+{
+    m->names.frame = m->plot;
+    m->names.n_taken = 0;
+    find_ranges(m);
+    if (m->panel != ALL)
+        clip(m);
+    axes(m);
+    bounds(m);
+    if (groups(m))
+        best_of_groups(m, all, used);
+    else
+        best(m, all);
+    for (size_t p = 0; p < m->c->variants.n_pair; p++) {
+        const dt_variant_list *pair = &m->c->variants.pair[p];
+        if (m->panel == ALL || pair->variant == (size_t)m->panel)
+            thread(m, (series){pair->list, pair->variant}, all);
+    }
+    for (size_t i = 0; i < m->c->n; i++)
+        if (!m->c->row[i].again && shown(m, &m->c->row[i]))
+            point(m, &m->c->row[i]);
+    names(m, all);
+}
+
+static void one_plot(picture *m, const dt_compare_row **all, double *used)
+{
+    m->plot = (dti_area){LEFT, TOP, PLOT, HEIGHT};
+    head(m, TOP + HEIGHT + BOTTOM);
+    if (several(m))
+        fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", m->f);
+    draw(m, all, used);
+    column(m);
+}
+
+/* ---- a panel for each machine ---- */
+
+/* The left upper corner of the i-th cell. */
+static dti_area cell(size_t i)
+{
+    const size_t row = i / COLUMNS, at = i % COLUMNS;
+    return (dti_area){(double)at * CELL, TOP + (double)row * ROW, CELL, ROW};
+}
+
+/* All lists, in as many columns as they want, and below what lines say. */
+static void key_of_panels(const picture *m, dti_area in)
+{
+    const double room = ROW - ROW_TOP - LEGEND - 10, step = 17;
+    const double columns = ceil((double)m->c->lists.n * step / room);
+    const double lines = ceil((double)m->c->lists.n / columns);
+    cursor at = {.x = in.x + 22, .y = in.y + 20, .step = step, .next = (CELL - 22) / columns};
+    at.top = at.y;
+    at.bottom = at.top + (lines - 1) * step + 1;
+    list_lines(m, &at);
+    line_lines(m, in.x + 22, at.top + lines * step + 8);
+}
+
+static void panels(picture *m, const dt_compare_row **all, double *used)
+{
+    size_t n = 0;
+    for (size_t v = 0; v < m->c->variants.n; v++)
+        n += m->c->row[m->c->under[v].kept].refused == NULL;
+    head(m, TOP + ROW * (double)(n / COLUMNS + 1));
+    /* what auto comes to is what others are held against */
+    fputs("<style>.x{stroke-dasharray:none;stroke-width:2;stroke-opacity:.55}</style>\n", m->f);
+    n = 0;
+    for (size_t v = 0; v < m->c->variants.n; v++) {
+        const dt_session *s = m->c->variants.variant[v].session;
+        if (m->c->row[m->c->under[v].kept].refused != NULL)
+            continue;
+        const dti_area in = cell(n++);
+        m->panel = (int)v;
+        m->plot = (dti_area){in.x + CELL_LEFT, in.y + ROW_TOP, CELL - CELL_LEFT - CELL_RIGHT,
+            ROW - ROW_TOP - ROW_BOTTOM};
+        fprintf(m->f, "<g class=\"panel\">\n<text x=\"%g\" y=\"%g\" font-weight=\"600\">",
+            m->plot.x, m->plot.y - 10);
+        dti_xml_text(m->f, s->costs.name);
+        fputs("</text>\n", m->f);
+        draw(m, all, used);
+        fputs("</g>\n", m->f);
+    }
+    key_of_panels(m, cell(n));
+}
+
 dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
 {
     const dt_compare *c = compare;
-    picture m = {.c = c,
-        .all = dt_compare_share(c),
-        .f = f,
-        .names = {.f = f, .frame = {LEFT, TOP, PLOT, HEIGHT}}};
+    picture m = {.c = c, .all = dt_compare_share(c), .f = f, .panel = ALL, .names = {.f = f}};
     m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.names.taken);
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     double *used = dt_alloc(c->variants.n_group, sizeof *used);
     const bool room = m.names.taken != NULL && all != NULL && used != NULL;
     if (room) {
-        find_ranges(&m);
-        head(&m);
-        axes(&m);
-        bounds(&m);
-        if (several(&m))
-            fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", f);
-        if (groups(&m))
-            best_of_groups(&m, all, used);
+        if (by_machine(c))
+            panels(&m, all, used);
         else
-            best(&m, all);
-        for (size_t p = 0; p < c->variants.n_pair; p++)
-            thread(&m, (series){c->variants.pair[p].list, c->variants.pair[p].variant}, all);
-        for (size_t i = 0; i < c->n; i++)
-            if (!c->row[i].again && c->row[i].refused == NULL)
-                point(&m, &c->row[i]);
-        names(&m, all);
-        column(&m);
+            one_plot(&m, all, used);
         fputs("</svg>\n", f);
     }
     dt_free(m.names.taken);

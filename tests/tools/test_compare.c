@@ -158,12 +158,81 @@ static void files_hold_the_same(void **state)
     dt_free(picture);
 }
 
+/* A panel of a picture: marks in its cell of two columns, and a line of what auto comes to, whose
+ * points are counted. @at: where it begins. Returns its end. */
+static const char *check_panel(const char *at, size_t i, size_t *points)
+{
+    enum { WIDE = 500, HIGH = 410, TOP = 72 };
+    const double left = (double)(i % 2) * WIDE, top = TOP + (double)(i / 2) * HIGH;
+    const char *end = strstr(at, "</g>\n"), *line = strstr(at, "<path class=\"x\" d=\"M");
+    size_t marks = 0;
+    assert_non_null(end);
+    for (; (at = strstr(at, "<path transform=\"translate(")) != NULL && at < end; at++, marks++) {
+        double x, y;
+        assert_int_equal(sscanf(at, "<path transform=\"translate(%lf %lf)", &x, &y), 2);
+        assert_true(x > left && x < left + WIDE && y > top && y < top + HIGH);
+    }
+    assert_true(marks > 3);
+    *points = 0;
+    if (line != NULL && line < end)
+        for (*points = 1; *line != '/'; line++)
+            *points += *line == 'L';
+    return end;
+}
+
+/* Variants that differ by the machine alone: each has a panel with its name, its own bounds and its
+ * own best plans; what marks mean stands behind the last one, once. */
+static void a_card_is_a_panel(void **state)
+{
+    NEED_BINARY();
+    static const char *const cards[] = {"Tesla K40", "Tesla P100 16GB", "Tesla V100 16GB"};
+    char svg[1024], words[4096];
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("panels.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 2.5MiB,3MiB,4MiB --policies vdnn_all;chen_sqrt;superneurons;auto "
+        "--vary memory.simulate=k40,p100,v100 --svg %.1000s",
+        svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *picture = cli_text(svg);
+    const char *at = picture;
+    assert_int_equal(count(picture, "<g class=\"panel\">"), DT_COUNT(cards));
+    assert_int_equal(count(picture, ">ops alone<"), DT_COUNT(cards));
+    assert_int_equal(count(picture, "<clipPath id=\"plot"), DT_COUNT(cards));
+    assert_int_equal(count(picture, "<path class=\"f\""), DT_COUNT(cards)); /* the best of each */
+    for (size_t i = 0; i < DT_COUNT(cards); i++) {
+        size_t points;
+        char name[64];
+        at = strstr(at, "<g class=\"panel\">");
+        assert_non_null(at);
+        snprintf(name, sizeof name, ">%s</text>", cards[i]);
+        assert_true(strstr(at, name) != NULL && strstr(at, name) < strstr(at, "</g>\n"));
+        at = check_panel(at, i, &points);
+        assert_true(points >= 2);
+    }
+    assert_has(at, ">vdnn_all</text>");
+    assert_has(at, ">auto, by budgets</text>");
+    assert_has_not(picture, "nan");
+    assert_has_not(picture, "inf ");
+    dt_free(picture);
+}
+
 /* tests/long pictures draws it again, which takes minutes; that a policy came since is seen here.
  */
 static void the_survey_shows_every_policy(void **state)
 {
     (void)state;
+    enum { CARDS = 5, FRONT = 8 };
     char *picture = cli_text(dt_source_path("docs/pictures/survey.svg"));
+    const char *at = picture;
+    for (size_t i = 0, points = 0; i < CARDS; i++) {
+        at = strstr(at, "<g class=\"panel\">");
+        assert_non_null(at);
+        at = check_panel(at, i, &points);
+        if (points < FRONT)
+            fail_msg("auto's line in panel %zu has %zu points", i, points);
+    }
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++) {
@@ -295,6 +364,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
+        cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),

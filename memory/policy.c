@@ -184,12 +184,12 @@ size_t dt_policies_home_choices(const dt_policies *s)
     return most;
 }
 
-void dt_policies_choose_home(dt_policies *s, size_t choice)
+void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice)
 {
     for (size_t i = 0; i < s->n; i++) {
         const dt_policy *p = s->pass[i].policy;
         if (p->home_choices != NULL && choice < p->home_choices(s->pass[i].opts))
-            p->choose_home(s->pass[i].opts, choice);
+            p->choose_home(s->pass[i].opts, worth, choice);
     }
 }
 

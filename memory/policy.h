@@ -131,8 +131,9 @@ typedef struct dt_parts {
  * which it takes away what it uses. NULL: on the device
  * @says_home: whether, with these options, it says so at all. NULL: always
  * @home_choices: how many ways it has to say so with these options, which @choose_home writes into
- * them by number, 0 being none: a run under a budget takes the first of the fastest that fit it.
- * NULL: one
+ * them by number, 0 being none, and by what those before it came to: @worth has the seconds of
+ * their runs, infinity where they do not fit. A run under a budget takes the first of the fastest
+ * that fit it. NULL: one
  * @fills_host: whether, with these options, that depends on *host. NULL: never
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the
@@ -154,7 +155,7 @@ typedef struct dt_policy {
     dt_tier (*home)(const void *opts, dt_device_kind device, const dt_home *h, uint64_t *host);
     bool (*says_home)(const void *opts);
     size_t (*home_choices)(const void *opts);
-    void (*choose_home)(void *opts, size_t choice);
+    void (*choose_home)(void *opts, const double *worth, size_t choice);
     bool (*fills_host)(const void *opts);
     int64_t (*delay)(const void *opts);
     int64_t (*replan)(const void *opts);
@@ -198,7 +199,7 @@ dt_status dt_policies_with(dt_policies *out, const dt_policies *from, const char
     dt_config *c, dt_err *err) DT_NODISCARD;
 /* The most choices of homes that one of them has, at least 1; and take one of them. */
 size_t dt_policies_home_choices(const dt_policies *s);
-void dt_policies_choose_home(dt_policies *s, size_t choice);
+void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice);
 /* Whether one of them may be tried with homes, and none has any. */
 bool dt_policies_take_homes(const dt_policies *s);
 /* The list, as it is written in a configuration. Returns @to, of DT_POLICY_LIST bytes. */

@@ -17,9 +17,10 @@
  *   before a pass sees one. With @weights those of at least so many bytes live on the host, with
  *   their gradients and the optimizer's state, and come for the ops that read them by copies that
  *   the plan puts in; a parameter that was only read is dropped without a copy, as theirs is in
- *   forward. From how many bytes on is searched beside the rest: each of @smallest, and none at
- * all, is planned and simulated with a whole search of its own, and the fastest run that fits is
- * taken. Their gene tells each parameter from the others, ours by its bytes alone.
+ *   forward. Which ones do is searched beside the rest: a choice is planned and simulated with a
+ *   whole search of its own. The first go by bytes: each of @smallest, and none at all; then come
+ *   @weights_samples with a gene a parameter, children of the two fastest before them. The fastest
+ *   run that fits is taken.
  * - An individual beyond the limit is not dropped, but slower by its bytes.
  * - The order stays where another policy has put in copies or recomputes.
  * - Without a budget nothing is done. The input is not copied out, but fetched again. */
@@ -27,13 +28,14 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/philox.h"
 #include "memory/gap/rewrite.h"
 #include "memory/policies/swapadvisor_search.h"
 #include "memory/reorder.h"
 
 enum { ROUNDS = 4 };
 
-enum { OFF, HOST, SEARCHED };
+enum { OFF, HOST, SEARCHED, MOST_INDIVIDUALS = 64 };
 
 typedef struct options {
     int weights;
@@ -41,6 +43,8 @@ typedef struct options {
     int64_t seed, samples, population, guard;
     double mutation;
     uint64_t budget, least;
+    int64_t individuals;
+    int32_t chosen, parent[MOST_INDIVIDUALS][2]; /* of weights, see below */
 } options;
 
 static const char *const whose[] = {[OFF] = "off", [HOST] = "host", [SEARCHED] = "search", NULL};
@@ -58,13 +62,20 @@ static const dt_opt opts[] = {
     {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "ops for which a tensor stays that was used"},
     {"budget",     DT_OPT_BYTES, AT(budget),     "0",    0, 0,     NULL,   NULL, "of the device; 0: memory.device_budget; without one nothing is done"},
     {"least",      DT_OPT_BYTES, AT(least),      "1MiB", 0, 0,     NULL,   NULL, "bytes of the smallest tensor that is swapped"},
-    {"weights",      DT_OPT_ENUM,  AT(weights),  "off",  0, 0,     whose,  NULL, "which parameters live on the host with their gradients and states: none, those from weights_from on, or from as many bytes on as makes the fastest run"},
+    {"weights",      DT_OPT_ENUM,  AT(weights),  "off",  0, 0,     whose,  NULL, "which parameters live on the host with their gradients and states: none, those from weights_from on, or those that make the fastest run"},
     {"weights_from", DT_OPT_BYTES, AT(weights_from), "0", 0, 0,    NULL,   NULL, "weights = host: bytes of the smallest tensor that lives there"},
+    {"weights_samples", DT_OPT_I64, AT(individuals), "32", 0, MOST_INDIVIDUALS, NULL, NULL, "weights = search: individuals of a gene a parameter that are planned, behind those by bytes"},
     {NULL,         DT_OPT_I64,   0,              NULL,   0, 0,     NULL,   NULL, NULL},
 };
 /* clang-format on */
 
 /* ---- weights ---- */
+
+/* A choice of which parameters live on the host is an individual. The first ones go by bytes, as
+ * `smallest` says. Each of those behind has a gene a parameter, from one or the other of the two
+ * fastest before it, or, now and then, the opposite, where there are bytes to speak of. So it is
+ * told by its two parents and its number, from which the same is drawn each time. */
+enum { BY_BYTES = DT_COUNT(smallest), LEAST = 64 << 10 };
 
 static bool says_home(const void *given)
 {
@@ -73,14 +84,46 @@ static bool says_home(const void *given)
 
 static size_t home_choices(const void *given)
 {
-    return ((const options *)given)->weights == SEARCHED ? DT_COUNT(smallest) : 1;
+    const options *o = given;
+    return o->weights == SEARCHED ? BY_BYTES + (size_t)o->individuals : 1;
 }
 
-static void choose_home(void *given, size_t choice)
+/* The two fastest of the first n, the first of several. */
+static void find_parents(const double *worth, size_t n, int32_t parent[2])
+{
+    parent[0] = 0;
+    for (size_t i = 1; i < n; i++)
+        if (worth[i] < worth[parent[0]])
+            parent[0] = (int32_t)i;
+    parent[1] = parent[0] == 0 ? 1 : 0;
+    for (size_t i = 0; i < n; i++)
+        if ((int32_t)i != parent[0] && worth[i] < worth[parent[1]])
+            parent[1] = (int32_t)i;
+}
+
+static void choose_home(void *given, const double *worth, size_t choice)
 {
     options *o = given;
     o->weights = choice == 0 ? OFF : HOST;
-    o->weights_from = smallest[choice];
+    o->weights_from = choice < BY_BYTES ? smallest[choice] : 0;
+    o->chosen = choice < BY_BYTES ? 0 : (int32_t)choice;
+    for (size_t i = BY_BYTES; i <= choice; i++)
+        find_parents(worth, i, o->parent[i - BY_BYTES]);
+}
+
+/* The gene of a parameter, which its gradient and its states share. */
+static bool gene(const options *o, const dt_home *h)
+{
+    const uint32_t often = (uint32_t)(o->mutation / 2 * 0xFFFFFFFF);
+    int32_t i = o->chosen;
+    bool turned = false;
+    while (i >= BY_BYTES) {
+        const dt_u32x4 of = {{(uint32_t)i, (uint32_t)h->node, (uint32_t)h->param, 1}};
+        const dt_u32x4 r = dt_philox(of, (uint32_t)o->seed, (uint32_t)((uint64_t)o->seed >> 32));
+        turned = turned != (h->bytes >= LEAST && r.v[1] < often);
+        i = o->parent[i - BY_BYTES][r.v[0] & 1];
+    }
+    return (i > 0 && h->bytes >= smallest[i]) != turned;
 }
 
 static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, uint64_t *host)
@@ -89,7 +132,8 @@ static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, 
     (void)device, (void)host;
     const bool moves =
         h->role == DT_ROLE_WEIGHTS || h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER;
-    return moves && h->bytes >= o->weights_from ? DT_TIER_HOST : DT_AT_DEVICE;
+    const bool away = o->chosen > 0 ? gene(o, h) : h->bytes >= o->weights_from;
+    return moves && away ? DT_TIER_HOST : DT_AT_DEVICE;
 }
 
 /* @tensor: of those of the problem, the program's; @number: by the program's, the problem's or

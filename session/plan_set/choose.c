@@ -1,6 +1,7 @@
 /* The rung of a ladder that fits, and homes where nothing fits without them. */
 #include "session/plan_set/plan_set_internal.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -148,8 +149,9 @@ static bool may_use(const dt_plan_set *p, dt_tier tier)
 }
 
 /* With the homes of one more policy (NULL: none), and by one of the choices that a policy has of
- * them. @fits: so it may be taken. */
-static dt_status try_homes(search *x, const char *more, size_t choice, bool *fits, dt_err *err)
+ * them, of which those before came to @worth. @fits: so it may be taken. */
+static dt_status try_homes(
+    search *x, const char *more, const double *worth, size_t choice, bool *fits, dt_err *err)
 {
     const dt_session *s = x->session;
     dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
@@ -159,7 +161,7 @@ static dt_status try_homes(search *x, const char *more, size_t choice, bool *fit
     *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
     p->policies = &p->rung;
     DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
-    dt_policies_choose_home(&p->rung, choice);
+    dt_policies_choose_home(&p->rung, worth, choice);
     DT_CHECK(dti_plan_set_open(p, err));
     if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
         return DT_OK;
@@ -179,7 +181,7 @@ static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err
     dt_plan_set *without = NULL;
     dt_status st = DT_OK;
     for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
-        st = try_homes(x, more[i], 0, &fits, err);
+        st = try_homes(x, more[i], NULL, 0, &fits, err);
         if (fits || st != DT_OK)
             break;
         if (i == 0)
@@ -217,8 +219,8 @@ dt_status dti_plan_set_with_homes(
 }
 
 /* The fastest choice that fits, the first of several; where none does, that of the fewest bytes of
- * the device. @x->set: what was tried last, or what was taken. */
-static dt_status find_choice(search *x, size_t n, dt_err *err)
+ * the device. @x->set: what was tried last, or what was taken; @all: room for n. */
+static dt_status find_choice(search *x, double *all, size_t n, dt_err *err)
 {
     dt_plan_set *best = NULL;
     double least = 0;
@@ -228,12 +230,13 @@ static dt_status find_choice(search *x, size_t n, dt_err *err)
         bool fits = false;
         dt_prediction of = {0};
         x->set = NULL;
-        st = try_homes(x, NULL, k, &fits, err);
+        st = try_homes(x, NULL, all, k, &fits, err);
         if (st == DT_OK && fits)
             st = dt_plan_set_predict(x->set, &of, err);
         const double worth =
             fits || st != DT_OK ? of.seconds : (double)dt_plan_set_need(x->set).device;
         const bool better = best == NULL || (fits && !any) || (fits == any && worth < least);
+        all[k] = fits ? worth : HUGE_VAL;
         if (st == DT_OK && better) {
             dt_plan_set_destroy(best);
             best = x->set;
@@ -252,7 +255,11 @@ dt_status dti_plan_set_by_choice(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
 {
     search x = {.session = s, .r = r};
-    const dt_status st = find_choice(&x, dt_policies_home_choices(r->policies), err);
+    const size_t n = dt_policies_home_choices(r->policies);
+    double *worth = dt_alloc(n, sizeof *worth);
+    const dt_status st = worth != NULL ? find_choice(&x, worth, n, err)
+                                       : DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    dt_free(worth);
     if (st != DT_OK) {
         dt_plan_set_destroy(x.set);
         return st;

@@ -417,9 +417,77 @@ static void what_a_policy_has_placed_keeps_its_place(void **state)
     dt_lowered_close(&m);
 }
 
+/* ---- where parameters live ---- */
+
+static void put_option(const dt_policy *p, void *opts, const char *key, const char *value)
+{
+    dt_err err = {0};
+    const dt_opt *row = p->opts;
+    while (strcmp(row->key, key) != 0)
+        row++;
+    assert_ok(dt_opt_read(row, value, opts, &err), &err);
+}
+
+/* How many of 64 parameters of so many bytes live on the host, by a choice, of which those before
+ * came to @worth. Gradients and states live where their parameter does. */
+static int on_the_host(uint64_t bytes, const char *mutation, const double *worth, size_t choice)
+{
+    enum { N = 64 };
+    const dt_policy *p = dt_policy_find("swapadvisor");
+    void *opts = dt_alloc(1, p->opts_bytes);
+    uint64_t host = UINT64_MAX;
+    int n = 0;
+    assert_non_null(opts);
+    dt_opt_defaults(p->opts, opts);
+    put_option(p, opts, "weights", "search");
+    put_option(p, opts, "mutation", mutation);
+    assert_int_equal(p->home_choices(opts), 7 + 32);
+    p->choose_home(opts, worth, choice);
+    for (int32_t i = 0; i < N; i++) {
+        dt_home h = {.role = DT_ROLE_WEIGHTS, .bytes = bytes, .node = i, .param = i % 2};
+        const dt_tier tier = p->home(opts, DT_CPU, &h, &host);
+        h.role = DT_ROLE_GRADIENTS;
+        assert_int_equal(p->home(opts, DT_CPU, &h, &host), tier);
+        h.role = DT_ROLE_OPTIMIZER;
+        assert_int_equal(p->home(opts, DT_CPU, &h, &host), tier);
+        n += tier == DT_TIER_HOST;
+    }
+    dt_free(opts);
+    return n;
+}
+
+/* The first seven go by bytes. Of the two fastest, from 16 MiB and from 1 MiB on, a child has what
+ * they agree on, and of what they do not some from each; mutation turns a few genes, of parameters
+ * that have bytes to speak of. */
+static void parameters_have_a_gene_each(void **state)
+{
+    (void)state;
+    const uint64_t mib = 1 << 20;
+    double worth[8] = {HUGE_VAL, 9, 4, 8, 5, 7, 6, 3};
+    static const int from[] = {0, 64, 16, 4, 1};
+    for (size_t k = 1; k < DT_COUNT(from); k++) {
+        const uint64_t bytes = (uint64_t)from[k] * mib;
+        assert_int_equal(on_the_host(bytes, "0.1", worth, k), 64);
+        assert_int_equal(on_the_host(bytes - 1, "0.1", worth, k), 0);
+    }
+    assert_int_equal(on_the_host(32 * mib, "0", worth, 7), 64);
+    assert_int_equal(on_the_host(1000, "0", worth, 7), 0);
+    const int some = on_the_host(4 * mib, "0", worth, 7);
+    assert_true(some > 16 && some < 48);
+    const int turned = on_the_host(32 * mib, "0.2", worth, 7);
+    assert_true(turned > 48 && turned < 64);
+    assert_int_equal(on_the_host(32 * mib, "0.2", worth, 7), turned); /* the same each time */
+    assert_int_equal(on_the_host(1000, "1", worth, 7), 0);
+    /* its own child with the fastest by bytes keeps what all of them have */
+    assert_int_equal(on_the_host(32 * mib, "0", worth, 8), 64);
+    const int fewer = on_the_host(4 * mib, "0", worth, 8);
+    assert_true(fewer > 0 && fewer < some);
+}
+
 DT_TEST_GROUP(swapadvisor)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parameters_have_a_gene_each),
         cmocka_unit_test(orders_cross_as_published),
         cmocka_unit_test(pools_cross_as_published),
         cmocka_unit_test(repaired_classes_are_valid),

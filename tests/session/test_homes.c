@@ -523,15 +523,15 @@ static dt_need swapped(uint64_t budget, const char *weights, uint64_t *at_home, 
     return need;
 }
 
-/* All weights from some bytes on, or none, whichever makes the fastest run that fits. The update
- * wants all of the large weight at once, so not much can be saved. */
+/* All weights from some bytes on, or none, or by a gene each, whichever makes the fastest run that
+ * fits. The update wants all of the large weight at once, so not much can be saved. */
 enum { LESS = 128 << 10 };
 
 static void swapadvisor_searches_where_weights_live(void **state)
 {
     (void)state;
-    static const char *const fixed[] = {
-        "host\nweights_from = 1MiB", "host\nweights_from = 64KiB", "host\nweights_from = 1"};
+    static const char *const fixed[] = {"search\nweights_samples = 0", "host\nweights_from = 1MiB",
+        "host\nweights_from = 64KiB", "host\nweights_from = 1"};
     uint64_t none, some;
     double alone, least, seconds;
     const uint64_t whole = swapped(UINT64_C(1) << 40, "off", &none, &alone).device;

@@ -647,6 +647,8 @@ static void draw(picture *m, const dt_compare_row **all, double *used)
         clip(m);
     axes(m);
     bounds(m);
+    if (several(m))
+        fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", m->f);
     if (groups(m))
         best_of_groups(m, all, used);
     else
@@ -666,8 +668,6 @@ static void one_plot(picture *m, const dt_compare_row **all, double *used)
 {
     m->plot = (dti_area){LEFT, TOP, PLOT, HEIGHT};
     head(m, TOP + HEIGHT + BOTTOM);
-    if (several(m))
-        fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", m->f);
     draw(m, all, used);
     column(m);
 }

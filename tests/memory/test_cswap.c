@@ -81,7 +81,7 @@ static void a_relative_absolute_error_is_told_by_hand(void **state)
 {
     (void)state;
     const double measured[] = {1, 3, 8}, mean[] = {4, 4, 4}, near[] = {2, 3, 7};
-    const double alike[] = {5, 5}, other[] = {5, 6}, broken[] = {NAN, 3, 8};
+    const double alike[] = {5, 5}, other[] = {5, 6}, broken[] = {(double)NAN, 3, 8};
     assert_true(fabs(dt_relative_absolute_error(measured, measured, 3)) < 1e-12);
     assert_true(fabs(dt_relative_absolute_error(mean, measured, 3) - 1) < 1e-12);
     assert_true(fabs(dt_relative_absolute_error(near, measured, 3) - 0.25) < 1e-12);

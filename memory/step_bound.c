@@ -370,12 +370,80 @@ static dt_status by_moments(const least *l, double room, double *low, dt_err *er
     return DT_OK;
 }
 
+/* Bytes of values that backward reads and forward has made, when forward ends: whatever the order
+ * of each, all of them are on the device then or away. Inputs are fetched anew. */
+static double bytes_at_loss(dt_program *p)
+{
+    double sum = 0;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        const dt_tensor *of = &p->tensor[t];
+        dti_gap g;
+        bool crosses = false;
+        if (of->home != DT_NONE || of->slot != DT_NONE || of->role == DT_ROLE_INPUT)
+            continue;
+        for (int32_t i = 0; !crosses && dti_gap_next(p, (int32_t)t, &i, &g);)
+            crosses = g.crosses_loss;
+        sum += crosses ? (double)of->bytes : 0;
+    }
+    return sum;
+}
+
+/* What is beyond the room has left before that moment and comes back behind it. */
+static dt_status moved_once(
+    const least *l, const dt_program *kept, double room, double *seconds, dt_err *err)
+{
+    dt_program *p = NULL;
+    dt_status st = dt_program_copy(&p, kept, err);
+    if (st == DT_OK)
+        st = dt_program_index(p, err);
+    const double beyond = st == DT_OK && p->loss != DT_NONE ? bytes_at_loss(p) - room : 0;
+    *seconds = beyond <= 0 ? 0 : l->rate > 0 ? beyond / l->rate : HUGE_VAL;
+    dt_program_destroy(p);
+    return st;
+}
+
+static void deinit(least *l)
+{
+    dti_remat_program_deinit(&l->r);
+    dt_free(l->once);
+    dt_free(l->again);
+    dt_free(l->own);
+    dt_free(l->behind);
+    dt_free(l->first);
+    dt_free(l->repeat);
+    dt_free(l->fetched);
+    dt_free(l->apart);
+}
+
+/* Bytes beside the persistent tensors. */
+static double room_of(const dt_program *kept, uint64_t budget)
+{
+    const uint64_t fixed = kept->map != NULL ? kept->map->bytes : 0;
+    return budget > fixed ? (double)(budget - fixed) : 0;
+}
+
+dt_status dti_step_bounds(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
+    dt_step_bounds *out, dt_err *err)
+{
+    least l = {.env = env, .rate = rate_of(env)};
+    const double room = room_of(kept, budget);
+    double more = 0;
+    *out = (dt_step_bounds){0};
+    dt_status st = open(&l, kept, err);
+    if (st == DT_OK)
+        st = extra(&l, room, HUGE_VAL, &more, err);
+    out->still = l.compute + more;
+    if (st == DT_OK)
+        st = moved_once(&l, kept, room, &out->once, err);
+    deinit(&l);
+    return st;
+}
+
 dt_status dt_step_bound(
     const dt_program *kept, const dt_pass_env *env, uint64_t budget, double *seconds, dt_err *err)
 {
     least l = {.env = env, .rate = rate_of(env)};
-    const uint64_t fixed = kept->map != NULL ? kept->map->bytes : 0;
-    const double room = budget > fixed ? (double)(budget - fixed) : 0;
+    const double room = room_of(kept, budget);
     double low = 0, more = 0;
     dt_status st = open(&l, kept, err);
     low = l.compute;
@@ -394,14 +462,6 @@ dt_status dt_step_bound(
     if (st == DT_OK && low < HUGE_VAL)
         st = by_moments(&l, room, &low, err);
     *seconds = low;
-    dti_remat_program_deinit(&l.r);
-    dt_free(l.once);
-    dt_free(l.again);
-    dt_free(l.own);
-    dt_free(l.behind);
-    dt_free(l.first);
-    dt_free(l.repeat);
-    dt_free(l.fetched);
-    dt_free(l.apart);
+    deinit(&l);
     return st;
 }

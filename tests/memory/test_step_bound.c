@@ -149,6 +149,43 @@ static void no_policy_is_below(void **state)
     dt_lowered_close(&m);
 }
 
+/* Each by the bound of what it leaves out; and that is above the other where it matters. */
+static void bounds_of_what_is_left_out_hold(void **state)
+{
+    (void)state;
+    static const char *const still[] = {"chen_sqrt", "rotor", "revolve"};
+    static const char *const once[] = {"vdnn_all", "geeps", "autoswap", "swapadvisor"};
+    const dt_costs costs = card();
+    dt_pass_env env = {.costs = &costs};
+    int still_above = 0, once_above = 0;
+    for (uint64_t seed = 0; seed <= (uint64_t)dt_scaled(1, 2, 40); seed++) {
+        dt_graph *g = seed > 0 ? dt_random_graph(seed) : dt_standard("resnet20");
+        dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, seed > 0 ? 16384 : 256);
+        assert_ok(dt_program_index(m.program, &err), &err);
+        const uint64_t all = cost_of(&m, "keep_all", &env).device;
+        for (uint64_t part = 3; part <= 5; part += 2) {
+            env.budgets.device = all / 8 * part;
+            for (size_t i = 0; i < DT_COUNT(still) + DT_COUNT(once); i++) {
+                const bool moves = i >= DT_COUNT(still);
+                const char *name = moves ? once[i - DT_COUNT(still)] : still[i];
+                const dti_pass_cost c = cost_of(&m, name, &env);
+                dt_step_bounds b = {0};
+                assert_ok(dti_step_bounds(m.program, &env, c.device, &b, &err), &err);
+                const double least = moves ? b.once : b.still;
+                if (!(least <= c.seconds * (1 + 1e-9)))
+                    fail_msg("bound %.12g s of %zu bytes, and %s takes %.12g s", least,
+                        (size_t)c.device, name, c.seconds);
+                const double any = bound(&m, &env, c.device);
+                still_above += !moves && least > any;
+                once_above += moves && least > any;
+            }
+        }
+        env.budgets.device = 0;
+        dt_lowered_close(&m);
+    }
+    assert_true(still_above > 0 && once_above > 0);
+}
+
 /* Without links all that is over runs again. */
 static void recomputation_is_seen(void **state)
 {
@@ -195,6 +232,7 @@ DT_TEST_GROUP(step_bound)
         cmocka_unit_test(random_plans_are_not_below),
         cmocka_unit_test(no_set_of_values_made_again_is_below),
         cmocka_unit_test(no_policy_is_below),
+        cmocka_unit_test(bounds_of_what_is_left_out_hold),
         cmocka_unit_test(recomputation_is_seen),
         cmocka_unit_test(the_copy_of_the_input_is_seen),
     };

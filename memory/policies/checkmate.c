@@ -5,10 +5,12 @@
  *
  * Ours differs in this. The program's memory is a model of the plan's, so what is aimed at is moved
  * by how far real plans are off, and the fastest plan that fits is taken; without a budget, the one
- * of the lowest peak. The search is limited in nodes, and never in seconds. And where a network has
- * too many ops for the program, or the build has no solver, the same problem is searched
- * (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. The search begins
- * with the best of Rotor's sequences, so on a chain it is not behind Rotor. */
+ * of the lowest peak. The search is limited in nodes, and never in seconds: a node takes the longer
+ * the more columns the program has, so there are the fewer of them. And where that proves nothing,
+ * a network has too many ops for the program, or the build has no solver, the same problem is
+ * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. Of a large
+ * network the search begins with the best of Rotor's sequences, so on a chain it is not behind
+ * Rotor. */
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 
@@ -20,14 +22,14 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"nodes",  DT_OPT_I64,   AT(nodes),  "2000", 1, 1 << 30, NULL, NULL, "of each search, of which there are up to six; the best within so many is taken"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "0",    0, 1 << 30, NULL, NULL, "of each search, of which there are up to six; the best within so many is taken; 0: 20,000 divided by the program's columns, and what that does not prove is annealed as well"},
     {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DTI_REMAT_MOST_CHECKMATE, NULL, NULL, "networks of more are searched by annealing"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
 /* clang-format on */
 
-enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
+enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64, WORK = 20000 };
 
 typedef struct search {
     dti_problem x;
@@ -35,15 +37,65 @@ typedef struct search {
 } search;
 
 /* From the best sequence so far. */
-static dt_status anneal(const search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
+static dt_status anneal(
+    const search *s, uint64_t aim, dt_remat_sequence *runs, dt_remat_taken *taken, dt_err *err)
 {
     const dt_remat_graph *g = &s->x.r.graph;
     const dti_remat_search how = {
         .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
-    dt_remat_taken taken;
     for (size_t i = 0; i < s->x.best.n; i++)
         DT_CHECK(dti_remat_push(runs, s->x.best.op[i], err));
-    return dti_remat_anneal(g, &how, runs, &taken, err);
+    return dti_remat_anneal(g, &how, runs, taken, err);
+}
+
+/* Of the integer program: four kinds, by stage and op or by stage and edge. */
+static uint64_t columns_of(const dt_remat_graph *g)
+{
+    uint64_t n = 0;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        n += (uint64_t)(g->n_op - v) * (3 + g->in_at[v + 1] - g->in_at[v]);
+    return n;
+}
+
+static uint64_t nodes_of(const search *s)
+{
+    const uint64_t n = WORK / columns_of(&s->x.r.graph);
+    return s->o->nodes > 0 ? (uint64_t)s->o->nodes : n > 0 ? n : 1;
+}
+
+/* What was found, or another sequence where that fits and costs less. */
+static dt_status take_better(
+    const search *s, uint64_t aim, dt_remat_sequence *runs, dt_remat_sequence *other, dt_err *err)
+{
+    dt_remat_taken a = {UINT64_MAX, UINT64_MAX}, b;
+    DT_CHECK(anneal(s, aim, other, &b, err));
+    if (runs->n > 0)
+        DT_CHECK(dti_remat_measure(&s->x.r.graph, runs, &a, err));
+    if (runs->n > 0 && !(b.peak <= aim && b.cost < a.cost))
+        return DT_OK;
+    const dt_remat_sequence was = *runs;
+    *runs = *other;
+    *other = was;
+    return DT_OK;
+}
+
+/* By the integer program; what that does not prove within its nodes is searched as well. */
+static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
+{
+    bool proved = false;
+    dt_err why = {0};
+    dt_remat_sequence other = {0};
+    dt_status st =
+        dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
+    if (st != DT_OK && st != DT_E_BUDGET)
+        return DT_FAIL(err, st, "%s", why.text);
+    if (proved || s->o->nodes > 0)
+        return st == DT_OK ? st : DT_FAIL(err, st, "%s", why.text);
+    if (st != DT_OK)
+        runs->n = 0;
+    st = take_better(s, aim, runs, &other, err);
+    dti_remat_sequence_deinit(&other);
+    return st;
 }
 
 static bool is_solved(const search *s)
@@ -56,12 +108,12 @@ static bool is_solved(const search *s)
 static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
     const dt_remat_graph *g = &s->x.r.graph;
-    bool proved;
+    dt_remat_taken taken;
     if (!is_solved(s))
-        return anneal(s, aim, runs, err);
-    if (g->n_op <= DTI_REMAT_MOST_EXACT)
+        return anneal(s, aim, runs, &taken, err);
+    if (g->n_op <= DT_REMAT_MOST_EXACT)
         return dti_remat_exact(g, aim, s->x.r.once, runs, err);
-    return dti_remat_checkmate(g, aim, (uint64_t)s->o->nodes, s->x.r.once, runs, &proved, err);
+    return branch(s, aim, runs, err);
 }
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)

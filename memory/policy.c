@@ -325,6 +325,14 @@ static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SH
     dt_sha256_text(&sum, key);
 }
 
+static double busiest(const dt_timeline *t)
+{
+    double most = 0;
+    for (int k = 0; k < DT_MAX_STREAMS; k++)
+        most = t->alone[k] > most ? t->alone[k] : most;
+    return most;
+}
+
 static dt_status lower_and_time(
     const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dti_pass_cost *out, dt_err *err)
 {
@@ -334,8 +342,8 @@ static dt_status lower_and_time(
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
     if (st == DT_OK)
-        *out =
-            (dti_pass_cost){plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound};
+        *out = (dti_pass_cost){
+            plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound, busiest(&t)};
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;

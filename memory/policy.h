@@ -57,11 +57,12 @@ dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
 
 /* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run;
- * and what no placement takes less than of the device. */
+ * and what no placement takes less than of the device, and in seconds: its busiest stream alone. */
 typedef struct dti_pass_cost {
     uint64_t device, host, disk;
     double seconds;
     uint64_t bound;
+    double alone;
 } dti_pass_cost;
 dt_status dti_pass_cost_of(
     const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
@@ -112,12 +113,18 @@ typedef struct dt_parts {
     int64_t (*round)(int64_t samples);
 } dt_parts;
 
+/* What plans of a policy have none of: copies but of inputs, or ops that run again. */
+typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS } dt_leaves_out;
+
 /**
  * struct dt_policy - a policy.
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @by_budget: what it does goes by the device's budget
  * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
+ * @auto_ops: of one that searches: auto tries it on programs of up to so many ops; 0: on none
+ * @leaves: what one that searches leaves out, so that a bound may tell that it is in vain
+ * (dti_step_bounds)
  * @solver: it wants a solver of integer programs, which a build may be without (dt_solver_name); it
  * is refused there
  * @takes_homes: where nothing that it finds fits, it is tried again with each policy that has homes
@@ -148,6 +155,8 @@ typedef struct dt_parts {
 typedef struct dt_policy {
     const char *name, *summary;
     bool exact, by_budget, searches, solver, takes_homes, host_updates, to_disk, timed;
+    uint32_t auto_ops;
+    dt_leaves_out leaves;
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;

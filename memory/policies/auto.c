@@ -22,7 +22,7 @@
 #include "memory/policy.h"
 
 typedef struct options {
-    bool lossy;
+    bool lossy, searches;
     int64_t moves;
 } options;
 
@@ -30,6 +30,7 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "take policies that change results, too"},
+    {"searches", DT_OPT_BOOL, AT(searches), "on", 0, 0, NULL, NULL, "take policies that search, too, at the run's own budget; of programs above 1,024 ops those alone that search briefly"},
     {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "of annealing at each of sixteen budgets; 0: none"},
     {NULL,    DT_OPT_I64,  0,         NULL,  0, 0, NULL, NULL, NULL},
 };
@@ -96,11 +97,37 @@ static dt_status finish(const dti_auto *s, const dti_found *f, dt_program *to, d
     return f->early > 0 ? dti_auto_ask_earlier(s, f->early, to, err) : DT_OK;
 }
 
+/* The program that a list has made before, or NULL: who searches takes long to make it again. */
+static const dt_program *made_before(const dti_auto *s, const dti_found *f)
+{
+    for (size_t i = 0; i < s->n_base && f->fate == NULL; i++) {
+        const dti_found *of = &s->base[i].of;
+        if (of->fate == NULL && of->aim == f->aim && strcmp(of->list, f->list) == 0)
+            return s->base[i].p;
+    }
+    return NULL;
+}
+
+static dt_status replace(dt_program *p, const dt_program *by, dt_err *err)
+{
+    dt_program *copy = NULL;
+    DT_CHECK(dt_program_copy(&copy, by, err));
+    const dt_program old = *p;
+    *p = *copy;
+    *copy = old;
+    dt_program_destroy(copy);
+    return dt_program_index(p, err);
+}
+
 /* All of a plan. */
 static dt_status make(const dti_auto *s, const dti_found *f, dt_program *to, dt_err *err)
 {
-    DT_CHECK(f->fate != NULL ? dti_auto_apply_fates(s, f->fate, to, err)
-                             : apply(s, f->list, f->aim, false, to, err));
+    const dt_program *before = made_before(s, f);
+    if (before != NULL)
+        DT_CHECK(replace(to, before, err));
+    else
+        DT_CHECK(f->fate != NULL ? dti_auto_apply_fates(s, f->fate, to, err)
+                                 : apply(s, f->list, f->aim, false, to, err));
     return finish(s, f, to, err);
 }
 
@@ -123,10 +150,13 @@ static bool ahead(const dti_pass_cost *a, const dti_pass_cost *b)
 }
 
 /* Whether a plan of the front is ahead of this one however it is placed. Where tensors lie decides
- * a little of when copies may begin. */
-static bool hopeless(const dti_auto *s, const dti_pass_cost *c)
+ * when copies may begin: mostly that is little, and a search may pass over the rest; but what a
+ * list of policies comes to is not to be missed. */
+static bool hopeless(const dti_auto *s, const dti_found *f, const dti_pass_cost *c)
 {
-    const dti_pass_cost least = {c->bound, c->host, c->disk, 0.995 * c->seconds, c->bound};
+    const bool own = f->fate == NULL && (f->aim == 0 || f->aim == f->budget);
+    const double seconds = own ? c->alone : 0.995 * c->seconds;
+    const dti_pass_cost least = {c->bound, c->host, c->disk, seconds, c->bound, c->alone};
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&s->plan[i].cost, &least))
             return true;
@@ -135,13 +165,14 @@ static bool hopeless(const dti_auto *s, const dti_pass_cost *c)
 
 /* By the run's pool, unless a quick one shows that this is in vain: then the bytes are the bound.
  */
-static dt_status cost_of(const dti_auto *s, dt_program *p, dti_pass_cost *out, dt_err *err)
+static dt_status cost_of(const dti_auto *s, dt_program *p, dti_found *f, dt_err *err)
 {
+    dti_pass_cost *out = &f->cost;
     dt_pass_env quick = *s->env;
     const dt_lower_opts lower = quickly(s->env);
     quick.lower = &lower;
     DT_CHECK(dti_pass_cost_of(&quick, p, out, err));
-    if (!hopeless(s, out))
+    if (!hopeless(s, f, out))
         return dti_pass_cost_of(s->env, p, out, err);
     out->device = out->bound;
     return DT_OK;
@@ -160,7 +191,7 @@ static dt_status try_on(const dti_auto *s, const dt_program *from, bool made, dt
     if (st == DT_OK)
         st = made ? finish(s, f, copy, err) : make(s, f, copy, err);
     if (st == DT_OK)
-        st = cost_of(s, copy, &f->cost, err);
+        st = cost_of(s, copy, f, err);
     if (st == DT_OK)
         look(copy, f);
     if (st == DT_OK && kept != NULL)
@@ -264,6 +295,13 @@ static dt_status find_at(dti_auto *s, uint64_t least, uint64_t most, dt_err *err
     return improve(s, least, err);
 }
 
+/* At the run's own budget. */
+static dt_status search(dti_auto *s, uint64_t own, dt_err *err)
+{
+    DT_CHECK(dti_auto_search(s, own, err));
+    return improve(s, own, err);
+}
+
 /* The front of all runs. */
 static dt_status find_front(dti_auto *s, dt_err *err)
 {
@@ -318,11 +356,13 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
 {
     const dt_pass_env *e = s->env;
     const dt_program *p = s->p;
+    const bool searches = s->searches && own > 0; /* the front of all runs has none */
     dt_sha256 sum;
     dt_sha256_init(&sum);
     ADD(sum, own);
     ADD(sum, s->moves);
     ADD(sum, s->lossy);
+    ADD(sum, searches);
     ADD(sum, e->budgets.host);
     ADD(sum, e->budgets.disk);
     ADD(sum, e->dense);
@@ -384,7 +424,8 @@ static dt_status find_own(dti_auto *s, uint64_t own, dt_err *err)
 {
     dti_auto_drop_bases(s);
     DT_CHECK(dti_auto_add_policies(s, false, err));
-    return find_at(s, own, own, err);
+    DT_CHECK(find_at(s, own, own, err));
+    return s->env->hasty || !s->searches ? DT_OK : search(s, own, err);
 }
 
 static dt_status find_all(dti_auto *s, dt_err *err)
@@ -396,7 +437,7 @@ static dt_status find_all(dti_auto *s, dt_err *err)
     if (own > 0 && take_front(s, key))
         return DT_OK;
     DT_CHECK(find_or_take(s, err));
-    if (own == 0 || own >= s->most || is_of_all_runs(s, own))
+    if (own == 0 || own >= s->most || (!s->searches && is_of_all_runs(s, own)))
         return DT_OK;
     DT_CHECK(find_own(s, own, err));
     if (!s->env->hasty)
@@ -422,7 +463,8 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     lower.memo = dt_memo_create(); /* of what is tried most was tried before */
     own.lower = &lower;
-    *s = (dti_auto){.p = p, .env = &own, .lossy = o->lossy, .moves = o->moves};
+    *s = (dti_auto){
+        .p = p, .env = &own, .lossy = o->lossy, .searches = o->searches, .moves = o->moves};
     dt_status st = find_all(s, err);
     if (st == DT_OK)
         st = make(s, choose(s), p, err);

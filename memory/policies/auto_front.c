@@ -80,11 +80,11 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
     return to;
 }
 
-/* A policy that plans without a search. */
+/* A policy that auto may have taken. */
 static bool is_known(const char *name)
 {
     const dt_policy *p = dt_policy_find(name);
-    return p != NULL && !p->searches && p->rung == NULL;
+    return p != NULL && (!p->searches || p->auto_ops > 0) && p->rung == NULL;
 }
 
 static bool parse_fates(dti_found *x, const char *from, size_t n)

@@ -8,13 +8,28 @@
 
 #include "engine/base/alloc.h"
 #include "memory/policies/auto_search.h"
+#include "memory/remat/remat.h"
+#include "memory/step_bound.h"
 
 /* IN_VAIN: two of each policy that goes by a budget and recomputes. HASTY: all in all. */
 enum { IN_VAIN = 4, HASTY = 6 };
 
+static bool may_stand(const dti_auto *s, const dt_policy *p)
+{
+    return p->rung == NULL && p->home == NULL && (p->exact || s->lossy);
+}
+
 static bool wanted(const dti_auto *s, const dt_policy *p)
 {
-    return p->rung == NULL && !p->searches && p->home == NULL && (p->exact || s->lossy);
+    return may_stand(s, p) && !p->searches;
+}
+
+/* One that searches, where the program is small enough for it. Nobody writes to a disk unasked. */
+static bool affordable(const dti_auto *s, const dt_policy *p)
+{
+    const bool to_disk = s->env->lower != NULL && s->env->lower->tier == DT_TIER_DISK;
+    return may_stand(s, p) && p->searches && s->p->n_op <= p->auto_ops &&
+           (to_disk || !p->to_disk) && (!p->solver || dt_solver_name() != NULL);
 }
 
 static bool moves(const dti_found *f)
@@ -187,6 +202,38 @@ dt_status dti_auto_go_on(dti_auto *s, size_t from, uint64_t least, uint64_t most
         if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
             DT_CHECK(add_led_on(s, from, dti_auto_budget(s, i), err));
     return add_led_on(s, from, least, err);
+}
+
+/* ---- policies that search ---- */
+
+/* A program as it was built, which bounds are of. */
+static bool is_plain(const dt_program *p)
+{
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op_kind k = p->op[p->order[i]].kind;
+        if (k == DT_OP_OUT || k == DT_OP_IN || k == DT_OP_ENCODE || k == DT_OP_RECOMPUTE)
+            return false;
+    }
+    return true;
+}
+
+static double least_of(const dt_policy *p, const dt_step_bounds *b)
+{
+    return p->leaves == DT_LEAVES_COPIES ? b->still : p->leaves == DT_LEAVES_RUNS ? b->once : 0;
+}
+
+dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err)
+{
+    size_t n;
+    const size_t first = s->n_base;
+    const dt_policy *const *all = dt_policy_all(&n);
+    dt_step_bounds b = {0};
+    if (is_plain(s->p))
+        DT_CHECK(dti_step_bounds(s->p, s->env, budget, &b, err));
+    for (size_t i = 0; i < n; i++)
+        if (affordable(s, all[i]) && least_of(all[i], &b) < least_seconds(s, budget))
+            DT_CHECK(add_one(s, all[i], budget, err));
+    return dti_auto_go_on(s, first, budget, budget, err);
 }
 
 /* Not every policy goes on from every plan: what backward reads is to be chosen before anything

@@ -2,10 +2,11 @@
  * two of which one recomputes and the other offloads or encodes, and, at sixteen budgets evenly
  * from the least peak to keep_all's and at the run's own, those that go by a budget (auto_lists.c)
  * and what a search makes of the values by itself (auto_fates.c); all placed by the run's pool and
- * timed by the simulator. A run takes the fastest that fits. So no such policy or pair is ahead of
- * it by more than placement decides, which a quick pool stands for where it is in vain; and of the
- * sixteen budgets a lower one never gives a higher peak nor a shorter step. Policies that search
- * are not tried.
+ * timed by the simulator. At the run's own budget policies that search are tried as well, of a
+ * program of no more ops than each says (auto_ops), unless a bound tells that they are in vain. A
+ * run takes the fastest that fits. So no such policy or pair is ahead of it; and of the sixteen
+ * budgets a lower one never gives a higher peak nor a shorter step, but by what those that search
+ * find.
  *
  * Where no plan fits, a run tries the same with the homes of each policy that has some, those on
  * the host first (session/plan_set.c): what lives elsewhere is away for the whole step, so none of

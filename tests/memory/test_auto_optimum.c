@@ -45,11 +45,16 @@ static dt_program *copy_of(const dt_lowered *m)
     return p;
 }
 
+/* By itself: what it is held against it finds without the policies that search. */
 static dt_program *by(const dt_lowered *m, const char *policy, const dt_pass_env *env)
 {
+    static const char alone[] = "[policy.auto]\nsearches = off\n";
     dt_policies list;
+    dt_config *config = NULL;
     dt_program *p = copy_of(m);
-    assert_ok(dt_policies_open(&list, policy, NULL, &err), &err);
+    assert_ok(dti_config_parse(&config, "alone", alone, strlen(alone), &err), &err);
+    assert_ok(dt_policies_open(&list, policy, config, &err), &err);
+    dt_config_destroy(config);
     assert_ok(dt_policies_apply(&list, p, env, &err), &err);
     dt_policies_close(&list);
     return p;

@@ -111,7 +111,7 @@ static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err 
     dt_remat_taken taken;
     if (!is_solved(s))
         return anneal(s, aim, runs, &taken, err);
-    if (g->n_op <= DT_REMAT_MOST_EXACT)
+    if (g->n_op <= DTI_REMAT_MOST_EXACT)
         return dti_remat_exact(g, aim, s->x.r.once, runs, err);
     return branch(s, aim, runs, err);
 }

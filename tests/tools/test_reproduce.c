@@ -472,7 +472,7 @@ static void branches_are_counted_by_hand(void **state)
             "[conv d]\nout = 4\nkernel = 3\npad = 1\n[batchnorm e]\n[%s f]\ninput = c, e\n"
             "[relu g]\n[fc h]\nout = 10\n[data]\nsource = synthetic\n",
             nets[i].end);
-        assert_ok(dt_session_open_text(&s, "net", text, strlen(text), NULL, 0, &err), &err);
+        assert_ok(dti_session_open_text(&s, "net", text, strlen(text), NULL, 0, &err), &err);
         assert_ok(dti_superneurons_count(&n, s->graph, 2, &err), &err);
         const uint64_t map = 2 * 4 * 12 * 12 * 4, image = 2 * 3 * 12 * 12 * 4, scores = 2 * 10 * 4;
         assert_int_equal(n.tensors, nets[i].tensors);

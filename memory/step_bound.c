@@ -422,13 +422,13 @@ static double room_of(const dt_program *kept, uint64_t budget)
     return budget > fixed ? (double)(budget - fixed) : 0;
 }
 
-dt_status dti_step_bounds(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
-    dt_step_bounds *out, dt_err *err)
+dt_status dti_step_bounds_of(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
+    dti_step_bounds *out, dt_err *err)
 {
     least l = {.env = env, .rate = rate_of(env)};
     const double room = room_of(kept, budget);
     double more = 0;
-    *out = (dt_step_bounds){0};
+    *out = (dti_step_bounds){0};
     dt_status st = open(&l, kept, err);
     if (st == DT_OK)
         st = extra(&l, room, HUGE_VAL, &more, err);

@@ -17,16 +17,16 @@ dt_status dt_step_bound(const dt_program *kept, const dt_pass_env *env, uint64_t
     double *seconds, dt_err *err) DT_NODISCARD;
 
 /**
- * struct dt_step_bounds - seconds that no plan takes less than, by one moment.
+ * struct dti_step_bounds - seconds that no plan takes less than, by one moment.
  * @still: of plans that move nothing but inputs and keep the program's order
  * @once:  of those in which each op runs once, in whatever order, and backward reads what it reads
  * in the program
  */
-typedef struct dt_step_bounds {
+typedef struct dti_step_bounds {
     double still, once;
-} dt_step_bounds;
+} dti_step_bounds;
 /* The same failures. */
-dt_status dti_step_bounds(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
-    dt_step_bounds *out, dt_err *err) DT_NODISCARD;
+dt_status dti_step_bounds_of(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
+    dti_step_bounds *out, dt_err *err) DT_NODISCARD;
 
 #endif

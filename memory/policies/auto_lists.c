@@ -217,7 +217,7 @@ static bool is_plain(const dt_program *p)
     return true;
 }
 
-static double least_of(const dt_policy *p, const dt_step_bounds *b)
+static double least_of(const dt_policy *p, const dti_step_bounds *b)
 {
     return p->leaves == DT_LEAVES_COPIES ? b->still : p->leaves == DT_LEAVES_RUNS ? b->once : 0;
 }
@@ -227,9 +227,9 @@ dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err)
     size_t n;
     const size_t first = s->n_base;
     const dt_policy *const *all = dt_policy_all(&n);
-    dt_step_bounds b = {0};
+    dti_step_bounds b = {0};
     if (is_plain(s->p))
-        DT_CHECK(dti_step_bounds(s->p, s->env, budget, &b, err));
+        DT_CHECK(dti_step_bounds_of(s->p, s->env, budget, &b, err));
     for (size_t i = 0; i < n; i++)
         if (affordable(s, all[i]) && least_of(all[i], &b) < least_seconds(s, budget))
             DT_CHECK(add_one(s, all[i], budget, err));

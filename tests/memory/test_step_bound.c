@@ -169,8 +169,8 @@ static void bounds_of_what_is_left_out_hold(void **state)
                 const bool moves = i >= DT_COUNT(still);
                 const char *name = moves ? once[i - DT_COUNT(still)] : still[i];
                 const dti_pass_cost c = cost_of(&m, name, &env);
-                dt_step_bounds b = {0};
-                assert_ok(dti_step_bounds(m.program, &env, c.device, &b, &err), &err);
+                dti_step_bounds b = {0};
+                assert_ok(dti_step_bounds_of(m.program, &env, c.device, &b, &err), &err);
                 const double least = moves ? b.once : b.still;
                 if (!(least <= c.seconds * (1 + 1e-9)))
                     fail_msg("bound %.12g s of %zu bytes, and %s takes %.12g s", least,

@@ -589,6 +589,16 @@ static bool by_machine(const dt_compare *c)
            (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0);
 }
 
+static bool all_simulated(const dt_compare *c)
+{
+    for (size_t i = 0; i < c->variants.n; i++) {
+        const dt_session *s = c->variants.variant[i].session;
+        if (s == NULL || !s->costs.simulated)
+            return false;
+    }
+    return true;
+}
+
 /* Outside of which no curve is drawn. */
 static void clip(const picture *m)
 {
@@ -627,7 +637,8 @@ static void head(const picture *m, double tall)
         fprintf(m->f, ", batch %" PRId64, s->opts.train.batch);
     fprintf(m->f, ": memory against time</text>\n<text class=\"q\" x=\"%d\" y=\"52\">", LEFT);
     if (by_machine(m->c))
-        fputs("a panel a machine, whose times are its own", m->f);
+        fprintf(m->f, "%sa panel for each machine, with times of its own",
+            all_simulated(m->c) ? "simulated: " : "");
     else if (!m->all.costs)
         fputs("times are each variant's own", m->f);
     else if (s->costs.simulated || s->costs.hash[0] != '\0')

@@ -71,6 +71,7 @@ static dt_status apply(
     dt_pass_env e = *s->env;
     dt_lower_opts lower = quickly(s->env);
     e.budgets.device = budget;
+    e.hasty = true; /* there are many */
     if (quick) {
         e.pool = lower.pool;
         e.lower = &lower;

@@ -8,7 +8,8 @@
  * of the lowest peak. The search is limited in nodes, and never in seconds: a node takes the longer
  * the more columns the program has, so there are the fewer of them. And where that proves nothing,
  * a network has too many ops for the program, or the build has no solver, the same problem is
- * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. Of a large
+ * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. For auto,
+ * which tries many, and to see what would fit, all but the smallest networks are. Of a large
  * network the search begins with the best of Rotor's sequences, so on a chain it is not behind
  * Rotor. */
 #include "memory/policies/remat_pass.h"
@@ -33,6 +34,7 @@ enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64, WORK = 20000 };
 
 typedef struct search {
     dti_problem x;
+    bool hasty;
     const options *o;
 } search;
 
@@ -101,7 +103,8 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
 static bool is_solved(const search *s)
 {
     const uint32_t n = s->x.r.graph.n_op;
-    return n <= DTI_REMAT_MOST_EXACT || (n <= s->o->ops && dt_solver_name() != NULL);
+    const bool branches = n <= s->o->ops && !s->hasty && dt_solver_name() != NULL;
+    return n <= DTI_REMAT_MOST_EXACT || branches;
 }
 
 /* DT_E_BUDGET: nothing keeps to the aim. */
@@ -155,7 +158,7 @@ static dt_status find(search *s, dt_err *err)
 
 static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    search s = {.o = env->opts};
+    search s = {.o = env->opts, .hasty = env->hasty};
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dti_problem_open(&s.x, p, env, err);

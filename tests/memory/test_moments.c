@@ -332,7 +332,7 @@ static void no_plan_that_moves_is_below(void **state)
         dt_remat_graph_deinit(&g);
     }
     const int all = 200 / dt_scaled(20, 5, 1);
-    assert_true(tried == all && (dt_small_scale() || binds > all / 10));
+    assert_true(tried == all && (dt_small_scale() || binds > all / 20));
 }
 
 DT_TEST_GROUP(moments)

@@ -32,12 +32,14 @@ static int new_pairs(const dt_way *w, bool mark)
     return n;
 }
 
-/* Each policy is paired with some of the networks only, unless all is tried; in small with one, and
- * with no level of another factor. */
+/* Unless all is tried, one policy in two, which is paired with some of the networks only; in small
+ * all policies, each with one network, and with no level of another factor. */
 static bool left_out(int a, int i, int b, int j)
 {
     if (a != DT_BY_POLICY && b != DT_BY_POLICY)
         return false;
+    if (!dt_picked((uint64_t)(a == DT_BY_POLICY ? i : j), 1, 2, 1))
+        return true;
     if (a != DT_BY_NETWORK)
         return dt_small_scale();
     const uint64_t apart = (uint64_t)dt_scaled(2 * dt_levels(DT_BY_NETWORK), 12, 1);

@@ -31,7 +31,7 @@ static void every_policy_is_exact_on(void **state)
     const char *name = dt_level_name(DT_BY_NETWORK, dt_levels(DT_BY_NETWORK) + network);
     const int all = dt_levels(DT_BY_POLICY);
     /* another part of the policies on each network; one of those that take seconds each */
-    const int part = strcmp(name, "inception_v4") == 0 ? all : 13;
+    const int part = strcmp(name, "inception_v4") == 0 ? all : 26;
     const int step = dt_scaled(part + 3, part, 1);
     for (int p = (int)(((uint64_t)network + dt_test_seed()) % (uint64_t)step); p < all; p += step) {
         const dt_way w = way_of(network, p, precision, p * 7 + network);

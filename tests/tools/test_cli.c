@@ -161,6 +161,36 @@ static void version_is_the_build_systems(void **state)
     cli_done(&r);
 }
 
+/* What the library's threads do while they wait is settled when the program is loaded, unless the
+ * caller has. */
+static void threads_that_wait_soon_sleep(void **state)
+{
+    NEED_BINARY();
+    const char *const set[] = {NULL, "GOMP_SPINCOUNT", "OMP_WAIT_POLICY"};
+    char *had[2] = {getenv(set[1]), getenv(set[2])};
+    for (int i = 0; i < 2; i++)
+        had[i] = had[i] == NULL ? NULL : strdup(had[i]);
+    setenv("OMP_DISPLAY_ENV", "verbose", 1);
+    for (int i = 0; i < 3; i++) {
+        unsetenv(set[1]);
+        unsetenv(set[2]);
+        if (set[i] != NULL)
+            setenv(set[i], i == 1 ? "7" : "active", 1);
+        ran r = cli_run("--version", NULL);
+        assert_code(&r, 0);
+        if (strstr(r.err, "GOMP_SPINCOUNT") != NULL) /* GCC's OpenMP */
+            assert_int_equal(strstr(r.err, "GOMP_SPINCOUNT = '20000'") != NULL, set[i] == NULL);
+        cli_done(&r);
+    }
+    unsetenv("OMP_DISPLAY_ENV");
+    for (int i = 0; i < 2; i++) {
+        unsetenv(set[i + 1]);
+        if (had[i] != NULL)
+            setenv(set[i + 1], had[i], 1);
+        free(had[i]);
+    }
+}
+
 /* --- wrong calls --- */
 
 typedef struct wrong {
@@ -971,6 +1001,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(help_config_documents_every_key),
         cmocka_unit_test(the_configuration_page_is_what_the_program_prints),
         cmocka_unit_test(version_is_the_build_systems),
+        cmocka_unit_test(threads_that_wait_soon_sleep),
         cmocka_unit_test(wrong_commands_get_the_nearest),
         cmocka_unit_test(without_arguments_help_is_shown_and_nothing_done),
         cmocka_unit_test(missing_files_get_the_nearest_in_their_folder),

@@ -15,6 +15,18 @@
 
 enum { LOOK = 40 }; /* steps between two looks at the bound */
 
+/* @a, unless @b is more, or less: as fmax and fmin for a @b that is no number. Those are calls of
+ * the C library, which took as long here as a fifth of all else. */
+static inline double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+static inline double smaller(double a, double b)
+{
+    return b < a ? b : a;
+}
+
 /* A point, and what it is worth. */
 typedef struct point {
     double *x, *y, *ay; /* ay: A'y, by column */
@@ -57,12 +69,12 @@ static double rounding(const dti_lp *p, const double *y)
 {
     double sum = 0;
     for (size_t k = 0; k < p->n_col; k++)
-        sum += fabs(p->cost[k]) * fmax(fabs(p->lower[k]), fabs(p->upper[k]));
+        sum += fabs(p->cost[k]) * larger(fabs(p->lower[k]), fabs(p->upper[k]));
     for (size_t r = 0; r < p->n_row; r++) {
         double row = fabs(p->row_lower[r]);
         for (int e = p->start[r]; y[r] > 0 && e < p->start[r + 1]; e++) {
             const int k = p->column[e];
-            row += fabs(p->factor[e]) * fmax(fabs(p->lower[k]), fabs(p->upper[k]));
+            row += fabs(p->factor[e]) * larger(fabs(p->lower[k]), fabs(p->upper[k]));
         }
         sum += row * y[r];
     }
@@ -86,7 +98,7 @@ static double off(const ascent *a, const point *q, double bound)
     for (size_t k = 0; k < p->n_col; k++)
         cost += p->cost[k] * q->x[k];
     for (size_t r = 0; r < p->n_row; r++) {
-        const double d = fmax(0, p->row_lower[r] - row_of(p, r, q->x));
+        const double d = larger(0, p->row_lower[r] - row_of(p, r, q->x));
         lack += a->sigma[r] * d * d;
     }
     return fabs(cost - bound) + a->weight * sqrt(lack);
@@ -97,13 +109,13 @@ static void take_step(ascent *a)
     const dti_lp *p = a->p;
     for (size_t k = 0; k < p->n_col; k++) {
         const double moved = a->at.x[k] - a->tau[k] / a->weight * (p->cost[k] - a->at.ay[k]);
-        const double x = fmin(fmax(moved, p->lower[k]), p->upper[k]);
+        const double x = smaller(p->upper[k], larger(p->lower[k], moved));
         a->over[k] = 2 * x - a->at.x[k];
         a->at.x[k] = x;
     }
     for (size_t r = 0; r < p->n_row; r++) {
         const double lack = p->row_lower[r] - row_of(p, r, a->over);
-        a->at.y[r] = fmax(0, a->at.y[r] + a->sigma[r] * a->weight * lack);
+        a->at.y[r] = larger(0, a->at.y[r] + a->sigma[r] * a->weight * lack);
     }
     transposed(p, a->at.y, a->at.ay);
 }
@@ -146,11 +158,11 @@ static double look(ascent *a, point *better)
 {
     transposed(a->p, a->mean.y, a->mean.ay); /* of this very y: what was averaged has drifted */
     const double at = proved(a->p, &a->at), mean = proved(a->p, &a->mean);
-    a->best = fmax(a->best, at - rounding(a->p, a->at.y));
-    a->best = fmax(a->best, mean - rounding(a->p, a->mean.y));
+    a->best = larger(a->best, at - rounding(a->p, a->at.y));
+    a->best = larger(a->best, mean - rounding(a->p, a->mean.y));
     const double off_at = off(a, &a->at, at), off_mean = off(a, &a->mean, mean);
     *better = off_mean < off_at ? a->mean : a->at;
-    return fmin(off_at, off_mean);
+    return smaller(off_at, off_mean);
 }
 
 static void climb(ascent *a, int steps, double near)

@@ -123,6 +123,8 @@ static void all_ways_are_their_definition(void **state)
 {
     (void)state;
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        if (!dt_picked(i, 3, 2, 1))
+            continue;
         layer l = make_layer(&cases[i]);
         double *want[TENSORS];
         for (int t = 0; t < TENSORS; t++) {

@@ -256,9 +256,11 @@ static dti_pass_cost rotor_at_every_aim(
 static void not_behind_rotor_on_chains(void **state)
 {
     (void)state;
-    const int wanted = dt_small_scale() ? 1 : 2;
-    int fitted = 0;
-    for (uint64_t seed = 0; seed < (uint64_t)wanted; seed++) {
+    int wanted = 0, fitted = 0;
+    for (uint64_t seed = 0; seed < 2; seed++) {
+        if (!dt_picked(seed, 2, 2, 1))
+            continue;
+        wanted++;
         const dt_costs costs = card(seed % 2 == 0 ? 1 : 0.05);
         dt_lowered m = dt_program_of(chain(seed), DT_PROGRAM_FIRST, SAMPLES);
         const uint64_t all = under(&m, "keep_all", 0, &costs, &costs).device;
@@ -285,7 +287,9 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
     static const char searched[] = "[policy.checkmate]\nops = 0\n";
     int fitted = 0;
     const dt_costs costs = card(1);
-    for (uint64_t seed = 0; seed < (dt_small_scale() ? 1 : 3); seed++) {
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        if (!dt_picked(seed, 3, 3, 1))
+            continue;
         dt_lowered m = dt_program_of(chain(seed), DT_PROGRAM_FIRST, SAMPLES);
         const uint64_t all = under(&m, "keep_all", 0, &costs, &costs).device;
         const uint64_t least = under(&m, "rotor", 0, &costs, &costs).device;

@@ -410,8 +410,8 @@ static void no_model_takes_more_than_under_keep_all(void **state)
     const dt_model_desc *const *all = dt_model_all(&models);
     for (size_t i = 0; i < 2 * models; i++) {
         const int64_t n = i % 2 == 0 ? 1 : 8;
-        if (!dt_picked(i / 2 + i % 2 * 3, 6, 6, 1))
-            continue; /* a third of the models, one batch each */
+        if (!dt_picked(i / 2 + i % 2 * 3, 6, 12, 1))
+            continue; /* a sixth of the models, one batch each */
         const char *name = all[i / 2]->name;
         dt_graph *g = model(name, &standard);
         if (g->n_node > LARGE && (n == 1 || dt_small_scale())) {
@@ -453,6 +453,8 @@ static void a_lower_budget_never_gives_a_higher_peak(void **state)
     (void)state;
     static const char *const nets[] = {"lenet5", "vgg16", "resnet56", "resnet50"};
     for (size_t i = 0; i < (dt_small_scale() ? 3 : DT_COUNT(nets)); i++) {
+        if (!dt_picked(i, 2, 2, 1))
+            continue;
         dt_graph *g = model(nets[i], &standard);
         dt_map *map = map_of(g, 8);
         made keep = make(g, map, DT_PROGRAM_FIRST, 8, "keep_all", NULL);

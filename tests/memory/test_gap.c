@@ -427,8 +427,10 @@ static void plans_of_random_networks_keep_their_budgets(void **state)
     static const char *const policies[] = {"capuchin", "autoswap"};
     enum { GRAPHS = 40, BUDGETS = 4 };
     int fits = 0, all = 0;
-    for (uint64_t seed = 0; seed < (dt_small_scale() ? GRAPHS / 4 : GRAPHS); seed++)
+    for (uint64_t seed = 0; seed < GRAPHS; seed++)
         for (size_t n = 0; n < DT_COUNT(policies); n++) {
+            if (!dt_picked(seed, 4, 2, 1))
+                continue;
             const dt_simulate_opts machine = {.inline_copies = seed % 3 == 0};
             const dt_lower_opts lower = {.pool = dt_pool_find("greedy"),
                 .policy = "",
@@ -464,8 +466,10 @@ static void what_hides_costs_nothing(void **state)
     (void)state;
     static const char *const policies[] = {"capuchin", "autoswap"};
     uint64_t moved = 0;
-    for (uint64_t seed = 0; seed < (dt_small_scale() ? 40 : 400); seed++)
+    for (uint64_t seed = 0; seed < 400; seed++)
         for (size_t n = 0; n < DT_COUNT(policies); n++) {
+            if (!dt_picked(seed / 2, 10, 2, 1))
+                continue;
             const dt_simulate_opts machine = {.inline_copies = seed % 2 == 0};
             const dt_pass_env e = {.machine = &machine};
             dt_plan *kept = planned(seed, "keep_all", &e), *p = planned(seed, policies[n], &e);
@@ -510,7 +514,7 @@ static void the_search_is_behind_no_score(void **state)
     (void)state;
     const dt_simulate_opts machine = {0};
     for (uint64_t seed = 0; seed < 30; seed++) {
-        if (!dt_picked(seed, 15, 5, 1))
+        if (!dt_picked(seed, 15, 10, 1))
             continue;
         dt_pass_env e = {.machine = &machine};
         dt_plan *kept = planned(seed, "keep_all", &e);

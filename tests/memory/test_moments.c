@@ -302,7 +302,7 @@ static void no_plan_that_moves_is_below(void **state)
     int tried = 0, binds = 0;
     for (uint64_t seed = 0; seed < 200; seed++) {
         static walk w;
-        if (!dt_picked(seed, 20, 5, 1))
+        if (!dt_picked(seed, 20, 10, 1))
             continue;
         double seconds[OPS];
         dt_dice dice = {seed, 0};
@@ -331,8 +331,8 @@ static void no_plan_that_moves_is_below(void **state)
         tried++;
         dt_remat_graph_deinit(&g);
     }
-    const int all = 200 / dt_scaled(20, 5, 1);
-    assert_true(tried == all && (dt_small_scale() || binds > all / 20));
+    const int all = 200 / dt_scaled(20, 10, 1);
+    assert_true(tried == all && (!dt_whole_scale() || binds > all / 20));
 }
 
 DT_TEST_GROUP(moments)

@@ -66,6 +66,8 @@ static void every_model_lies_within_a_hundredth_of_the_bound(void **state)
     for (size_t i = 0; i < n; i++)
         for (int64_t batch = 8; batch <= 32 && !dt_left_out(all[i]->name); batch *= 2) {
             made m;
+            if (!dt_picked(i + (uint64_t)batch / 16, 3, 3, 1))
+                continue;
             make(&m, all[i], &standard, "keep_all", "greedy", batch);
             const double ratio = (double)m.plan->peak / (double)m.plan->bound;
             if (!(ratio >= 1 && ratio <= 1.01))

@@ -40,13 +40,13 @@ static struct tally {
 
 static int64_t scaled(int64_t n)
 {
-    return n / dt_scaled(20, 12, 1);
+    return n / dt_scaled(20, 24, 1);
 }
 
 /* What a sample may happen to have few of. */
 static int64_t at_least(int64_t n)
 {
-    return n / dt_scaled(80, 40, 1);
+    return n / dt_scaled(80, 96, 1);
 }
 
 /* Number of the first network; each seed has others. */

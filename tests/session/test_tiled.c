@@ -142,7 +142,7 @@ static void tiles_train_as_the_whole_does(void **state)
     static const double most[] = {1e-6, 1e-4};
     for (size_t i = 0; i < DT_COUNT(networks); i++)
         for (size_t k = 0; k < DT_COUNT(steps); k++) {
-            if (!dt_picked(i + k, 4, 2, 1))
+            if (!dt_picked(i + k, 4, 4, 1))
                 continue;
             char ini[1024], words[512];
             int cut;

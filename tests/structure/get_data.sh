@@ -5,10 +5,12 @@ set -eu
 root=$(readlink -f -- "${1:-$(dirname -- "$0")/../..}")
 command -v python3 >/dev/null || exit 77
 DT_GET_DATA_WAIT=0 exec python3 - "$root/tools/get_data" <<'PYTHON'
+import contextlib
 import hashlib
 import http.server
 import io
 import os
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -81,11 +83,29 @@ def begin(files, **how):
     return folder
 
 
-def run(name, folder, code, text, *more):
-    r = subprocess.run([sys.executable, tool, name, folder / "data", "--base", base, "--sums",
-                        folder / "sums", *more], capture_output=True, text=True, timeout=60)
-    if r.returncode != code or text not in r.stderr:
-        sys.exit(f"{name}: exit code {r.returncode}, not {code}, or no '{text}' in:\n{r.stderr}")
+def as_program(words):
+    r = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60)
+    return r.returncode, r.stderr
+
+
+def in_here(words):
+    """As the program does, from its first line, but without a start of Python's."""
+    said, before = io.StringIO(), sys.argv
+    sys.argv = [str(w) for w in words]
+    try:
+        with contextlib.redirect_stderr(said):
+            runpy.run_path(tool, run_name="__main__")
+        return 0, said.getvalue()
+    except SystemExit as e:
+        return e.code or 0, said.getvalue()
+    finally:
+        sys.argv = before
+
+
+def run(name, folder, code, text, how=in_here):
+    got, said = how([tool, name, folder / "data", "--base", base, "--sums", folder / "sums"])
+    if got != code or text not in said:
+        sys.exit(f"{name}: exit code {got}, not {code}, or no '{text}' in:\n{said}")
     left = [p.name for p in (folder / "data").rglob("*")] if (folder / "data").exists() else []
     return sorted(left)
 
@@ -100,7 +120,7 @@ text = {"input.txt": verse}
 
 # plain, then nothing is left to do
 f = begin(text)
-expect(run("tinyshakespeare", f, 0, "sha256"), ["tinyshakespeare.txt"], "files")
+expect(run("tinyshakespeare", f, 0, "sha256", as_program), ["tinyshakespeare.txt"], "files")
 expect((f / "data/tinyshakespeare.txt").read_bytes(), verse, "bytes")
 Server.log.clear()
 run("tinyshakespeare", f, 0, "is there, and whole")
@@ -114,7 +134,7 @@ expect((f / "data/tinyshakespeare.txt").read_bytes(), verse, "bytes after a cut"
 
 # cut off for good: half a file waits, under another name, for the next run
 f = begin(text, cut=99)
-expect(run("tinyshakespeare", f, 1, "run this again"), ["tinyshakespeare.txt.part"], "left")
+expect(run("tinyshakespeare", f, 1, "run this again", as_program), ["tinyshakespeare.txt.part"], "left")
 Server.cut = 0
 expect(run("tinyshakespeare", f, 0, "sha256"), ["tinyshakespeare.txt"], "then")
 expect((f / "data/tinyshakespeare.txt").read_bytes(), verse, "bytes of two runs")

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Every header compiles alone, twice over, as C11; those of engine/ and include/ together as C++17 too, because
+# Every header compiles alone, and twice over, as C11; those of engine/ and include/ together as C++17 too, because
 # CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
 # its kernels are read as tests read them, where a processor's thread stands for one of the card.
 # Every file of code begins with a comment that says what it is, and so does every script and every file of CMake's, behind
@@ -69,29 +69,61 @@ for room in engine memory layers data models session tools include examples test
     [ ! -d $room ] || unsaid $room || failed=1
 done
 
+guards() { # HEADER...: those whose guard is not their path; of include/ it is the path that programs see
+    awk 'FNR == 1 { guard = FILENAME; if (!sub(/^include\//, "", guard)) guard = "DT_" guard
+            gsub(/[\/.-]/, "_", guard); guard = toupper(guard); left[FILENAME] = guard }
+        FILENAME in left && $0 == "#ifndef " left[FILENAME] { delete left[FILENAME] }
+        END { for (file in left) { print file ": its guard should be " left[file]; wrong = 1 }
+            exit wrong }' "$@"
+}
+
+# A source that is built, includes its own header first: that the header compiles alone, the build has shown. Of what
+# builds leave out, and of headers without such a source, it is shown here.
+by_build() { # HEADER...: those that a source of their name includes first
+    for header; do
+        source=${header%.h}.c
+        case $header in *.cuh | *cuda* | *cudnn* | tests/card/*) continue ;; esac
+        [ ! -e "$source" ] || echo "$source"
+    done | xargs awk 'FNR == 1 { seen = 0 }
+        !seen && /^#include/ { seen = 1; header = FILENAME; sub(/c$/, "h", header)
+            if ($0 == "#include \"" header "\"") print header }'
+}
+
+set -- # headers
 for header in */*.h */*/*.h */*.cuh */*/*.cuh; do
-    case $header in *'*'* | build*) continue ;; esac
+    case $header in *'*'* | build*) ;; *) set -- "$@" "$header" ;; esac
+done
+mkdir "$temp/guards"
+printf '#ifndef DT_OTHER_H\n#define DT_OTHER_H\n#endif\n' >"$temp/guards/wrong.h"
+! guards engine/graph.h "$temp/guards/wrong.h" >"$temp/guards/said" && [ "$(wc -l <"$temp/guards/said")" = 1 ] || { echo "self-test: a wrong guard was missed"; exit 1; }
+guards "$@" || failed=1
+by_build "$@" >"$temp/built"
+[ "$(wc -l <"$temp/built")" -gt 100 ] || { echo "few sources include their own header first"; failed=1; }
+grep -q '^engine/graph\.h$' "$temp/built" && ! grep -q '^engine/shape\.h$' "$temp/built" ||
+    { echo "self-test: which headers the build compiles alone is not known"; exit 1; }
+
+twice() { # HEADER: lines that include it twice over
+    printf '#include "%s"\n#include "%s"\n' "$1" "$1"
+}
+for header; do
     case $header in
-    include/*) guard=${header#include/} ;; # what programs that use the library see
-    *) guard=DT_$header ;;
+    engine/* | include/*) no_nvidia "$header" || case $header in *.cuh) ;; *) twice "$header" >>"$temp/together.c" ;; esac ;;
     esac
-    guard=$(printf %s "$guard" | tr 'a-z/.-' 'A-Z___')
-    if ! grep -q "^#ifndef $guard\$" "$header"; then
-        echo "$header: its guard should be $guard"
-        failed=1
+    if grep -qxF "$header" "$temp/built"; then
+        twice "$header" >>"$temp/room.${header%%/*}"
+        continue
     fi
     ! no_nvidia "$header" || continue
-    printf '#include "%s"\n#include "%s"\ntypedef int dt_not_empty;\n' "$header" "$header" >"$temp/alone.c"
+    { twice "$header" && echo 'typedef int dt_not_empty;'; } >"$temp/alone.c"
     case $header in
-    *.cuh)
-        try C11 "${CC:-cc}" -std=c11 -Wno-unused-function -Wno-unused-parameter -include tests/fixture/cuda_host.h -x c
-        continue
-        ;;
+    *.cuh) try C11 "${CC:-cc}" -std=c11 -Wno-unused-function -Wno-unused-parameter -include tests/fixture/cuda_host.h -x c ;;
+    *) try C11 "${CC:-cc}" -std=c11 -x c ;;
     esac
+done
+for room in "$temp"/room.*; do # names of two rooms' own may be alike
+    mv "$room" "$temp/alone.c"
+    header="a header of ${room##*.}/"
     try C11 "${CC:-cc}" -std=c11 -x c
-    case $header in
-    engine/* | include/*) printf '#include "%s"\n' "$header" >>"$temp/together.c" ;;
-    esac
 done
 if command -v g++ >/dev/null; then # each is whole, as C said
     mv "$temp/together.c" "$temp/alone.c"

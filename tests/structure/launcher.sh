@@ -24,7 +24,7 @@ case $1 in
 --build)
     [ ! -e "$2/in use" ] || echo "two builds at once" >>"$log"
     touch "$2/in use"
-    sleep 0.3
+    [ ! -e "${log%/log}/slow" ] || sleep 0.3
     rm "$2/in use"
     printf '#!/bin/sh\npwd\nprintf "<%%s>" "$@"\nexit 7\n' >"$2/dnntrain"
     chmod +x "$2/dnntrain"
@@ -122,6 +122,7 @@ said '<linked>'
 
 rm "$tree/build/dnntrain" # two at once: one builds, both run
 : >"$temp/log"
+touch "$temp/slow"
 PATH="$fakes:$PATH" "$tree/dnntrain" one >"$temp/out1" 2>&1 </dev/null &
 PATH="$fakes:$PATH" "$tree/dnntrain" two >"$temp/out" 2>&1 </dev/null || true
 wait $! || true
@@ -129,6 +130,7 @@ said '<two>'
 grep -q '<one>' "$temp/out1" || wrong "the other of two did not run"
 did_not 'two builds at once'
 [ "$(grep -c 'cmake --build' "$temp/log")" = 1 ] || wrong "both of two built"
+rm "$temp/slow"
 
 mv "$tree/build/CMakeCache.txt" "$temp/cache" # of a tree that was elsewhere
 echo "CMAKE_HOME_DIRECTORY:INTERNAL=/elsewhere" >"$tree/build/CMakeCache.txt"
@@ -177,7 +179,7 @@ if command -v script >/dev/null; then # on a terminal it asks
         rm -f "$tree/build/dnntrain"
         touch "$temp/no cjson"
         : >"$temp/log"
-        (sleep 0.5 && echo "$1") | PATH="$fakes:$PATH" script -qec "'$tree/dnntrain'" /dev/null >"$temp/out" 2>&1 || true
+        (sleep 0.1 && echo "$1") | PATH="$fakes:$PATH" script -qec "'$tree/dnntrain'" /dev/null >"$temp/out" 2>&1 || true
         said '[Y/n]'
     }
     answer n

@@ -37,6 +37,23 @@ static cJSON *bench(const char *words)
     return bench_of(words, small());
 }
 
+/* What a bench of the small network says, which several tests look at. */
+static cJSON *plain;
+
+static int bench_once(void **state)
+{
+    (void)state;
+    plain = cli_binary() != NULL ? bench("--steps 20") : NULL;
+    return 0;
+}
+
+static int forget(void **state)
+{
+    (void)state;
+    cJSON_Delete(plain);
+    return 0;
+}
+
 /* A row's count of ops in a step; 0 when there is no such row. */
 static double ops_of(const cJSON *o, const char *kind, const char *pass)
 {
@@ -54,7 +71,7 @@ static double ops_of(const cJSON *o, const char *kind, const char *pass)
 static void the_parts_add_up_to_a_step(void **state)
 {
     NEED_BINARY();
-    cJSON *o = bench("--steps 9");
+    const cJSON *o = plain;
     const double step = json_number(o, "step_seconds");
     double sum = json_number(o, "rest_seconds"), floor = 0;
     const cJSON *row;
@@ -71,7 +88,6 @@ static void the_parts_add_up_to_a_step(void **state)
     assert_true(fabs(json_number(o, "per_second") * json_number(o, "median_seconds") - 16) < 0.1);
     assert_string_equal(
         cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(o, "unit")), "images");
-    cJSON_Delete(o);
 }
 
 static void every_op_of_a_step_is_counted(void **state)
@@ -92,32 +108,27 @@ static void every_op_of_a_step_is_counted(void **state)
     cJSON_Delete(o);
 }
 
+/* In one network, so that the machine is measured once. */
 static void what_policies_add_has_rows_of_its_own(void **state)
 {
     NEED_BINARY();
-    cJSON *o = bench_of(
-        "--steps 2", cli_file("fates.ini", SMALL "[memory.layers]\na = recompute\nb = recompute\n"
-                                                 "c = encode fp16\n"));
+    cJSON *o = bench_of("--steps 2 --set memory.policy=vdnn_conv",
+        cli_file("fates.ini", SMALL "[memory.layers]\na = recompute\nb = recompute\n"
+                                    "c = encode fp16\n"));
     assert_true(ops_of(o, "conv", "recompute") > 0);
     assert_true(fabs(ops_of(o, "fp16", "codec") - 4) < 0.01); /* packed and unpacked, twice */
-    cJSON_Delete(o);
-    o = bench("--steps 2 --set memory.policy=vdnn_all");
-    cJSON *plain = bench("--steps 2");
     assert_true(
         ops_of(o, "batch, host, disk", "copy") > ops_of(plain, "batch, host, disk", "copy"));
     cJSON_Delete(o);
-    cJSON_Delete(plain);
 }
 
 static void a_step_takes_no_memory(void **state)
 {
     NEED_BINARY();
     NEED_LIMITS(); /* sanitizers take pages of their own */
-    cJSON *o = bench("--steps 20");
-    assert_true(json_number(o, "page_faults") < 0.5);
-    assert_true(json_number(o, "allocations") < 0.5);
-    assert_true(fabs(json_number(o, "heap_growth")) < 0.5);
-    cJSON_Delete(o);
+    assert_true(json_number(plain, "page_faults") < 0.5);
+    assert_true(json_number(plain, "allocations") < 0.5);
+    assert_true(fabs(json_number(plain, "heap_growth")) < 0.5);
 }
 
 static void people_get_a_table(void **state)
@@ -253,5 +264,5 @@ DT_TEST_GROUP(bench)
         cmocka_unit_test(the_floor_is_the_higher_of_two),
         cmocka_unit_test(the_machine_is_measured),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, bench_once, forget);
 }

@@ -451,7 +451,7 @@ static void breakdowns_sum_to_the_peak(void **state)
             policy[i]->rung != NULL ? " --set memory.device_budget=1TiB" : "");
         const char *const files[] = {lenet(), resnet()};
         for (size_t k = 0; k < DT_COUNT(files); k++) {
-            if (!dt_picked(i + k, 4, 2, 1))
+            if (!dt_picked(i + 4 * k, 8, 8, 1))
                 continue;
             cJSON *o = plan_json(words, files[k]);
             const bool on_disk = number(json_object(o, "disk"), "peak") > 0;

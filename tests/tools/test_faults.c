@@ -131,7 +131,7 @@ static void a_run_over_its_budget_allocates_nothing(void **state) /* case 13 */
     NEED_LIMITS();
     cli.child = allow_two_gigabytes;
     refuse(&(refusal){
-        "[model]\nname = vgg16\n[train]\nbatch = 4096\n[memory]\ndevice_budget = 1900MiB\n", NULL,
+        "[model]\nname = vgg11\n[train]\nbatch = 4096\n[memory]\ndevice_budget = 1900MiB\n", NULL,
         DT_E_BUDGET,
         {"does not fit: the device needs ", "(c.ini:6)",
             "largest at the peak of 'first': ", "fits if: [train] batch = "}});

@@ -147,8 +147,8 @@ asks() { # ANSWER SETTING...
 asks 'not asked' memory.policy=vdnn_all
 asks 'asked' memory.profile=auto
 asks 'not asked' memory.profile=auto memory.cache=none
-asks 'not asked' memory.policy=auto memory.cache=none train.batch=8
-asks 'not asked' memory.policy=auto memory.cache="$temp/elsewhere" train.batch=8
+asks 'not asked' memory.policy=auto memory.cache=none train.batch=8 memory.device_budget=10MiB
+asks 'not asked' memory.policy=auto memory.cache="$temp/elsewhere" train.batch=8 memory.device_budget=10MiB
 [ ! -e "$temp/cache" ] || [ "$(find "$temp/cache" -type f)" = '' ] || die "something is kept in the user's folder"
 
 cmake -S "$source/examples" -B "$temp/cmake" -DCMAKE_PREFIX_PATH="$temp/prefix" -DCMAKE_C_COMPILER="$cc" \

@@ -1116,5 +1116,6 @@ DT_TEST_GROUP(resume)
         T(nobody_has_to_listen),
         T(a_run_that_another_process_has_is_left_alone),
     };
+    cli_threads_here();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

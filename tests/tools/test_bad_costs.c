@@ -214,5 +214,6 @@ DT_TEST_GROUP(bad_costs)
         cmocka_unit_test(budgets_below_the_least_say_what_that_is),
         cmocka_unit_test(graphs_that_cannot_be_are_refused),
     };
+    cli_threads_here();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -551,5 +551,6 @@ DT_TEST_GROUP(vary)
         cmocka_unit_test(options_count_of_policies_that_are_compared),
         cmocka_unit_test(each_precision_goes_by_its_own_profile),
     };
+    cli_threads_here();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,13 +27,11 @@ static bool untouched(const dt_program *p, int32_t node, int32_t forward)
     return true;
 }
 
-/* Whether the configuration has set fates: of what this forward reads and writes, or, for
- * @forward DT_NONE, of anything. */
+/* Whether the configuration has set fates of what this forward reads and writes. */
 static bool has_pins(const dt_program *p, int32_t forward)
 {
     for (size_t t = 0; t < p->n_tensor; t++)
-        if (p->tensor[t].pin != DT_PIN_NONE &&
-            (forward == DT_NONE || dt_op_mode(&p->op[forward], (int32_t)t) != 0))
+        if (p->tensor[t].pin != DT_PIN_NONE && dt_op_mode(&p->op[forward], (int32_t)t) != 0)
             return true;
     return false;
 }
@@ -107,14 +105,8 @@ dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_er
     const int32_t forward = forward_op(p, node);
     if (alt < 0 || alt >= nd->desc->n_alt || forward == DT_NONE || p->loss == DT_NONE)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' has no alternative %d", nd->name, alt);
-    if (alt == p->alt[node] || has_pins(p, forward))
+    if (alt == p->alt[node] || has_pins(p, forward) || !untouched(p, node, forward))
         return DT_OK;
-    const bool free = untouched(p, node, forward);
-    if (!free && has_pins(p, DT_NONE)) /* a recompute that a pinned value needed */
-        return DT_OK;
-    if (!free)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "'%s': choose what backward reads before moving or recomputing", nd->name);
     p->alt[node] = (uint8_t)alt;
     const dt_ports reads = nd->desc->alt[alt].reads;
     DT_CHECK(write_stashes(p, node, forward, reads, err));

@@ -130,8 +130,8 @@ dt_status dti_recompute(
 dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
     const bool *dropped, int32_t reason, dt_err *err) DT_NODISCARD;
 
-/* Choose what a node's backward reads; its ops bear the reason. Before any fate touches its values;
- * where the configuration has pinned some, a node keeps the alternative that it has. */
+/* Choose what a node's backward reads; its ops bear the reason. Where the configuration or a policy
+ * before this one has settled fates of its values, a node keeps the alternative that it has. */
 dt_status dti_choose(
     dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 

@@ -2,6 +2,7 @@
  * any network. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -975,6 +976,36 @@ static void random_networks_keep_their_budgets(void **state)
     }
 }
 
+/* The one policy leaves alone what the other has settled, whichever comes first. GoogLeNet's pools
+ * have values that one moves and of which another would have them read something else. */
+static void what_is_settled_is_left_alone(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    dt_costs costs;
+    dt_costs_of_card(&costs, dt_card_speed_find("p100"));
+    dt_lowered kept = dt_program_of(dt_standard("googlenet"), DT_PROGRAM_FIRST, 8);
+    dt_pass_env e = {.costs = &costs};
+    kept.plan = dt_lower_with(kept.program, &e);
+    for (size_t i = 0; i < n; i++)
+        for (int order = 0; order < 2; order++) {
+            if (!all[i]->exact || all[i]->searches || all[i]->home != NULL ||
+                all[i]->rung != NULL || !dt_picked(2 * i + (uint64_t)order, 8, 3, 1))
+                continue;
+            char list[80];
+            snprintf(list, sizeof list, "%s,%s", order == 0 ? all[i]->name : "gist_lossless",
+                order == 0 ? "gist_lossless" : all[i]->name);
+            dt_lowered m = dt_program_of(dt_standard("googlenet"), DT_PROGRAM_FIRST, 8);
+            e.budgets.device = kept.plan->peak * (5 + (i + dt_test_seed()) % 4) / 10;
+            dt_rewrite_with(m.program, list, NULL, &e);
+            m.plan = dt_lower_with(m.program, &e);
+            dt_lowered_close(&m);
+        }
+    dt_lowered_close(&kept);
+    dt_costs_deinit(&costs);
+}
+
 DT_TEST_GROUP(systems)
 {
     const struct CMUnitTest tests[] = {
@@ -1004,6 +1035,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(random_networks_keep_their_budgets),
+        cmocka_unit_test(what_is_settled_is_left_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,9 +32,18 @@ static bool affordable(const dti_auto *s, const dt_policy *p)
            (to_disk || !p->to_disk) && (!p->solver || dt_solver_name() != NULL);
 }
 
-static bool moves(const dti_found *f)
+static bool is_light(const dti_auto *s, const char *policy)
 {
-    return f->offloads || f->encodes;
+    for (size_t i = 0; i < s->n_light; i++)
+        if (strcmp(s->light[i]->name, policy) == 0)
+            return true;
+    return false;
+}
+
+/* Takes less without running anything again: what backward reads instead counts as well. */
+static bool moves(const dti_auto *s, const dti_found *f)
+{
+    return f->offloads || f->encodes || (f->fate == NULL && is_light(s, f->list));
 }
 
 static bool same(const dti_found *a, const dti_found *b)
@@ -48,6 +57,7 @@ static bool same(const dti_found *a, const dti_found *b)
 static dti_found does(const dti_auto *s, const char *policy)
 {
     dti_found all = {.budget = 0};
+    snprintf(all.list, sizeof all.list, "%s", policy);
     for (size_t i = 0; i < s->n_base; i++) {
         const dti_found *f = &s->base[i].of;
         if (strcmp(f->list, policy) != 0)
@@ -61,10 +71,9 @@ static dti_found does(const dti_auto *s, const char *policy)
 
 static void note_light(dti_auto *s, const dt_policy *policy, const dti_found *f)
 {
-    bool known = f->offloads || f->recomputes || policy->by_budget || f->cost.device >= s->most;
-    for (size_t i = 0; i < s->n_light; i++)
-        known = known || s->light[i] == policy;
-    if (!known && s->n_light < DTI_AUTO_MOST_LIGHT)
+    const bool other =
+        f->offloads || f->recomputes || policy->by_budget || f->cost.device >= s->most;
+    if (!other && !is_light(s, policy->name) && s->n_light < DTI_AUTO_MOST_LIGHT)
         s->light[s->n_light++] = policy;
 }
 
@@ -76,7 +85,7 @@ static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, 
     snprintf(f.list, sizeof f.list, "%s", policy->name);
     DT_CHECK(dti_auto_add(s, &f, &made, err));
     note_light(s, policy, &f);
-    bool known = !moves(&f) && !f.recomputes;
+    bool known = !moves(s, &f) && !f.recomputes;
     for (size_t i = 0; i < s->n_base; i++)
         known = known || same(&s->base[i].of, &f);
     if (known || s->n_base == DTI_AUTO_MOST_BASES)
@@ -91,7 +100,7 @@ static bool suit(const dti_auto *s, const dti_found *first, const dt_policy *the
 {
     const dti_found second = does(s, then->name);
     return strcmp(first->list, then->name) != 0 &&
-           ((first->recomputes && moves(&second)) || (moves(first) && second.recomputes));
+           ((first->recomputes && moves(s, &second)) || (moves(s, first) && second.recomputes));
 }
 
 static dt_status go_on(
@@ -135,8 +144,8 @@ static bool leads_on(
         return false;
     if (from->aim == 0 || from->aim == budget)
         return then->by_budget || from->aim == budget;
-    return from->aim > budget && from->recomputes && !moves(from) && then->by_budget &&
-           second.recomputes && moves(&second);
+    return from->aim > budget && from->recomputes && !moves(s, from) && then->by_budget &&
+           second.recomputes && moves(s, &second);
 }
 
 /* Seconds of the fastest that fits so far. */

@@ -156,20 +156,51 @@ static void no_policy_is_ahead(void **state)
             never_behind(nets[i], others, DT_COUNT(others));
 }
 
-static dti_pass_cost cost_under(const dt_lowered *m, const char *list, const dt_pass_env *env)
+static dti_pass_cost cost_with(
+    const dt_lowered *m, const char *list, const char *ini, const dt_pass_env *env)
 {
     dt_policies of;
+    dt_config *c_of = NULL;
     dt_program *p = NULL;
     dti_pass_cost c;
     dt_err err = {0};
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
     assert_ok(dt_program_index(p, &err), &err);
-    assert_ok(dt_policies_open(&of, list, NULL, &err), &err);
+    if (ini[0] != '\0')
+        assert_ok(dti_config_parse(&c_of, "test", ini, strlen(ini), &err), &err);
+    assert_ok(dt_policies_open(&of, list, c_of, &err), &err);
     assert_ok(dt_policies_apply(&of, p, env, &err), &err);
     assert_ok(dti_pass_cost_of(env, p, &c, &err), &err);
     dt_policies_close(&of);
+    dt_config_destroy(c_of);
     dt_program_destroy(p);
     return c;
+}
+
+static dti_pass_cost cost_under(const dt_lowered *m, const char *list, const dt_pass_env *env)
+{
+    return cost_with(m, list, "", env);
+}
+
+/* Where backward reads masks in place of values, nothing leaves and nothing runs again for it: it
+ * stands beside what recomputes as what offloads does. */
+static void no_pair_with_what_is_read_instead_is_ahead(void **state)
+{
+    (void)state;
+    enum { VGG_BATCH = 64 };
+    dt_costs costs;
+    dt_costs_of_card(&costs, dt_card_speed_find("rtx3090"));
+    dt_pass_env env = {.costs = &costs};
+    dt_lowered m = dt_program_of(dt_standard("vgg16"), DT_PROGRAM_FIRST, VGG_BATCH);
+    const dti_pass_cost alone = cost_under(&m, "gist_lossless", &env);
+    env.budgets.device = alone.device - alone.device / 200;
+    const dti_pass_cost pair = cost_under(&m, "gist_lossless,chen_budget", &env);
+    const dti_pass_cost own =
+        cost_with(&m, "auto", "[policy.auto]\nmoves = 0\nsearches = off\n", &env);
+    assert_true(pair.device <= env.budgets.device && own.device <= env.budgets.device);
+    assert_true(own.seconds <= pair.seconds * (1 + 1e-9));
+    dt_lowered_close(&m);
+    dt_costs_deinit(&costs);
 }
 
 /* One that leaves parameters where they are, and that this build has. */
@@ -565,6 +596,7 @@ DT_TEST_GROUP(auto)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_policy_is_ahead),
+        cmocka_unit_test(no_pair_with_what_is_read_instead_is_ahead),
         cmocka_unit_test(no_exact_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(a_front_is_kept_in_a_file),

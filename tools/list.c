@@ -18,11 +18,18 @@
 #include "tools/list.h"
 #include "tools/terminal.h"
 
-/* One thing; exact is only said of policies and codecs. */
+/* One thing; exact is only said of policies and codecs. @summary NULL: what @ask says, which takes
+ * long: a card's libraries are 100 MB. */
 typedef struct item {
     const char *name, *summary;
     bool exact;
+    const char *(*ask)(void);
 } item;
+
+static const char *summary_of(const item *it)
+{
+    return it->summary != NULL ? it->summary : it->ask();
+}
 
 /* Member i; false past the last. */
 typedef bool (*member)(size_t i, item *to);
@@ -32,7 +39,7 @@ typedef bool (*member)(size_t i, item *to);
     const Desc *const *table = all(&n);                                                            \
     if (i >= n)                                                                                    \
         return false;                                                                              \
-    *to = (item){table[i]->name, table[i]->summary, false};                                        \
+    *to = (item){table[i]->name, table[i]->summary, false, NULL};                                  \
     return true
 
 static bool model(size_t i, item *to)
@@ -66,7 +73,7 @@ static bool policy(size_t i, item *to)
     const dt_policy *const *table = dt_policy_all(&n);
     if (i >= n)
         return false;
-    *to = (item){table[i]->name, table[i]->summary, table[i]->exact};
+    *to = (item){table[i]->name, table[i]->summary, table[i]->exact, NULL};
     return true;
 }
 
@@ -76,7 +83,7 @@ static bool codec(size_t i, item *to)
     const dt_codec *const *table = dt_codec_all(&n);
     if (i >= n)
         return false;
-    *to = (item){table[i]->name, table[i]->summary, table[i]->exact};
+    *to = (item){table[i]->name, table[i]->summary, table[i]->exact, NULL};
     return true;
 }
 
@@ -115,7 +122,7 @@ static bool known_card(size_t i, item *to)
             text + at, sizeof text - (size_t)at, "; compute capability %d.%d", c->major, c->minor);
     else
         snprintf(text + at, sizeof text - (size_t)at, "; simulated alone");
-    *to = (item){v->name, text, false};
+    *to = (item){v->name, text, false, NULL};
     return true;
 }
 
@@ -125,7 +132,8 @@ static bool device(size_t i, item *to)
     if (i > 1 || !dt_device_built(k))
         return false;
     *to = (item){dt_device_name(k),
-        k == DT_CPU ? "this machine's processor: oneDNN and kernels of our own" : card(), false};
+        k == DT_CPU ? "this machine's processor: oneDNN and kernels of our own" : NULL, false,
+        card};
     return true;
 }
 
@@ -156,7 +164,7 @@ static bool says_exact(const struct kind *k)
 static void print_item(const struct kind *k, const item *it, int width)
 {
     char text[512];
-    snprintf(text, sizeof text, "%.400s%s", it->summary,
+    snprintf(text, sizeof text, "%.400s%s", summary_of(it),
         says_exact(k) && !it->exact ? " (changes results)" : "");
     printf("%-*s  ", width, it->name);
     if (dti_terminal_of(stdout).tty)
@@ -181,7 +189,7 @@ static void print_one(const struct kind *k, const item *it)
 {
     enum { INDENT = 4 };
     char text[512];
-    snprintf(text, sizeof text, "%s: %.400s", it->name, it->summary);
+    snprintf(text, sizeof text, "%s: %.400s", it->name, summary_of(it));
     dti_term_wrap(stdout, 0, INDENT, text);
     printf("%*s%s: %s%s\n", INDENT, "", k->one, k->ask, it->name);
 }
@@ -213,7 +221,7 @@ static bool add_json(cJSON *array, const struct kind *k, const item *it)
         return false;
     }
     return cJSON_AddStringToObject(o, "name", it->name) != NULL &&
-           cJSON_AddStringToObject(o, "summary", it->summary) != NULL &&
+           cJSON_AddStringToObject(o, "summary", summary_of(it)) != NULL &&
            (!says_exact(k) || cJSON_AddBoolToObject(o, "exact", it->exact) != NULL);
 }
 

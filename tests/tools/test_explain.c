@@ -156,17 +156,9 @@ static void a_configuration_is_checked_and_printed(void **state)
         (const char *const[]){"batch = 5", "[conv c8]", "threads = 1", NULL});
 }
 
-static void there_is_help_on_whatever_has_a_name(void **state)
+static void there_is_help_on_keys_layers_and_commands(void **state)
 {
     NEED_BINARY();
-    size_t n = 0;
-    const dt_policy *const *all = dt_policy_all(&n);
-    for (size_t i = 0; i < n; i++) {
-        char words[128], name[64];
-        snprintf(words, sizeof words, "help %s", all[i]->name);
-        snprintf(name, sizeof name, "%s: ", all[i]->name);
-        says(words, (const char *const[]){name, NULL});
-    }
     says("help train.batch", (const char *const[]){"train.batch = ", "samples of a step", NULL});
     says("help lr", (const char *const[]){"train.lr = ", NULL});
     says("help checkpoint", (const char *const[]){"[checkpoint]", "checkpoint.keep_last", NULL});
@@ -203,6 +195,8 @@ static void help_on_a_policy_teaches_it(void **state)
         snprintf(words, sizeof words, "help %s", name);
         ran r = run_here(words);
         assert_code(&r, 0);
+        snprintf(head, sizeof head, "%s: ", name);
+        assert_int_equal(strncmp(r.out, head, strlen(head)), 0);
         const char *idea = strstr(r.out, "\n\n");
         if (idea == NULL || strlen(idea) < 300 || idea[2] == '\n')
             fail_msg("help %s has no idea of it:\n%s", name, r.out);
@@ -216,6 +210,8 @@ static void help_on_a_policy_teaches_it(void **state)
         }
         last_command(r.out, command, sizeof command);
         cli_done(&r);
+        if (!dt_picked(i, 6, 2, 1))
+            continue; /* policies by turns are seen at work */
         r = run_here(command);
         if (r.code == DT_E_CONFIG && strstr(r.err, "CBC") != NULL) {
             cli_done(&r); /* built without it */
@@ -345,7 +341,7 @@ DT_TEST_GROUP(explain)
         cmocka_unit_test(a_layer_that_is_fused_is_explained_where_it_is),
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),
-        cmocka_unit_test(there_is_help_on_whatever_has_a_name),
+        cmocka_unit_test(there_is_help_on_keys_layers_and_commands),
         cmocka_unit_test(help_on_a_policy_teaches_it),
         cmocka_unit_test(there_is_help_on_words_values_and_what_is_listed),
         cmocka_unit_test(the_glossary_of_the_pages_is_the_programs),

@@ -299,19 +299,31 @@ static void empty_the_folder(void)
 }
 
 /* One call fails: the older checkpoint is there, nothing is left beside, and saving again works. */
+/* Of the calls of saving one in so many is tried, others with each seed. */
+static int every_so_many(void)
+{
+    return dt_scaled(3, 3, 1);
+}
+
+static int first_call(int by)
+{
+    return 1 + (int)(dt_test_seed() % (uint64_t)by);
+}
+
 static void a_fault_at_any_call_keeps_the_older_one(void **state)
 {
     (void)state;
     static const int errors[] = {ENOSPC, EIO};
     int failed = 0;
-    for (int n = 1;; n++) {
+    const int by = every_so_many();
+    for (int n = first_call(by);; n += by) {
         dt_status st;
         dt_err err = {0};
         const long live = dti_alloc_live();
         const int files = open_files();
         empty_the_folder();
         save(1);
-        if (!save_failing_at(n, 2, false, errors[n % 2], &st, &err))
+        if (!save_failing_at(n, 2, false, errors[n / by % 2], &st, &err))
             break;
         assert_int_equal(dti_alloc_live(), live);
         assert_int_equal(open_files(), files);
@@ -326,16 +338,17 @@ static void a_fault_at_any_call_keeps_the_older_one(void **state)
         save(2);
         assert_int_equal(newest(), 2);
     }
-    assert_true(failed > 20);
+    assert_true(failed > 20 / by);
 }
 
-/* The process ends at the n-th call: nothing after it is done. */
+/* The process ends at some call: nothing after it is done. */
 static void an_end_at_any_call_leaves_a_whole_one(void **state)
 {
     (void)state;
     int tried = 0;
+    const int by = every_so_many();
     for (int replaces = 0; replaces < 2; replaces++)
-        for (int n = 1;; n++, tried++) {
+        for (int n = first_call(by);; n += by, tried++) {
             dt_status st;
             dt_err err = {0};
             empty_the_folder();
@@ -351,7 +364,7 @@ static void an_end_at_any_call_leaves_a_whole_one(void **state)
             assert_int_equal(files_in(folder), found);
             assert_int_equal(newest(), found);
         }
-    assert_true(tried > 50);
+    assert_true(tried > 50 / by);
 }
 
 /* The only one there is gives way to a new one of its step. */
@@ -359,7 +372,8 @@ static void an_end_while_replacing_leaves_one_of_that_step(void **state)
 {
     (void)state;
     int tried = 0;
-    for (int n = 1;; n++, tried++) {
+    const int by = every_so_many();
+    for (int n = first_call(by);; n += by, tried++) {
         dt_status st;
         dt_err err = {0};
         empty_the_folder();
@@ -371,7 +385,7 @@ static void an_end_while_replacing_leaves_one_of_that_step(void **state)
         assert_int_equal(files_in(folder), 1);
         assert_int_equal(newest(), 2);
     }
-    assert_true(tried > 20);
+    assert_true(tried > 20 / by);
 }
 
 static void one_replaces_another_where_names_cannot_change_places(void **state)
@@ -493,8 +507,9 @@ static void damaged_ones_are_passed_over(void **state)
         snprintf(at, sizeof at, "%s", path);
         char *text = get(at, &n);
         /* some bits of every part; of the manifest one of each byte */
-        const size_t by = f == 0 ? 1 : n / 40 + 1;
-        for (size_t i = 0; i < n; i += by) {
+        const size_t parts = (size_t)dt_scaled(20, 20, 40);
+        const size_t by = f == 0 ? (size_t)dt_scaled(3, 3, 1) : n / parts + 1;
+        for (size_t i = dt_test_seed() % by; i < n; i += by) {
             text[i] = (char)(text[i] ^ (1 << i % 8));
             put(at, text, n);
             if (newest() != 1)

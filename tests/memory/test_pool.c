@@ -585,7 +585,7 @@ static void public_hard_cases_are_solved_by_search(void **state)
     if (dt_shared("data/dsa") == NULL)
         skip();
     for (size_t f = 0; f < DT_COUNT(rows); f++) {
-        if (!dt_picked(f, 3, 2, 1))
+        if (!dt_picked(f, 6, 2, 1))
             continue;
         char below[48];
         static dt_err err;

@@ -270,7 +270,7 @@ static void larger_graphs_keep_the_rules(void **state)
 {
     (void)state;
     numbers r = {.seed = 3 + dt_test_seed()};
-    for (uint64_t i = 0; i < 40; i++) {
+    for (uint64_t i = 0; i < (uint64_t)dt_scaled(10, 20, 40); i++) {
         dt_remat_graph g = random_graph(&r, 10 + next(&r, 50), 1000);
         dt_remat_sequence s, again;
         dt_remat_taken base;

@@ -261,14 +261,14 @@ static void evaluation_is_left_alone(void **state)
 static const char mix[] =
     "c1 = offload\nr2 = recompute\nc2 = keep\nsum = recompute\nb2 = offload\n";
 
-/* Under every policy that there is. */
+/* Under every policy that there is, by turns. */
 static void policies_leave_pinned_gaps_alone(void **state)
 {
     (void)state;
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++) {
-        if (all[i]->solver && dt_solver_name() == NULL)
+        if ((all[i]->solver && dt_solver_name() == NULL) || !dt_picked(i, 6, 3, 1))
             continue;
         dt_session *s = open_with(mix, all[i]->name);
         const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;

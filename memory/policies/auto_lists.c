@@ -245,17 +245,6 @@ dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err)
     return dti_auto_go_on(s, first, budget, budget, err);
 }
 
-/* Not every policy goes on from every plan: what backward reads is to be chosen before anything
- * moves. */
-static dt_status add_where_it_goes(dti_auto *s, dti_found *f, dt_err *err)
-{
-    dt_err own = {0};
-    const dt_status st = dti_auto_add(s, f, NULL, &own);
-    if (st == DT_OK || st == DT_E_CONFIG)
-        return DT_OK;
-    return DT_FAIL(err, st, "auto: '%s' could not be planned", f->then);
-}
-
 dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err)
 {
     dti_found f = *from; /* the front moves meanwhile, and fates with it */
@@ -271,7 +260,7 @@ dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err)
     for (size_t i = 0; st == DT_OK && i < s->n_light; i++) {
         snprintf(f.then, sizeof f.then, "%s", s->light[i]->name);
         if (f.fate != NULL || strcmp(f.list, f.then) != 0)
-            st = add_where_it_goes(s, &f, err);
+            st = dti_auto_add(s, &f, NULL, err);
     }
     dt_free(f.fate);
     return st;

@@ -399,9 +399,10 @@ static void a_budget_beyond_a_limit_of_the_process_names_it(void **state) /* cas
 static void limit_is_kept(void (*child)(void), const char *name)
 {
     char words[160];
-    put_text("w.ini", "[model]\nimage = 64\nclasses = 4\n[conv c]\nout = 16\nkernel = 1\n[relu r]\n"
-                      "[avgpool p]\nkernel = 64\n[fc f]\nout = 4\n[data]\nsamples = 4096\n[train]\n"
-                      "batch = 4096\nsteps = 1\n[device]\nthreads = 2\n[run]\ndir = out\n");
+    put_text("w.ini",
+        "[model]\nimage = 256\nclasses = 4\n[conv c]\nout = 16\nkernel = 1\n[relu r]\n"
+        "[global_avgpool p]\n[fc f]\nout = 4\n[data]\nsamples = 4096\n[train]\n"
+        "batch = 4096\nsteps = 1\n[device]\nthreads = 2\n[run]\ndir = out\n");
     cli.child = child;
     char *before = snapshot("");
     ran r = refused("w.ini", DT_E_BUDGET);

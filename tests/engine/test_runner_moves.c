@@ -101,7 +101,7 @@ static void late_streams_change_no_bit(void **state)
             dt_trainee_opts o = ways[i].o;
             if (!o.copy_threads && o.tier == DT_TIER_HOST)
                 continue; /* no threads, no delays */
-            if (!dt_picked(seed + i, 3, 2, 1))
+            if (!dt_picked(seed + i, 5, 2, 1))
                 continue;
             if (seed % 2 == 0)
                 o.codec = dti_codec_find("zvc");

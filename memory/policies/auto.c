@@ -63,7 +63,8 @@ static dt_lower_opts quickly(const dt_pass_env *e)
     return o;
 }
 
-/* @quick: a policy that places what it tries does so quickly. */
+/* @quick: a policy that places what it tries does so quickly. There are many, so each is to be
+ * hasty; but those that search are tried once, for the run's own budget. */
 static dt_status apply(
     const dti_auto *s, const char *policy, uint64_t budget, bool quick, dt_program *to, dt_err *err)
 {
@@ -71,7 +72,8 @@ static dt_status apply(
     dt_pass_env e = *s->env;
     dt_lower_opts lower = quickly(s->env);
     e.budgets.device = budget;
-    e.hasty = true; /* there are many */
+    const dt_policy *one = dt_policy_find(policy);
+    e.hasty = s->env->hasty || one == NULL || !one->searches;
     if (quick) {
         e.pool = lower.pool;
         e.lower = &lower;

@@ -8,10 +8,9 @@
  * of the lowest peak. The search is limited in nodes, and never in seconds: a node takes the longer
  * the more columns the program has, so there are the fewer of them. And where that proves nothing,
  * a network has too many ops for the program, or the build has no solver, the same problem is
- * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. For auto,
- * which tries many, and to see what would fit, all but the smallest networks are. Of a large
- * network the search begins with the best of Rotor's sequences, so on a chain it is not behind
- * Rotor. */
+ * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. To see what
+ * would fit, where there are many to try, all but the smallest networks are. Of a large network the
+ * search begins with the best of Rotor's sequences, so on a chain it is not behind Rotor. */
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 

@@ -240,7 +240,7 @@ static void no_exact_policy_is_ahead(void **state)
         skip(); /* minutes under sanitizers, where what it compares has groups of its own */
     dt_costs costs;
     dt_costs_of_card(&costs, dt_card_speed_find("p100"));
-    for (int graph = 1; graph <= (dt_whole_scale() ? 40 : 1); graph++) {
+    for (int graph = 1; graph <= (dt_whole_scale() ? 16 : 1); graph++) {
         const uint64_t seed = (uint64_t)graph + 100 * dt_test_seed();
         const dt_lower_opts lower = {
             .pool = dt_pool_find("greedy"), .tier = graph % 3 == 0 ? DT_TIER_DISK : DT_TIER_HOST};

@@ -21,7 +21,7 @@ typedef struct dt_budgets {
  * @budgets: of the run
  * @density: how many values are not zero, as measured; NULL: not known
  * @dense:   plan for the step whose packed values did not fit: nothing may depend on values
- * @hasty:   who searches looks at little: to see what would fit, or for auto, which tries many
+ * @hasty:   who searches looks at little, to see what would fit
  * @pool:    that will place the tensors; NULL: greedy
  * @costs:   of the machine; NULL: the default ones
  * @machine: how it runs plans; NULL: with a stream for each direction

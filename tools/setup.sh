@@ -146,3 +146,16 @@ configure() {
 compile() { # TARGET
     quietly "$build/build.log" cmake --build "$build" --target "$1" -j "$(nproc)"
 }
+
+# --- scratch ---
+
+# Files of this script and what it starts are in memory, where that has 2 GiB and the caller names no folder: no test
+# waits for a disk but those that ask what one can do, which go elsewhere.
+in_memory() {
+    [ -z "${TMPDIR:-}" ] || return 0
+    [ "$(df -kP /dev/shm 2>/dev/null | awk 'NR > 1 { print $4 }')" -ge 2097152 ] 2>/dev/null || return 0
+    scratch=$(mktemp -d /dev/shm/dnntrain-XXXXXX) || return 0
+    chmod 755 "$scratch" # some tests run as nobody
+    trap 'rm -rf "$scratch"' EXIT
+    export TMPDIR="$scratch"
+}

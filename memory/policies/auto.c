@@ -1,12 +1,12 @@
 /* All policies at once. A front of plans is made for the program: each exact policy by itself, each
- * two of which one recomputes and the other offloads or encodes, and, at sixteen budgets evenly
- * from the least peak to keep_all's and at the run's own, those that go by a budget (auto_lists.c)
- * and what a search makes of the values by itself (auto_fates.c); all placed by the run's pool and
- * timed by the simulator. At the run's own budget policies that search are tried as well, of a
- * program of no more ops than each says (auto_ops), unless a bound tells that they are in vain. A
- * run takes the fastest that fits. So no such policy or pair is ahead of it; and of the sixteen
- * budgets a lower one never gives a higher peak nor a shorter step, but by what those that search
- * find.
+ * two of which one recomputes and the other offloads, encodes or has less to be read, and, at
+ * sixteen budgets evenly from the least peak to keep_all's and at the run's own, those that go by a
+ * budget (auto_lists.c) and what a search makes of the values by itself (auto_fates.c); all placed
+ * by the run's pool and timed by the simulator. At the run's own budget policies that search are
+ * tried as well, of a program of no more ops than each says (auto_ops), unless a bound tells that
+ * they are in vain. A run takes the fastest that fits. So no such policy or pair is ahead of it;
+ * and of the sixteen budgets a lower one never gives a higher peak nor a shorter step, but by what
+ * those that search find.
  *
  * Where no plan fits, a run tries the same with the homes of each policy that has some, those on
  * the host first (session/plan_set.c): what lives elsewhere is away for the whole step, so none of
@@ -63,8 +63,7 @@ static dt_lower_opts quickly(const dt_pass_env *e)
     return o;
 }
 
-/* @quick: a policy that places what it tries does so quickly. There are many, so each is to be
- * hasty; but those that search are tried once, for the run's own budget. */
+/* @quick: a policy that places what it tries does so quickly. */
 static dt_status apply(
     const dti_auto *s, const char *policy, uint64_t budget, bool quick, dt_program *to, dt_err *err)
 {
@@ -72,8 +71,6 @@ static dt_status apply(
     dt_pass_env e = *s->env;
     dt_lower_opts lower = quickly(s->env);
     e.budgets.device = budget;
-    const dt_policy *one = dt_policy_find(policy);
-    e.hasty = s->env->hasty || one == NULL || !one->searches;
     if (quick) {
         e.pool = lower.pool;
         e.lower = &lower;

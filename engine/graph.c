@@ -70,12 +70,18 @@ dt_status dt_graph_create(
     return DT_OK;
 }
 
+static void free_opts(const dt_node *node)
+{
+    dt_free(node->opts);
+    dt_free(node->opts_text);
+}
+
 void dt_graph_destroy(const dt_graph *g)
 {
     if (g == NULL)
         return;
     for (size_t i = 0; i < g->n_node; i++)
-        dt_free(g->node[i].opts);
+        free_opts(&g->node[i]);
     dt_free(g->node);
     dt_free(g->place);
     dt_free((void *)(uintptr_t)g);
@@ -182,6 +188,49 @@ static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_
     return st == DT_OK ? DT_OK : add_shapes(g, node, x, st, err);
 }
 
+static void print_options(const dt_node *node, FILE *f)
+{
+    const dt_opt *row = node->desc->opts;
+    for (size_t i = 0; row != NULL && row[i].key != NULL; i++) {
+        fprintf(f, i > 0 ? " %s=" : "%s=", row[i].key);
+        dt_opt_print(f, &row[i], node->opts);
+    }
+}
+
+/* By way of a text of the C library's; NULL: no memory. */
+static char *options_text(const dt_node *node)
+{
+    char *printed = NULL, *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&printed, &bytes);
+    if (f == NULL)
+        return NULL;
+    print_options(node, f);
+    const bool good = !ferror(f);
+    if (fclose(f) == 0 && good)
+        text = dt_alloc(bytes + 1, 1);
+    if (text != NULL)
+        memcpy(text, printed, bytes);
+    free(printed);
+    return text;
+}
+
+static dt_status fill_opts(dt_node *node, const void *opts, dt_err *err)
+{
+    const dt_layer_desc *d = node->desc;
+    if (d->opts_bytes > 0)
+        node->opts = dt_alloc(1, d->opts_bytes);
+    if (node->opts != NULL && opts != NULL)
+        memcpy(node->opts, opts, d->opts_bytes);
+    else if (node->opts != NULL)
+        dt_opt_defaults(d->opts, node->opts);
+    if (node->opts != NULL || d->opts_bytes == 0)
+        node->opts_text = options_text(node);
+    return node->opts_text != NULL
+               ? DT_OK
+               : DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", node->name);
+}
+
 dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name, const void *opts,
     const int32_t *in, int n_in, int32_t *id, dt_err *err)
 {
@@ -195,18 +244,11 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     dt_node *node = &g->node[g->n_node];
     *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};
     snprintf(node->name, sizeof node->name, "%s", name);
-    if (desc->opts_bytes > 0) {
-        node->opts = dt_alloc(1, desc->opts_bytes);
-        if (node->opts == NULL)
-            return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
-        if (opts != NULL)
-            memcpy(node->opts, opts, desc->opts_bytes);
-        else
-            dt_opt_defaults(desc->opts, node->opts);
-    }
-    const dt_status st = fill_node(g, node, in, n_in, err);
+    dt_status st = fill_opts(node, opts, err);
+    if (st == DT_OK)
+        st = fill_node(g, node, in, n_in, err);
     if (st != DT_OK) {
-        dt_free(node->opts);
+        free_opts(node);
         return st;
     }
     g->next_key++;
@@ -303,49 +345,6 @@ int64_t dt_graph_counted(const dt_graph *g)
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value)
 {
     return value == DT_GRAPH_INPUT ? g->input : g->node[value].info.y;
-}
-
-static void print_options(const dt_node *nd, FILE *f)
-{
-    const dt_opt *row = nd->desc->opts;
-    for (size_t i = 0; row != NULL && row[i].key != NULL; i++) {
-        fprintf(f, i > 0 ? " %s=" : "%s=", row[i].key);
-        dt_opt_print(f, &row[i], nd->opts);
-    }
-    fputc('\0', f);
-}
-
-/* Into a text of the C library's. */
-static bool print_all(const dt_graph *g, char **text, size_t *bytes, size_t *at)
-{
-    FILE *f = open_memstream(text, bytes);
-    for (size_t i = 0; f != NULL && i < g->n_node; i++) {
-        at[i] = (size_t)ftell(f);
-        print_options(&g->node[i], f);
-    }
-    if (f == NULL)
-        return false;
-    const bool good = !ferror(f);
-    return fclose(f) == 0 && good;
-}
-
-dt_status dt_graph_options(const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err)
-{
-    char *printed = NULL;
-    *bytes = 0;
-    *text = NULL;
-    *at = dt_alloc(g->n_node + 1, sizeof **at);
-    const bool good = *at != NULL && print_all(g, &printed, bytes, *at);
-    if (good)
-        *text = dt_alloc(*bytes + 1, 1);
-    if (*text != NULL)
-        memcpy(*text, printed, *bytes);
-    free(printed);
-    if (*text != NULL)
-        return DT_OK;
-    dt_free(*at);
-    *at = NULL;
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of %zu layers", g->n_node);
 }
 
 int64_t dt_param_count(const dt_param_info *p)

@@ -20,6 +20,7 @@ typedef struct dt_node {
     int32_t key;              /* of its random numbers; fusing nodes does not change it */
     dt_part part;             /* of a layer that is cut into tiles */
     void *opts;               /* desc->opts_bytes of them, owned */
+    char *opts_text;          /* as an INI file would say them, "key=value key=value", owned */
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
     int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
@@ -93,11 +94,6 @@ static inline int64_t dt_counted_classes(dt_shape scores)
 int64_t dt_graph_counted(const dt_graph *g);
 int32_t dti_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
-
-/* The options of all nodes as an INI file would say them, "key=value key=value", each ended by NUL:
- * those of node i from byte (*at)[i] of *text on. Both are the caller's, to be freed. */
-dt_status dt_graph_options(
-    const dt_graph *g, char **text, size_t *bytes, size_t **at, dt_err *err) DT_NODISCARD;
 
 /* The value whose bytes these are, behind identity layers. */
 int32_t dt_graph_behind(const dt_graph *g, int32_t value);

@@ -112,8 +112,8 @@ typedef struct dt_plan_refusal {
     char policy[DT_NAME_BYTES], algorithms[DT_LAYER_NAME_BYTES], why[DT_REFUSAL_BYTES];
 } dt_plan_refusal;
 
-/* A layer whose ops the plan runs: its name in the network, and its options as dt_graph_options
- * gives them, from byte @opts of the plan's text on. */
+/* A layer whose ops the plan runs: its name in the network, and its options as the text of its node
+ * has them, from byte @opts of the plan's text on, ended by NUL. */
 typedef struct dt_plan_node {
     char name[DT_NAME_BYTES];
     size_t opts;

@@ -182,8 +182,7 @@ static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
 
 /* In @node, which nodes of the graph the plan's are, with the same options. They stand in the order
  * of the graph, so what follows the last one found is looked at first. */
-static dt_status find_nodes(const dt_graph *g, const dt_plan *p, const char *text, const size_t *at,
-    int32_t *node, dt_err *err)
+static dt_status find_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, dt_err *err)
 {
     int32_t next = 0;
     for (size_t i = 0; i < p->n_node; i++) {
@@ -197,24 +196,14 @@ static dt_status find_nodes(const dt_graph *g, const dt_plan *p, const char *tex
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan has a layer '%s', but network '%s' has none: plan again", n->name,
                 g->name);
-        if (strcmp(text + at[found], p->text + n->opts) != 0)
+        const char *is = g->node[found].opts_text, *planned = p->text + n->opts;
+        if (strcmp(is, planned) != 0)
             return DT_FAIL(err, DT_E_CONFIG, "layer '%s' is planned for %s, but is %s: plan again",
-                n->name, p->text + n->opts, text + at[found]);
+                n->name, planned, is);
         node[i] = found;
         next = found + 1;
     }
     return DT_OK;
-}
-
-static dt_status check_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, dt_err *err)
-{
-    char *text = NULL;
-    size_t *at = NULL, n;
-    DT_CHECK(dt_graph_options(g, &text, &n, &at, err));
-    const dt_status st = find_nodes(g, p, text, at, node, err);
-    dt_free(text);
-    dt_free(at);
-    return st;
 }
 
 dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
@@ -228,7 +217,7 @@ dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
     if (st == DT_OK)
         st = check_homes(&w, p, err);
     if (st == DT_OK)
-        st = check_nodes(g, p, node, err);
+        st = find_nodes(g, p, node, err);
     dt_free(node);
     return st;
 }
@@ -636,7 +625,7 @@ static dt_status bind(binder *b, dt_err *err)
     DT_CHECK(check_homes(&w, b->plan, err));
     DT_CHECK(reserve(b, err));
     DT_CHECK(dti_values_init(&b->values, b->r->o.graph, b->r->o.map, b->plan, err));
-    DT_CHECK(check_nodes(o->graph, b->plan, b->node, err));
+    DT_CHECK(find_nodes(o->graph, b->plan, b->node, err));
     DT_CHECK(reserve_states(b->r, err));
     DT_CHECK(find_streams(b, err));
     find_events(b);

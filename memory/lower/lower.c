@@ -406,8 +406,17 @@ static void name_kernel(const dt_program *p, const dt_op *op, const int32_t *nod
     to->limit = dt_op_call(p, op).workspace_limit;
 }
 
+/* Bytes of the options of all layers, each ended by NUL. */
+static size_t options_bytes(const dt_graph *g)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        n += strlen(g->node[i].opts_text) + 1;
+    return n;
+}
+
 /* The layers whose ops the program has, in the order of the graph. */
-static void add_nodes(lowering *l, const char *text, const size_t *at, int32_t *node)
+static void add_nodes(lowering *l, int32_t *node)
 {
     const dt_program *p = l->p;
     dt_plan *plan = l->plan;
@@ -419,11 +428,12 @@ static void add_nodes(lowering *l, const char *text, const size_t *at, int32_t *
     for (size_t i = 0; i < p->graph->n_node; i++) {
         if (node[i] == 0)
             continue;
-        const size_t bytes = strlen(text + at[i]) + 1;
+        const dt_node *from = &p->graph->node[i];
+        const size_t bytes = strlen(from->opts_text) + 1;
         dt_plan_node *to = &plan->node[plan->n_node];
-        memcpy(to->name, p->graph->node[i].name, sizeof to->name);
+        memcpy(to->name, from->name, sizeof to->name);
         to->opts = plan->n_text;
-        memcpy(plan->text + plan->n_text, text + at[i], bytes);
+        memcpy(plan->text + plan->n_text, from->opts_text, bytes);
         plan->n_text += bytes;
         node[i] = (int32_t)plan->n_node++;
     }
@@ -433,18 +443,13 @@ static void add_nodes(lowering *l, const char *text, const size_t *at, int32_t *
 static dt_status node_table(lowering *l, int32_t **node, dt_err *err)
 {
     const dt_graph *g = l->p->graph;
-    char *text;
-    size_t *at, bytes;
-    DT_CHECK(dt_graph_options(g, &text, &bytes, &at, err));
     *node = dt_alloc(g->n_node + 1, sizeof **node);
     l->plan->node = dt_alloc(g->n_node + 1, sizeof *l->plan->node);
-    l->plan->text = dt_alloc(bytes + 1, 1);
-    const bool ok = *node != NULL && l->plan->node != NULL && l->plan->text != NULL;
-    if (ok)
-        add_nodes(l, text, at, *node);
-    dt_free(text);
-    dt_free(at);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    l->plan->text = dt_alloc(options_bytes(g) + 1, 1);
+    if (*node == NULL || l->plan->node == NULL || l->plan->text == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
+    add_nodes(l, *node);
+    return DT_OK;
 }
 
 static dt_status op_table(lowering *l, const int32_t *node, dt_err *err)

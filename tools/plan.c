@@ -185,7 +185,7 @@ static bool serves(const dt_op *op)
     return op->form == DT_DERIVE_F || op->form == DT_DERIVE_B || op->form == DT_RESTORE;
 }
 
-/* "oneDNN brgconv:avx512_core", "winograd:2x2_3x3", "ours, fp32", "ours". */
+/* "oneDNN brgconv:avx512_core", "winograd:4x4_3x3", "ours, fp32", "ours". */
 static void name_kernel(
     char *to, size_t bytes, const dt_op *op, const dt_choice *c, const char *impl)
 {

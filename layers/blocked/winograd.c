@@ -9,13 +9,18 @@
 #include "layers/blocked/transpose.h"
 #include "layers/cpu/tasks.h"
 
+/* A tile has SIDE results each way, OVER pixels under it and TAPS numbers once it is transformed.
+ */
+enum { SIDE = 4, OVER = SIDE + 2, TAPS = OVER * OVER };
+
 /* --- transforms --- */
 
 /* Each works on n channels, a multiple of 16, of one tile; see winograd_kernel.inc. */
 typedef struct transforms {
-    void (*pixels)(const float *const x[16], int64_t n, float *to, int64_t step);
-    void (*results)(const float *m, int64_t step, const float *bias, int64_t n, float *const y[4]);
-    void (*slopes)(const float *const dy[4], int64_t n, float *to, int64_t step);
+    void (*pixels)(const float *const x[TAPS], int64_t n, float *to, int64_t step);
+    void (*results)(
+        const float *m, int64_t step, const float *bias, int64_t n, float *const y[SIDE * SIDE]);
+    void (*slopes)(const float *const dy[SIDE * SIDE], int64_t n, float *to, int64_t step);
     void (*taps)(const float *const g[9], int64_t n, float *to, int64_t step);
     void (*gradients)(const float *u, int64_t step, int64_t parts, int64_t apart, int64_t n,
         bool add, float *const g[9]);
@@ -43,10 +48,10 @@ static const transforms *best_transforms(void)
 
 /* --- tiles --- */
 
-/* PANEL columns of a product at a time, of which DEPTH rows fit the first cache. TILES of a task,
- * whose transforms fit the second. Streams of floats are kept PAD apart from powers of two, so
- * that they do not meet in one set of a cache. */
-enum { PANEL = 64, DEPTH = 128, TILES = 64, PAD = 16, TAPS = 16, SUM_TAP = 5 };
+/* PANEL columns of a product at a time, of which DEPTH rows fit the first cache. A task has FEW to
+ * MOST tiles, whose transforms fit the second: IN_CACHE floats. Streams of floats are kept PAD
+ * apart from powers of two, so that they do not meet in one set of a cache. */
+enum { PANEL = 64, DEPTH = 128, FEW = 16, MOST = 64, IN_CACHE = 160 << 10, PAD = 16 };
 
 static inline int64_t least(int64_t a, int64_t b)
 {
@@ -56,12 +61,17 @@ static inline int64_t least(int64_t a, int64_t b)
 /* Tiles in columns, rows, and all samples. */
 static inline int64_t across(const dti_winograd *s)
 {
-    return dti_ceil_div(s->q, 2);
+    return dti_ceil_div(s->q, SIDE);
 }
 
 static inline int64_t tiles(const dti_winograd *s)
 {
-    return s->n * dti_ceil_div(s->p, 2) * across(s);
+    return s->n * dti_ceil_div(s->p, SIDE) * across(s);
+}
+
+bool dti_winograd_saves(int64_t p, int64_t q)
+{
+    return 3 * TAPS * dti_ceil_div(p, SIDE) * dti_ceil_div(q, SIDE) <= 2 * 9 * p * q;
 }
 
 /* A matrix for each tap, with @rows rows: panel by panel, in it tap by tap. @at is a panel's first
@@ -97,11 +107,11 @@ typedef struct winograd_job {
     const dti_winograd *s;
     const transforms *on;
     dti_tile_fn *tile;
-    const float *x, *u, *bias, *dy;
+    const float *x, *weight, *u, *bias, *dy; /* u: the weight transformed, or @columns of it */
+    dti_span columns;
     float *y, *work;
     int64_t each, scratch; /* tiles of a task; floats of scratch it has */
-    bool bias_too;
-    unsigned add; /* bit 0: the gradient to what is there, bit 1: the bias's */
+    unsigned add;          /* bit 0: the gradient to what is there, bit 1: the bias's */
 } winograd_job;
 
 /* c = a b of one tap and panel, or that added; a has @t's rows and @depth columns. */
@@ -124,37 +134,43 @@ typedef struct place {
 
 static place place_of(const dti_winograd *s, int64_t tile)
 {
-    const int64_t wide = across(s), high = dti_ceil_div(s->p, 2);
-    return (place){tile / (wide * high), 2 * (tile / wide % high), 2 * (tile % wide)};
+    const int64_t row = tile / across(s), down = dti_ceil_div(s->p, SIDE);
+    return (place){row / down, SIDE * (row % down), SIDE * (tile % across(s))};
 }
 
-/* The 4 x 4 pixels under a tile; @zero stands for those outside of the image. */
+/* The pixels under a tile, row by row; @zero stands for those outside of the image. */
 static void find_pixels(const dti_winograd *s, int64_t tile, const float *x, const float *zero,
     const float *pixel[TAPS])
 {
     const place at = place_of(s, tile);
-    for (int64_t i = 0; i < 4; i++)
-        for (int64_t j = 0; j < 4; j++) {
-            const int64_t h = at.p - s->pad + i, w = at.q - s->pad + j;
+    const int64_t h0 = at.p - s->pad, w0 = at.q - s->pad;
+    for (int64_t h = h0; h < h0 + OVER; h++)
+        for (int64_t w = w0; w < w0 + OVER; w++) {
             const bool in = h >= 0 && h < s->h && w >= 0 && w < s->w;
-            pixel[4 * i + j] = in ? x + ((at.n * s->h + h) * s->w + w) * s->c : zero;
+            *pixel++ = in ? x + ((at.n * s->h + h) * s->w + w) * s->c : zero;
         }
 }
 
-/* Numbers of the first of a tile's 2 x 2 results and the others, -1 for those outside. */
-static void find_results(const dti_winograd *s, int64_t tile, int64_t at[4])
+/* Numbers of a tile's results, row by row, -1 for those outside. */
+static void find_results(const dti_winograd *s, int64_t tile, int64_t result[SIDE * SIDE])
 {
-    const place t = place_of(s, tile);
-    for (int64_t i = 0; i < 4; i++) {
-        const int64_t p = t.p + i / 2, q = t.q + i % 2;
-        at[i] = p < s->p && q < s->q ? (t.n * s->p + p) * s->q + q : -1;
-    }
+    const place at = place_of(s, tile);
+    for (int64_t p = at.p; p < at.p + SIDE; p++)
+        for (int64_t q = at.q; q < at.q + SIDE; q++)
+            *result++ = p < s->p && q < s->q ? (at.n * s->p + p) * s->q + q : -1;
+}
+
+/* Tiles of a task. */
+static int64_t each_of(const dti_winograd *s)
+{
+    const int64_t fit = IN_CACHE / (TAPS * (s->c + PAD)) / FEW * FEW;
+    return fit < FEW ? FEW : least(fit, MOST);
 }
 
 static winograd_job new_job(const dti_winograd *s, float *work)
 {
     return (winograd_job){
-        .s = s, .on = best_transforms(), .tile = dti_tile_best(), .work = work, .each = TILES};
+        .s = s, .on = best_transforms(), .tile = dti_tile_best(), .work = work, .each = each_of(s)};
 }
 
 /* The transformed pixels of some tiles: a row a tile. @zero: c zeros */
@@ -176,20 +192,47 @@ static void put_results(
     const dti_winograd *s = j->s;
     const int64_t width = width_at(s->out, at), step = tap_step(j->each, width);
     for (int64_t i = of.begin; i < of.end; i++, m += width) {
-        int64_t to[4];
-        float *y[4];
+        int64_t to[SIDE * SIDE];
+        float *y[SIDE * SIDE];
         find_results(s, i, to);
-        for (int k = 0; k < 4; k++)
+        for (int k = 0; k < SIDE * SIDE; k++)
             y[k] = to[k] < 0 ? spare : j->y + to[k] * s->out + at;
         j->on->results(m, step, j->bias == NULL ? NULL : j->bias + at, width, y);
     }
 }
 
-/* Scratch of a task: transformed pixels, a panel of products, a row of zeros, a row for results
- * outside of the image. */
-static int64_t run_scratch(const dti_winograd *s)
+/* The results of one panel, from @at on, of tiles whose transforms are at v, @step from tap to tap,
+ * and the panel of the transformed weight. */
+static void run_panel(const winograd_job *j, dti_span of, const float *v, int64_t step,
+    const float *u, int64_t at, float *m, float *spare)
 {
-    return TAPS * (pixels_step(s, TILES) + tap_step(TILES, PANEL)) + s->c + PANEL;
+    const dti_winograd *s = j->s;
+    const int64_t width = width_at(s->out, at);
+    dti_tile t = {.row = s->c + PAD,
+        .step = 1,
+        .b_row = width,
+        .c_row = width,
+        .m = of.end - of.begin,
+        .n = width};
+    for (int64_t tap = 0; tap < TAPS; tap++) {
+        t.a = v + tap * step;
+        t.b = u + tap * tap_step(s->c, width);
+        t.c = m + tap * tap_step(j->each, width);
+        multiply(t, j->tile, s->c);
+    }
+    put_results(j, of, m, at, spare);
+}
+
+/* Scratch of a task: a panel of products, a row for results outside of the image, and where it
+ * transforms pixels itself these and a row of zeros. */
+static int64_t products_floats(const dti_winograd *s)
+{
+    return TAPS * tap_step(each_of(s), PANEL) + PANEL;
+}
+
+static int64_t tiles_floats(const dti_winograd *s)
+{
+    return products_floats(s) + TAPS * pixels_step(s, each_of(s)) + s->c;
 }
 
 static void run_tiles(const void *job, int64_t i)
@@ -198,66 +241,25 @@ static void run_tiles(const void *job, int64_t i)
     const dti_winograd *s = j->s;
     const dti_span of = dti_span_of(tiles(s), j->each, i);
     const int64_t step = pixels_step(s, j->each);
-    float *v = j->work + dt_team_member() * j->scratch, *m = v + TAPS * step;
-    float *zero = m + TAPS * tap_step(j->each, PANEL), *spare = zero + s->c;
+    float *m = j->work + dt_team_member() * j->scratch, *v = m + products_floats(s);
+    float *spare = v - PANEL, *zero = v + TAPS * step;
     memset(zero, 0, (size_t)s->c * sizeof *zero);
     transform_pixels(j, of, zero, v, step);
-    for (int64_t at = 0; at < s->out; at += PANEL) {
-        const int64_t width = width_at(s->out, at);
-        dti_tile t = {.row = s->c + PAD,
-            .step = 1,
-            .b_row = width,
-            .c_row = width,
-            .m = of.end - of.begin,
-            .n = width};
-        for (int64_t tap = 0; tap < TAPS; tap++) {
-            t.a = v + tap * step;
-            t.b = j->u + panel_at(s->c, at) + tap * tap_step(s->c, width);
-            t.c = m + tap * tap_step(j->each, width);
-            multiply(t, j->tile, s->c);
-        }
-        put_results(j, of, m, at, spare);
-    }
+    for (int64_t at = 0; at < s->out; at += PANEL)
+        run_panel(j, of, v, step, j->u + panel_at(s->c, at), at, m, spare);
 }
 
-size_t dti_winograd_work(const dti_winograd *s)
-{
-    return (size_t)(run_scratch(s) * omp_get_max_threads()) * sizeof(float);
-}
-
-void dti_winograd_run(
-    const dti_winograd *s, const float *x, const float *u, const float *bias, float *y, float *work)
-{
-    winograd_job j = new_job(s, work);
-    j.x = x;
-    j.u = u;
-    j.bias = bias;
-    j.y = y;
-    j.scratch = run_scratch(s);
-    dti_run_tasks(dti_ceil_div(tiles(s), j.each), run_tiles, &j);
-}
-
-dti_winograd dti_winograd_transposed(const dti_winograd *s)
-{
-    return (dti_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
-}
-
-size_t dti_winograd_weight_bytes(const dti_winograd *s)
-{
-    return (size_t)panels_floats(s->c, s->out) * sizeof(float);
-}
-
-/* One input channel's taps, a panel of outputs. */
+/* One input channel's taps. */
 static void take_taps(const void *job, int64_t i)
 {
     const winograd_job *j = job;
     const dti_winograd *s = j->s;
-    for (int64_t at = 0; at < s->out; at += PANEL) {
-        const int64_t width = width_at(s->out, at);
+    for (int64_t at = j->columns.begin; at < j->columns.end; at += PANEL) {
+        const int64_t width = width_at(s->out, at), here = at - j->columns.begin;
         const float *g[9];
         for (int64_t k = 0; k < 9; k++)
-            g[k] = j->x + (k * s->c + i) * s->out + at;
-        j->on->taps(g, width, j->y + panel_at(s->c, at) + i * width, tap_step(s->c, width));
+            g[k] = j->weight + (k * s->c + i) * s->out + at;
+        j->on->taps(g, width, j->y + panel_at(s->c, here) + i * width, tap_step(s->c, width));
     }
 }
 
@@ -272,35 +274,119 @@ static void transpose(const float *from, int64_t row, float *to, int64_t to_row)
     }
 }
 
-/* The same of a transposed weight, for 16 of its input channels, which are the layer's outputs, and
- * all of its outputs. */
+/* The same of a transposed weight, for 16 of its input channels, which are the layer's outputs. */
 static void take_transposed_taps(const void *job, int64_t i)
 {
     const winograd_job *j = job;
     const dti_winograd *s = j->s;
     float block[PAD * 9 * PAD];
-    for (int64_t at = 0; at < s->out; at += PAD) {
+    for (int64_t at = j->columns.begin; at < j->columns.end; at += PAD) {
         const int64_t panel = at / PANEL * PANEL, width = width_at(s->out, panel);
         for (int64_t k = 0; k < 9; k++)
-            transpose(
-                j->x + (k * s->out + at) * s->c + PAD * i, s->c, block + (8 - k) * PAD, 9 * PAD);
+            transpose(j->weight + (k * s->out + at) * s->c + PAD * i, s->c, block + (8 - k) * PAD,
+                9 * PAD);
         for (int64_t c = 0; c < PAD; c++) {
             const float *g[9];
             for (int64_t k = 0; k < 9; k++)
                 g[k] = block + (c * 9 + k) * PAD;
-            j->on->taps(g, PAD, j->y + panel_at(s->c, panel) + (PAD * i + c) * width + at - panel,
-                tap_step(s->c, width));
+            float *to = j->y + panel_at(s->c, panel - j->columns.begin);
+            j->on->taps(g, PAD, to + (PAD * i + c) * width + at - panel, tap_step(s->c, width));
         }
     }
 }
 
-void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to)
+static void transform_weight(
+    winograd_job j, bool transposed, const float *weight, dti_span columns, float *to)
 {
-    winograd_job j = new_job(s, NULL);
-    j.x = weight;
+    j.weight = weight;
+    j.columns = columns;
     j.y = to;
     dti_run_tasks(
-        transposed ? s->c / PAD : s->c, transposed ? take_transposed_taps : take_taps, &j);
+        transposed ? j.s->c / PAD : j.s->c, transposed ? take_transposed_taps : take_taps, &j);
+}
+
+/* A weight that is large for so few tiles is transformed a panel at a time, for all tiles at once,
+ * whose transforms are made first: that takes less room than the whole of it. */
+static int64_t all_tiles_floats(const dti_winograd *s)
+{
+    return s->c + TAPS * (pixels_step(s, tiles(s)) + tap_step(s->c, PANEL));
+}
+
+static bool by_panels(const dti_winograd *s)
+{
+    return all_tiles_floats(s) < panels_floats(s->c, s->out);
+}
+
+size_t dti_winograd_weight_bytes(const dti_winograd *s)
+{
+    return by_panels(s) ? 0 : (size_t)panels_floats(s->c, s->out) * sizeof(float);
+}
+
+void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to)
+{
+    transform_weight(new_job(s, NULL), transposed, weight, (dti_span){0, s->out}, to);
+}
+
+static void transform_some(const void *job, int64_t i)
+{
+    const winograd_job *j = job;
+    const dti_span of = dti_span_of(tiles(j->s), j->each, i);
+    float *v = j->work + j->s->c + of.begin * (j->s->c + PAD);
+    transform_pixels(j, of, j->work, v, pixels_step(j->s, tiles(j->s)));
+}
+
+static void run_some(const void *job, int64_t i)
+{
+    const winograd_job *j = job;
+    const dti_winograd *s = j->s;
+    const dti_span of = dti_span_of(tiles(s), j->each, i);
+    float *m = j->work + all_tiles_floats(s) + dt_team_member() * j->scratch;
+    run_panel(j, of, j->work + s->c + of.begin * (s->c + PAD), pixels_step(s, tiles(s)), j->u,
+        j->columns.begin, m, m + products_floats(s) - PANEL);
+}
+
+static void run_by_panels(winograd_job *j, bool transposed)
+{
+    const dti_winograd *s = j->s;
+    const int64_t tasks = dti_ceil_div(tiles(s), j->each);
+    float *u = j->work + s->c + TAPS * pixels_step(s, tiles(s));
+    memset(j->work, 0, (size_t)s->c * sizeof *j->work);
+    dti_run_tasks(tasks, transform_some, j);
+    j->u = u;
+    j->scratch = products_floats(s);
+    for (int64_t at = 0; at < s->out; at += PANEL) {
+        j->columns = (dti_span){at, at + width_at(s->out, at)};
+        transform_weight(*j, transposed, j->weight, j->columns, u);
+        dti_run_tasks(tasks, run_some, j);
+    }
+}
+
+size_t dti_winograd_work(const dti_winograd *s)
+{
+    const int64_t each = by_panels(s) ? products_floats(s) : tiles_floats(s);
+    const int64_t shared = by_panels(s) ? all_tiles_floats(s) : 0;
+    return (size_t)(shared + each * omp_get_max_threads()) * sizeof(float);
+}
+
+void dti_winograd_run(const dti_winograd *s, bool transposed, const float *x, const float *weight,
+    const float *bias, float *y, float *work)
+{
+    winograd_job j = new_job(s, work);
+    j.x = x;
+    j.weight = j.u = weight;
+    j.bias = bias;
+    j.y = y;
+    if (by_panels(s)) {
+        run_by_panels(&j, transposed);
+        return;
+    }
+    j.scratch = tiles_floats(s);
+    dti_run_tasks(dti_ceil_div(tiles(s), j.each), run_tiles, &j);
+}
+
+dti_winograd dti_winograd_transposed(const dti_winograd *s)
+{
+    return (dti_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
 }
 
 /* --- the gradient of the weight --- */
@@ -308,20 +394,20 @@ void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *we
 /* The gradient is a sum over all tiles. Small weights have it made in PARTS parts, each a task with
  * all of its scratch, added up in order; large ones in one part, whose steps are tasks. Scratch for
  * the tiles it works on at a time is at most SMALL or LARGE floats; or it holds all tiles, and some
- * columns of the weight are made at a time, where that takes less. */
+ * columns of the weight are made at a time, where that takes less. The bias's is made in PARTS
+ * parts of the results. */
 enum {
     PARTS = 8,
-    FEW = 16,
     SMALL = 1 << 18,
     LARGE = 1 << 22,
-    SMALL_WEIGHT = 128 * 128,
+    SMALL_WEIGHT = 16 * 128 * 128, /* once it is transformed */
     COLUMNS = 2 * PANEL
 };
 
 typedef struct cut {
-    int64_t parts, each, tiles;     /* tiles of a part; tiles at a time */
-    int64_t columns;                /* of the weight at a time */
-    int64_t v, d, u, bias, scratch; /* where things are in a part's scratch */
+    int64_t parts, each, tiles; /* tiles of a part; tiles at a time */
+    int64_t columns;            /* of the weight at a time */
+    int64_t v, d, u, scratch;   /* where things are in a part's scratch, behind zeros */
 } cut;
 
 static void lay_out(cut *k, const dti_winograd *s)
@@ -329,13 +415,12 @@ static void lay_out(cut *k, const dti_winograd *s)
     k->v = s->c > s->out ? s->c : s->out;
     k->d = k->v + TAPS * pixels_step(s, k->tiles);
     k->u = k->d + panels_floats(k->tiles, k->columns);
-    k->bias = k->u + panels_floats(s->c, k->columns);
-    k->scratch = k->bias + s->out;
+    k->scratch = k->u + panels_floats(s->c, k->columns);
 }
 
 static cut cut_gradient(const dti_winograd *s)
 {
-    cut k = {.parts = s->c * s->out > SMALL_WEIGHT ? 1 : PARTS, .columns = s->out};
+    cut k = {.parts = TAPS * s->c * s->out > SMALL_WEIGHT ? 1 : PARTS, .columns = s->out};
     k.each = dti_ceil_div(tiles(s), k.parts);
     k.parts = dti_ceil_div(tiles(s), k.each);
     const int64_t fit = (k.parts > 1 ? SMALL : LARGE) / (TAPS * (s->c + s->out));
@@ -353,7 +438,8 @@ static cut cut_gradient(const dti_winograd *s)
 size_t dti_winograd_gradient_work(const dti_winograd *s)
 {
     const cut k = cut_gradient(s);
-    return (size_t)(k.parts * k.scratch) * sizeof(float);
+    const int64_t weight = k.parts * k.scratch, bias = PARTS * s->out;
+    return (size_t)(weight > bias ? weight : bias) * sizeof(float);
 }
 
 /* Some tiles of a part, and some columns. */
@@ -369,16 +455,16 @@ static void take_slopes(const struct step *w, dti_span some)
 {
     const dti_winograd *s = w->j->s;
     for (int64_t i = some.begin; i < some.end; i++) {
-        int64_t from[4];
-        const float *dy[4];
+        int64_t from[SIDE * SIDE];
+        const float *dy[SIDE * SIDE];
         find_results(s, i, from);
         for (int64_t at = w->columns.begin; at < w->columns.end; at += PANEL) {
             const int64_t width = width_at(s->out, at), here = at - w->columns.begin;
-            for (int k = 0; k < 4; k++)
+            for (int k = 0; k < SIDE * SIDE; k++)
                 dy[k] = from[k] < 0 ? w->work : w->j->dy + from[k] * s->out + at;
-            w->j->on->slopes(dy, width,
-                w->work + w->k->d + panel_at(w->k->tiles, here) + (i - w->of.begin) * width,
-                tap_step(w->k->tiles, width));
+            float *to = w->work + w->k->d + panel_at(w->k->tiles, here);
+            w->j->on->slopes(
+                dy, width, to + (i - w->of.begin) * width, tap_step(w->k->tiles, width));
         }
     }
 }
@@ -396,30 +482,24 @@ static void take_few(const void *job, int64_t i)
     take_slopes(w, some);
 }
 
-/* What the tiles add to one tap's matrix, one panel of it. The tap that sums a tile's four
- * gradients gives the bias's. */
+/* What the tiles add to one tap's matrix, one panel of it. */
 static void add_products(const void *job, int64_t i)
 {
     const struct step *w = job;
     const dti_winograd *s = w->j->s;
-    const int64_t tap = i % TAPS, here = i / TAPS * PANEL, at = w->columns.begin + here;
-    const int64_t width = width_at(s->out, at);
-    const int64_t n = w->of.end - w->of.begin;
-    const float *d =
-        w->work + w->k->d + panel_at(w->k->tiles, here) + tap * tap_step(w->k->tiles, width);
+    const int64_t tap = i % TAPS, here = i / TAPS * PANEL;
+    const int64_t width = width_at(s->out, w->columns.begin + here);
     const dti_tile t = {.a = w->work + w->k->v + tap * pixels_step(s, w->k->tiles),
         .row = 1,
         .step = s->c + PAD,
-        .b = d,
+        .b = w->work + w->k->d + panel_at(w->k->tiles, here) + tap * tap_step(w->k->tiles, width),
         .b_row = width,
         .c = w->work + w->k->u + panel_at(s->c, here) + tap * tap_step(s->c, width),
         .c_row = width,
         .m = s->c,
         .n = width,
         .add = w->add};
-    multiply(t, w->j->tile, n);
-    if (tap == SUM_TAP && w->j->bias_too)
-        w->j->on->add_rows(d, n, width, w->work + w->k->bias + at);
+    multiply(t, w->j->tile, w->of.end - w->of.begin);
 }
 
 /* A team of its own is not for a task of a team. */
@@ -442,16 +522,15 @@ static void make_part(const void *job, int64_t part)
         .k = k,
         .columns = whole->columns,
         .work = whole->j->work + part * k->scratch};
-    if (w.columns.begin == 0) {
+    if (w.columns.begin == 0)
         memset(w.work, 0, (size_t)k->v * sizeof *w.work);
-        memset(w.work + k->bias, 0, (size_t)s->out * sizeof *w.work);
-    }
     for (int64_t i = 0; i < dti_ceil_div(of.end - of.begin, k->tiles); i++) {
         const dti_span some = dti_span_of(of.end - of.begin, k->tiles, i);
         w.of = (dti_span){of.begin + some.begin, of.begin + some.end};
         w.add = i > 0;
         each_task(k, dti_ceil_div(some.end - some.begin, FEW), take_few, &w);
-        each_task(k, TAPS * dti_ceil_div(w.columns.end - w.columns.begin, PANEL), add_products, &w);
+        const int64_t panels = dti_ceil_div(w.columns.end - w.columns.begin, PANEL);
+        each_task(k, TAPS * panels, add_products, &w);
     }
 }
 
@@ -471,12 +550,26 @@ static void put_gradient(const void *job, int64_t i)
     }
 }
 
-static void put_bias(const winograd_job *j, const cut *k, float *dbias)
+/* The gradient of the bias from one part of the results, ROWS at a time, which fit the cache. */
+static void sum_part(const void *job, int64_t i)
 {
-    float *sum = j->work + k->bias;
+    enum { ROWS = 64 };
+    const winograd_job *j = job;
+    const int64_t out = j->s->out, all = j->s->n * j->s->p * j->s->q;
+    const dti_span of = dti_span_of(all, dti_ceil_div(all, PARTS), i);
+    float *sum = j->work + i * out;
+    memset(sum, 0, (size_t)out * sizeof *sum);
+    for (int64_t r = of.begin; r < of.end; r += ROWS)
+        j->on->add_rows(j->dy + r * out, least(ROWS, of.end - r), out, sum);
+}
+
+static void put_bias(const winograd_job *j, float *dbias)
+{
+    float *sum = j->work;
+    dti_run_tasks(PARTS, sum_part, j);
     for (int64_t c = 0; c < j->s->out; c++) {
-        for (int64_t p = 1; p < k->parts; p++)
-            sum[c] += sum[p * k->scratch + c];
+        for (int64_t p = 1; p < PARTS; p++)
+            sum[c] += sum[p * j->s->out + c];
         dbias[c] = (j->add & 2) != 0 ? dbias[c] + sum[c] : sum[c];
     }
 }
@@ -490,7 +583,6 @@ void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *d
     j.x = x;
     j.dy = dy;
     j.y = dweight;
-    j.bias_too = dbias != NULL;
     j.add = add;
     for (int64_t i = 0; i < dti_ceil_div(s->out, k.columns); i++) {
         w.columns = dti_span_of(s->out, k.columns, i);
@@ -501,5 +593,5 @@ void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *d
         dti_run_tasks(s->c, put_gradient, &w);
     }
     if (dbias != NULL)
-        put_bias(&j, &k, dbias);
+        put_bias(&j, dbias);
 }

@@ -7,6 +7,7 @@
 #include "engine/implementations.h"
 #include "layers/blocked/amx_conv.h"
 #include "layers/blocked/amx_weights.h"
+#include "layers/blocked/implicit_gemm.h"
 #include "layers/blocked/pixels.h"
 #include "layers/blocked/winograd.h"
 #include "layers/cpu/cpu.h"
@@ -40,10 +41,12 @@ static dti_winograd winograd_of(const dt_call *c)
 }
 
 /* The rule knows the shape of one sample only, so every batch has the weight in the same order.
- * With few channels the transforms cost more than they save. */
+ * With few channels, or tiles that reach far beyond the image, the transforms cost more than they
+ * save. */
 static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
     enum { LEAST = 64, WHOLE = 16 };
+    const dt_shape y = c->node->info.y;
     const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
     if (c->dtype != DT_F32)
         return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
@@ -54,6 +57,8 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
     if (in % WHOLE != 0 || out % WHOLE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
             in % WHOLE != 0 ? in : out, (int)WHOLE);
+    if (!dti_winograd_saves(y.h, y.w))
+        return dt_refuse(why, "%" PRId64 " x %" PRId64 " results: tiles save too little", y.h, y.w);
     return true;
 }
 
@@ -62,7 +67,7 @@ static dt_status winograd_facts(const dt_call *c, dt_facts *f, dt_err *err)
     (void)err;
     const dti_winograd s = winograd_of(c), transposed = dti_winograd_transposed(&s);
     const bool data = c->form == DT_BACKWARD2;
-    snprintf(f->impl, sizeof f->impl, "winograd:2x2_3x3");
+    snprintf(f->impl, sizeof f->impl, "winograd:4x4_3x3");
     if (c->form == DT_BACKWARD) {
         f->work_bytes = dti_winograd_gradient_work(&s);
         f->adds = true;
@@ -83,8 +88,8 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
     case DT_FORWARD:
     case DT_RECOMPUTE:
     case DT_EVAL:
-        dti_winograd_run(
-            &s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
+        dti_winograd_run(&s, false, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL,
+            port[DT_Y], port[DT_WORK]);
         return DT_OK;
     case DT_BACKWARD:
         dti_winograd_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
@@ -92,7 +97,7 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
         return DT_OK;
     case DT_BACKWARD2:
         dti_winograd_run(
-            &transposed, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
+            &transposed, true, port[DT_DY], port[DT_D + 1], NULL, port[DT_DX], port[DT_WORK]);
         return DT_OK;
     case DT_DERIVE_F:
         dti_winograd_weight(&s, false, port[DT_P], port[DT_D]);
@@ -106,6 +111,60 @@ static dt_status winograd_run(const dt_call *c, void *state, const dt_args *a, d
         break;
     }
     return dti_weighted_no_form(c, err);
+}
+
+/* --- gradients of the weight --- */
+
+/* Whether the layer is what kernels for the weight's gradient compute. */
+static bool plain_and_square(const dt_call *c, dt_why *why)
+{
+    const dt_conv *o = c->node->opts;
+    if (o->bias)
+        return dt_refuse(why, "has a bias");
+    if (o->groups != 1)
+        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+    if (o->dilation != 1)
+        return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
+    if (!dt_sides_square(o->kernel) || !dt_sides_square(o->stride) || !dt_sides_square(o->pad))
+        return dt_refuse(why, "height and width of kernel, stride or padding differ");
+    return true;
+}
+
+static dti_implicit_gemm implicit_gemm_of(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
+    return (dti_implicit_gemm){
+        c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad, c->dtype == DT_BF16};
+}
+
+static bool implicit_gemm_accepts(const dt_call *c, dt_why *why)
+{
+    if (!plain_and_square(c, why))
+        return false;
+    const dti_implicit_gemm g = implicit_gemm_of(c);
+    return dti_implicit_gemm_accepts(&g, why);
+}
+
+static dt_status implicit_gemm_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dti_implicit_gemm g = implicit_gemm_of(c);
+    snprintf(f->impl, sizeof f->impl, "implicit_gemm");
+    f->work_bytes = dti_implicit_gemm_work(&g);
+    f->adds = true;
+    return DT_OK;
+}
+
+static dt_status implicit_gemm_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    if (c->form != DT_BACKWARD) /* a gradient is never in another order */
+        return dti_weighted_no_form(c, err);
+    const dti_implicit_gemm g = implicit_gemm_of(c);
+    dti_implicit_gemm_run(
+        &g, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], c->add != 0, a->port[DT_WORK]);
+    return DT_OK;
 }
 
 /* --- AMX tiles --- */
@@ -125,14 +184,8 @@ static bool amx_weights_accepts(const dt_call *c, dt_why *why)
     const dti_amx_weights s = amx_weights_of(c);
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
-    if (o->bias)
-        return dt_refuse(why, "has a bias");
-    if (o->groups != 1)
-        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
-    if (o->dilation != 1)
-        return dt_refuse(why, "dilation %" PRId64 ", needs 1", o->dilation);
-    if (!dt_sides_square(o->kernel) || !dt_sides_square(o->stride) || !dt_sides_square(o->pad))
-        return dt_refuse(why, "height and width of kernel, stride or padding differ");
+    if (!plain_and_square(c, why))
+        return false;
     if (o->kernel == 1 && o->stride == 1)
         return dt_refuse(why, "one pixel a result: a product of matrices is as fast");
     return dti_amx_weights_can(&s, why);
@@ -206,7 +259,8 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_dnnl_problem){.bias = o->bias,
-        .hwio = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL),
+        .hwio = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL) ||
+                implicit_gemm_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
         DTI_CONV_SHAPE(o, x, y)};
 }
@@ -273,6 +327,11 @@ static const dt_impl conv[] = {
         .accepts = amx_weights_accepts,
         .facts = amx_weights_facts,
         .run = amx_weights_run},
+    {.name = "implicit_gemm",
+        .forms = DT_FORM_BIT(DT_BACKWARD),
+        .accepts = implicit_gemm_accepts,
+        .facts = implicit_gemm_facts,
+        .run = implicit_gemm_run},
     {.name = "pixels",
         .forms = DT_FORM_BIT(DT_BACKWARD2),
         .accepts = pixels_accepts,

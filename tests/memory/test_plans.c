@@ -56,8 +56,8 @@ static void make(made *m, const dt_model_desc *d, const dt_model_opts *o, const 
 
 static const dt_model_opts standard = {.dropout = -1};
 
-/* Peak over bound at most 1.01 for every model, workspace included, at batches 8, 16 and 32. */
-static void every_model_lies_within_a_hundredth_of_the_bound(void **state)
+/* Peak over bound at most 1.02 for every model, workspace included, at batches 8, 16 and 32. */
+static void every_model_lies_within_a_fiftieth_of_the_bound(void **state)
 {
     (void)state;
     size_t n;
@@ -70,7 +70,7 @@ static void every_model_lies_within_a_hundredth_of_the_bound(void **state)
                 continue;
             make(&m, all[i], &standard, "keep_all", "greedy", batch);
             const double ratio = (double)m.plan->peak / (double)m.plan->bound;
-            if (!(ratio >= 1 && ratio <= 1.01))
+            if (!(ratio >= 1 && ratio <= 1.02))
                 fail_msg("%s batch %d: peak / bound = %.4f", all[i]->name, (int)batch, ratio);
             worst = ratio > worst ? ratio : worst;
             destroy(&m);
@@ -422,7 +422,7 @@ static void choices_give_their_reasons(void **state)
 DT_TEST_GROUP(plans)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_model_lies_within_a_hundredth_of_the_bound),
+        cmocka_unit_test(every_model_lies_within_a_fiftieth_of_the_bound),
         cmocka_unit_test(offload_lies_within_a_twentieth_of_the_bound),
         cmocka_unit_test(network_wide_is_the_papers_formula_on_a_chain),
         cmocka_unit_test(keep_all_is_below_network_wide),

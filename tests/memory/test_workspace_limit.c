@@ -92,7 +92,7 @@ static void the_limit_decides_between_winograd_and_the_library(void **state)
         assert_string_equal(facts_in(&s, dti_direction_form(k), w.algorithm[0].bytes - 1).impl,
             w.algorithm[1].impl);
         assert_string_equal(
-            facts_in(&s, dti_direction_form(k), DT_LIMIT_ANY).impl, "winograd:2x2_3x3");
+            facts_in(&s, dti_direction_form(k), DT_LIMIT_ANY).impl, "winograd:4x4_3x3");
         assert_null(strstr(facts_in(&s, dti_direction_form(k), DT_LIMIT_LEAST).impl, "winograd"));
     }
     assert_string_equal(
@@ -553,7 +553,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
         if (p->op[i].kind != DT_OP_REORDER)
             p->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
     assert_fails(dt_runner_add(rig.runner, p, &id, &err), DT_E_INTERNAL, &err,
-        "but 'winograd:2x2_3x3' is chosen");
+        "but 'winograd:4x4_3x3' is chosen");
     dti_rig_close(&rig);
     dt_session_close(s);
 }

@@ -138,15 +138,18 @@ static void put_weights(const trainer *t)
     }
 }
 
-static trainer start(void)
+static trainer start(size_t limit)
 {
     const dt_model_opts o = {.classes = CLASSES, .image = IMAGE, .width = WIDTH, .dropout = -1};
     dt_graph *g;
+    dt_algorithm_table table;
     dt_err err = {0};
     assert_ok(dt_model_build(dt_model_find("unet"), &o, &g, &err), &err);
-    const dt_stage_opts how = {
-        1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_UPDATE, .batch = BATCH, .seed = 5};
+    assert_ok(dt_algorithm_table_init(&table, g->n_node, limit, &err), &err);
+    const dt_stage_opts how = {1u << DT_PROGRAM_FIRST | 1u << DT_PROGRAM_UPDATE, .batch = BATCH,
+        .algorithms = &table, .seed = 5};
     trainer t = {.at = dt_stage_open(g, &how)};
+    dt_algorithm_table_deinit(&table);
     put_weights(&t);
     t.x = malloc(PIXELS * 3 * sizeof *t.x);
     t.labels = malloc(PIXELS * sizeof *t.labels);
@@ -175,7 +178,7 @@ static void run(const trainer *t, dt_program_kind kind, int64_t step)
     assert_ok(dt_runner_run(t->at.runner, t->at.id[kind], &a, &err), &err);
 }
 
-static void compare_gradients(const trainer *t)
+static void compare_gradients(const trainer *t, double tolerance)
 {
     uint32_t k = 3000000;
     size_t at = 0;
@@ -197,31 +200,41 @@ static void compare_gradients(const trainer *t)
             product += (double)got[e] * (unit(k) - 0.5);
         }
         free(got);
-        if (!(fabs(sqrt(squares) - want->norm) < 1e-4 * want->norm) ||
-            !(fabs(product - want->product) < 1e-4 * want->norm))
+        if (!(fabs(sqrt(squares) - want->norm) < tolerance * want->norm) ||
+            !(fabs(product - want->product) < tolerance * want->norm))
             fail_msg("gradient of %s: norm %.9g, product %.9g; PyTorch's are %.9g and %.9g", name,
                 sqrt(squares), product, want->norm, want->product);
     }
 }
 
-static void unet_trains_as_in_pytorch(void **state)
+static void train(size_t limit, double of_loss, double of_gradients)
 {
-    (void)state;
-    trainer t = start();
+    trainer t = start(limit);
     for (int step = 0; step < (int)DT_COUNT(losses); step++) {
         run(&t, DT_PROGRAM_FIRST, step);
         const dt_metrics *m = dt_runner_home(t.at.runner, (int32_t)t.at.map->n - 1);
         const double loss = m->loss_sum / (double)m->count;
         assert_int_equal(m->count, PIXELS);
-        if (!(fabs(loss / losses[step] - 1) < 1e-5))
+        if (!(fabs(loss / losses[step] - 1) < of_loss))
             fail_msg("step %d: loss %.9f, PyTorch's is %.9f", step, loss, losses[step]);
-        assert_true(llabs(m->top1 - right[step]) <= 1); /* of scores that are almost equal */
+        /* of scores that are almost equal */
+        assert_true(llabs(m->top1 - right[step]) <= 1 + (long long)(of_loss * PIXELS));
         assert_int_equal(m->top5, PIXELS);
         if (step == 0)
-            compare_gradients(&t);
+            compare_gradients(&t, of_gradients);
         run(&t, DT_PROGRAM_UPDATE, step);
     }
     finish(&t);
+}
+
+/* With plain sums the gradients are PyTorch's to rounding. Winograd's algorithm rounds otherwise,
+ * and here a value that one finds above 0 and the other below it changes them in the third digit.
+ */
+static void unet_trains_as_in_pytorch(void **state)
+{
+    (void)state;
+    train(DT_LIMIT_LEAST, 1e-5, 1e-5);
+    train(DT_LIMIT_ANY, 1e-3, 1e-2);
 }
 
 static dt_graph *build(dt_model_opts o)

@@ -103,9 +103,14 @@ static void at_every_budget_the_first_rung_that_fits_is_taken(void **state)
         check_budget(taken_by(i)->device, 0, taken);
         check_budget(taken_by(i)->device - 1, 0, taken);
     }
-    for (size_t i = 0; i < DT_COUNT(rungs); i++)
+    for (size_t i = 0; i < DT_COUNT(rungs); i++) {
+        bool less = true; /* than all before it: others are never the first */
+        for (size_t k = 0; k < i; k++)
+            less = less && taken_by(i)->device < taken_by(k)->device;
+        assert_int_equal(taken[i], less);
         n += taken[i];
-    assert_int_equal(n, 4); /* here vdnn_conv with less scratch takes more than vdnn_all */
+    }
+    assert_true(n >= 3);
 }
 
 static void what_waits_on_the_host_must_fit_there(void **state)

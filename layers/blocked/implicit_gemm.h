@@ -1,0 +1,29 @@
+/* The gradient of a convolution's weight as one product of matrices for every tap: of the pixels of
+ * x that the tap reads, transposed, and dy. The matrix of those pixels (im2col's) is made a panel
+ * at a time and never as a whole (implicit GEMM: Chetlur et al. 2014, arXiv 1410.0759, section 3).
+ * For processors with AVX-512, in bf16 with AVX512_BF16. The bits do not depend on the number of
+ * threads. */
+#ifndef DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
+#define DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
+
+#include "engine/dtype.h"
+#include "engine/implementations.h"
+
+/* Activations are NHWC; one group, no dilation; p and q are the height and width of dy. */
+typedef struct dti_implicit_gemm {
+    int64_t n, c, h, w, out, p, q, kernel, stride, pad;
+    bool bf16;
+} dti_implicit_gemm;
+
+/* Whether this machine can, and the shape is one of those for which it is the faster way. */
+bool dti_implicit_gemm_accepts(const dti_implicit_gemm *g, dt_why *why);
+
+/* Bytes of scratch, for the team of this moment. */
+size_t dti_implicit_gemm_work(const dti_implicit_gemm *g);
+
+/* dw (fp32, [kernel][kernel][c][out]) from x and dy (fp32, or bf16) is written, or added to by
+ * whole sums. */
+void dti_implicit_gemm_run(
+    const dti_implicit_gemm *g, const void *x, const void *dy, float *dw, bool add, void *work);
+
+#endif

@@ -160,8 +160,18 @@ static double least_seconds(const dti_auto *s, uint64_t budget)
     return least;
 }
 
-/* What goes on from a plan takes no less than that plan. Plans for higher budgets come in the order
- * of these, until several in turn are of no use. */
+/* What is light may make a plan faster that fits as it is. */
+static dt_status add_lightened(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
+{
+    for (size_t i = first; i < s->n_base; i++)
+        for (size_t k = 0; k < s->n_light && s->base[i].of.aim == budget; k++)
+            if (strcmp(s->base[i].of.list, s->light[k]->name) != 0)
+                DT_CHECK(go_on(s, &s->base[i], s->light[k], budget, err));
+    return DT_OK;
+}
+
+/* What else goes on from a plan takes no less than that plan. Plans for higher budgets come in the
+ * order of these, until several in turn are of no use. */
 static dt_status add_led_on(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
 {
     size_t n;
@@ -210,7 +220,8 @@ dt_status dti_auto_go_on(dti_auto *s, size_t from, uint64_t least, uint64_t most
     for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
         if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
             DT_CHECK(add_led_on(s, from, dti_auto_budget(s, i), err));
-    return add_led_on(s, from, least, err);
+    DT_CHECK(add_led_on(s, from, least, err));
+    return add_lightened(s, from, least, err);
 }
 
 /* ---- policies that search ---- */

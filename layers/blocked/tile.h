@@ -25,8 +25,8 @@ typedef struct dti_tile {
 typedef void dti_tile_fn(const dti_tile *t);
 dti_tile_fn *dti_tile_best(void);
 
-/* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX; NULL
- * without. Sums are fp32, in another order than those. */
+/* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX or
+ * AVX512_BF16; NULL without. Sums are fp32, in another order than those. */
 dti_tile_fn *dti_tile_bf16(void);
 
 #endif

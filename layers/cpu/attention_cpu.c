@@ -641,15 +641,14 @@ static void attend(const dt_call *c, const dt_args *a, dti_tile_fn *product)
 }
 
 /* Its factors are rounded to bf16. */
-static bool amx_accepts(const dt_call *c, dt_why *why)
+static bool bf16_accepts(const dt_call *c, dt_why *why)
 {
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
-    return dti_tile_bf16() != NULL ||
-           dt_refuse(why, "this processor has no AMX, or no AVX512-BF16");
+    return dti_tile_bf16() != NULL || dt_refuse(why, "the processor has no AVX512_BF16");
 }
 
-static dt_status amx_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+static dt_status bf16_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
     attend(c, a, dti_tile_bf16());
@@ -664,7 +663,7 @@ static dt_status fp32_run(const dt_call *c, void *state, const dt_args *a, dt_er
 }
 
 static const dt_impl attention[] = {
-    {.name = "amx", .accepts = amx_accepts, .facts = facts, .run = amx_run},
+    {.name = "bf16", .accepts = bf16_accepts, .facts = facts, .run = bf16_run},
     {.name = "fp32", .facts = facts, .run = fp32_run},
     {0},
 };

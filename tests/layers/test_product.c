@@ -135,7 +135,7 @@ static void a_tile_is_its_definition(void **state)
     dti_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
     for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
         if (fns[s >> 2 & 1] == NULL)
-            continue; /* no AMX here */
+            continue; /* no AVX512_BF16 here */
         const struct sizes z = tiles[s / 8];
         const int64_t row = z.n + GAP;
         const bool turned = s & 1, add = s & 2;

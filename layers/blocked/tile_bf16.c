@@ -1,14 +1,15 @@
-/* Products of small matrices by AMX, of factors rounded to bf16. */
+/* Products of small matrices, of factors rounded to bf16: by AMX, or by AVX512_BF16. */
 #include "layers/blocked/tile.h"
 
 #include <string.h>
 
+#include "engine/base/isa.h"
 #include "layers/blocked/amx.h"
 #include "layers/cpu/tasks.h"
 
-/* The product on AMX: pieces of both factors are rounded to bf16 and packed as tiles, whose sums
- * are fp32. Packing costs about as much as multiplying, and both together less than half of a
- * product in fp32. */
+/* Pieces of both factors are rounded to bf16 and packed as tiles, whose sums are fp32. On AMX
+ * packing costs about as much as multiplying, and both together less than half of a product in
+ * fp32. */
 #ifdef DT_AMX
 
 #define PACK __attribute__((target("avx512f,avx512bw,avx512bf16")))
@@ -108,7 +109,10 @@ PACK static void pack_b(const dti_tile *t, const float *b, piece *p)
 }
 
 /* A block of c, added to or begun. */
-DT_AMX static void multiply_block(
+typedef void block_fn(
+    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row);
+
+DT_AMX static void multiply_amx(
     const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row)
 {
     const size_t line = 64, width = (size_t)row * sizeof *c;
@@ -139,19 +143,48 @@ DT_AMX static void multiply_block(
     _tile_stored(3, c + TILE * row + TILE, width);
 }
 
+/* The same a few rows at a time, whose sums are kept in registers. */
+PACK static void multiply_pairs(
+    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row)
+{
+    enum { ROWS = 8, WIDE = BLOCK / TILE };
+    for (int64_t i = 0; i < BLOCK; i += ROWS, c += ROWS * row) {
+        const uint32_t *left = a + i / TILE * STEPS * WORDS + i % TILE * TILE;
+        __m512 sum[ROWS][WIDE];
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < WIDE; v++)
+                sum[r][v] = add ? _mm512_loadu_ps(c + r * row + v * TILE) : _mm512_setzero_ps();
+        for (int64_t s = 0; s < steps; s++)
+            for (int k = 0; k < TILE; k++) {
+                const uint32_t *right = b + s * WORDS + k * TILE;
+                const __m512bh first = (__m512bh)_mm512_load_si512(right);
+                const __m512bh second = (__m512bh)_mm512_load_si512(right + STEPS * WORDS);
+                for (int r = 0; r < ROWS; r++) {
+                    const uint32_t word = left[s * WORDS + r * TILE + k];
+                    const __m512bh pair = (__m512bh)_mm512_set1_epi32((int)word);
+                    sum[r][0] = _mm512_dpbf16_ps(sum[r][0], pair, first);
+                    sum[r][1] = _mm512_dpbf16_ps(sum[r][1], pair, second);
+                }
+            }
+        for (int r = 0; r < ROWS; r++)
+            for (int v = 0; v < WIDE; v++)
+                _mm512_storeu_ps(c + r * row + v * TILE, sum[r][v]);
+    }
+}
+
 /* One that c has only a part of goes through a whole one. */
-static void multiply_edge(const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c,
-    int64_t row, int64_t m, int64_t n)
+static void multiply_edge(block_fn *block, const uint32_t *a, const uint32_t *b, int64_t steps,
+    bool add, float *c, int64_t row, int64_t m, int64_t n)
 {
     _Alignas(64) float whole[BLOCK * BLOCK] = {0};
     for (int64_t i = 0; i < m && add; i++)
         memcpy(whole + i * BLOCK, c + i * row, (size_t)n * sizeof *c);
-    multiply_block(a, b, steps, add, whole, BLOCK);
+    block(a, b, steps, add, whole, BLOCK);
     for (int64_t i = 0; i < m; i++)
         memcpy(c + i * row, whole + i * BLOCK, (size_t)n * sizeof *c);
 }
 
-static void multiply(const dti_tile *t, const piece *p, bool add, float *c)
+static void multiply(block_fn *block, const dti_tile *t, const piece *p, bool add, float *c)
 {
     const int64_t steps = dti_ceil_div(p->depth, STEP);
     for (int64_t i = 0; i < p->m; i += BLOCK)
@@ -161,16 +194,15 @@ static void multiply(const dti_tile *t, const piece *p, bool add, float *c)
             const int64_t m = least(p->m - i, BLOCK), n = least(p->n - j, BLOCK);
             float *to = c + i * t->c_row + j;
             if (m == BLOCK && n == BLOCK)
-                multiply_block(a, b, steps, add, to, t->c_row);
+                block(a, b, steps, add, to, t->c_row);
             else
-                multiply_edge(a, b, steps, add, to, t->c_row, m, n);
+                multiply_edge(block, a, b, steps, add, to, t->c_row, m, n);
         }
 }
 
-static void product_amx(const dti_tile *t)
+static void product(const dti_tile *t, block_fn *block)
 {
     piece p;
-    dti_amx_begin();
     for (int64_t i = 0; i < t->m; i += SIDE)
         for (int64_t k = 0; k < t->depth; k += SIDE) {
             p.m = least(t->m - i, SIDE);
@@ -179,15 +211,28 @@ static void product_amx(const dti_tile *t)
             for (int64_t j = 0; j < t->n; j += SIDE) {
                 p.n = least(t->n - j, SIDE);
                 pack_b(t, t->b + k * t->b_row + j, &p);
-                multiply(t, &p, t->add || k > 0, t->c + i * t->c_row + j);
+                multiply(block, t, &p, t->add || k > 0, t->c + i * t->c_row + j);
             }
         }
+}
+
+static void product_amx(const dti_tile *t)
+{
+    dti_amx_begin();
+    product(t, multiply_amx);
     dti_amx_end();
+}
+
+static void product_pairs(const dti_tile *t)
+{
+    product(t, multiply_pairs);
 }
 
 dti_tile_fn *dti_tile_bf16(void)
 {
-    return dti_amx_here() && __builtin_cpu_supports("avx512bf16") ? product_amx : NULL;
+    if (!dt_isa_allowed(DT_ISA_AVX512_BF16) || !__builtin_cpu_supports("avx512bf16"))
+        return NULL;
+    return dti_amx_here() ? product_amx : product_pairs;
 }
 
 #else

@@ -85,13 +85,17 @@ static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, 
     snprintf(f.list, sizeof f.list, "%s", policy->name);
     DT_CHECK(dti_auto_add(s, &f, &made, err));
     note_light(s, policy, &f);
-    bool known = !moves(s, &f) && !f.recomputes;
+    const bool takes_less = policy->by_budget && f.cost.device < s->most;
+    bool known = !moves(s, &f) && !f.recomputes && !takes_less;
     for (size_t i = 0; i < s->n_base; i++)
-        known = known || same(&s->base[i].of, &f);
+        if (same(&s->base[i].of, &f)) {
+            known = true;
+            s->base[i].down_to = budget;
+        }
     if (known || s->n_base == DTI_AUTO_MOST_BASES)
         dt_program_destroy(made);
     else
-        s->base[s->n_base++] = (dti_auto_base){f, made};
+        s->base[s->n_base++] = (dti_auto_base){f, made, budget};
     return DT_OK;
 }
 
@@ -160,13 +164,16 @@ static double least_seconds(const dti_auto *s, uint64_t budget)
     return least;
 }
 
-/* What is light may make a plan faster that fits as it is. */
+/* What is light may make a plan faster that fits as it is, or fit. */
 static dt_status add_lightened(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
 {
-    for (size_t i = first; i < s->n_base; i++)
-        for (size_t k = 0; k < s->n_light && s->base[i].of.aim == budget; k++)
-            if (strcmp(s->base[i].of.list, s->light[k]->name) != 0)
-                DT_CHECK(go_on(s, &s->base[i], s->light[k], budget, err));
+    for (size_t i = first; i < s->n_base; i++) {
+        const dti_auto_base *from = &s->base[i];
+        const bool of_this = from->down_to <= budget && budget <= from->of.aim;
+        for (size_t k = 0; k < s->n_light && of_this; k++)
+            if (strcmp(from->of.list, s->light[k]->name) != 0)
+                DT_CHECK(go_on(s, from, s->light[k], budget, err));
+    }
     return DT_OK;
 }
 

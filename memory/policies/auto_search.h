@@ -16,10 +16,12 @@ typedef struct dti_auto_value {
     size_t number;
 } dti_auto_value;
 
-/* A plan that others begin with, and its program. */
+/* A plan that others begin with, and its program. Down to budget @down_to the policy makes the
+ * same. */
 typedef struct dti_auto_base {
     dti_found of;
     dt_program *p;
+    uint64_t down_to;
 } dti_auto_base;
 
 /**

@@ -16,8 +16,9 @@ target_link_libraries(dnntrain_shared PRIVATE OpenMP::OpenMP_C Threads::Threads 
 target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(dnntrain_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
+target_link_options(dnntrain_shared PRIVATE ${instrument})
 if(DT_SANITIZE) # whose functions are the program's
-  target_link_options(dnntrain_shared PRIVATE -fsanitize=${DT_SANITIZE} -Wl,-z,undefs)
+  target_link_options(dnntrain_shared PRIVATE -Wl,-z,undefs)
 endif()
 
 set(folder ${CMAKE_INSTALL_LIBDIR}/cmake/dnntrain)

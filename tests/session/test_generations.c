@@ -244,9 +244,9 @@ static void any_call_fails(const char *train, const char *memory)
             ;
         print_message("%s fail: %d, %d and %d in the steps\n", writes == 1 ? "writes" : "reads",
             met[0], met[1], met[2]);
-        for (int s = 0; s < STEPS && dt_whole_scale(); s++)
+        for (int s = 0; s < STEPS && dt_whole_scale();
+             s++) /* which ones a sample meets is chance */
             assert_true(met[s] > 0);
-        assert_true(met[0] + met[1] + met[2] > 0);
     }
     for (int s = 0; s < STEPS; s++)
         dt_free(after[s]);

@@ -8,8 +8,10 @@
 
 enum { TILE = DTI_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
 
-bool dti_amx_weights_can(const dti_amx_weights *a, dt_why *why)
+bool dti_amx_weights_can(const dti_weight_gradient *a, dt_why *why)
 {
+    if (!a->bf16)
+        return dt_refuse(why, "fp32, needs bf16");
     if (a->kernel > MOST_KERNEL)
         return dt_refuse(why, "kernel %" PRId64 ", at most %d", a->kernel, (int)MOST_KERNEL);
     if (a->c % TILE != 0 || a->out % TILE != 0)
@@ -48,7 +50,7 @@ typedef struct layout {
     int64_t across, down, side, phases, steps, pitch, x, dy;
 } layout;
 
-static layout layout_of(const dti_amx_weights *a)
+static layout layout_of(const dti_weight_gradient *a)
 {
     const int64_t past = (a->kernel - 1) / a->stride;
     layout l = {.across = dti_ceil_div(a->w + 2 * a->pad, a->stride),
@@ -99,7 +101,7 @@ static const dt_bf16 *moved(const dt_bf16 *p, int64_t by)
     return p == NULL ? NULL : p + by;
 }
 
-AVX512 static void pack_phase(const dti_amx_weights *a, const layout *l, walk w, dt_bf16 *to)
+AVX512 static void pack_phase(const dti_weight_gradient *a, const layout *l, walk w, dt_bf16 *to)
 {
     for (int64_t i = 0; i < l->pitch; i += STEP) {
         const dt_bf16 *from[STEP];
@@ -116,7 +118,7 @@ AVX512 static void pack_phase(const dti_amx_weights *a, const layout *l, walk w,
     }
 }
 
-static void pack_x(const dti_amx_weights *a, const layout *l, const dt_bf16 *x, dt_bf16 *to)
+static void pack_x(const dti_weight_gradient *a, const layout *l, const dt_bf16 *x, dt_bf16 *to)
 {
     for (int64_t phase = 0; phase < l->phases; phase++) {
         const walk w = {.image = x,
@@ -132,7 +134,7 @@ static void pack_x(const dti_amx_weights *a, const layout *l, const dt_bf16 *x, 
 }
 
 AVX512 static void pack_dy(
-    const dti_amx_weights *a, const layout *l, const dt_bf16 *dy, dt_bf16 *to)
+    const dti_weight_gradient *a, const layout *l, const dt_bf16 *dy, dt_bf16 *to)
 {
     const int64_t pixels = l->steps * STEP;
     walk w = {.image = dy, .h = a->p, .w = a->q, .c = a->out, .stride = 1, .across = l->across};
@@ -152,7 +154,7 @@ AVX512 static void pack_dy(
  * @parts @each @held:   parts of the batch, 0: packed first; samples of a part, and packed at once
  */
 struct job {
-    dti_amx_weights a;
+    dti_weight_gradient a;
     layout l;
     const dt_bf16 *x, *dy;
     float *dw;
@@ -172,7 +174,7 @@ static int64_t blocks(const struct job *j)
     return j->x_blocks * j->dy_blocks;
 }
 
-static struct job job_of(const dti_amx_weights *a)
+static struct job job_of(const dti_weight_gradient *a)
 {
     struct job j = {.a = *a,
         .l = layout_of(a),
@@ -204,7 +206,7 @@ static size_t sum_values(const struct job *j)
     return (size_t)(blocks(j) * j->taps * BLOCK);
 }
 
-size_t dti_amx_weights_work(const dti_amx_weights *a)
+size_t dti_amx_weights_work(const dti_weight_gradient *a)
 {
     const struct job j = job_of(a);
     const size_t packed = (x_values(&j) + dy_values(&j)) * sizeof(dt_bf16);
@@ -372,7 +374,7 @@ DT_CLONES static void join_task(const void *job, int64_t block)
 }
 
 void dti_amx_weights_run(
-    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+    const dti_weight_gradient *a, const void *x, const void *dy, float *dw, bool add, void *work)
 {
     struct job j = job_of(a);
     const int64_t copies = j.parts == 0 ? 1 : j.parts;
@@ -394,14 +396,14 @@ void dti_amx_weights_run(
 
 #else
 
-size_t dti_amx_weights_work(const dti_amx_weights *a)
+size_t dti_amx_weights_work(const dti_weight_gradient *a)
 {
     (void)a;
     return 0;
 }
 
 void dti_amx_weights_run(
-    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work)
+    const dti_weight_gradient *a, const void *x, const void *dy, float *dw, bool add, void *work)
 {
     (void)a, (void)x, (void)dy, (void)dw, (void)add, (void)work;
 }

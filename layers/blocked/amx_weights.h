@@ -5,23 +5,19 @@
 #ifndef DT_LAYERS_BLOCKED_AMX_WEIGHTS_H
 #define DT_LAYERS_BLOCKED_AMX_WEIGHTS_H
 
-#include "engine/dtype.h"
 #include "engine/implementations.h"
-
-/* One group, no dilation; p and q are the height and width of dy. */
-typedef struct dti_amx_weights {
-    int64_t n, c, h, w, out, p, q, kernel, stride, pad;
-} dti_amx_weights;
+#include "layers/blocked/weight_gradient.h"
 
 /* Whether this machine and this kernel can. */
-bool dti_amx_weights_can(const dti_amx_weights *a, dt_why *why);
+bool dti_amx_weights_can(const dti_weight_gradient *a, dt_why *why);
 
 /* Bytes of scratch. */
-size_t dti_amx_weights_work(const dti_amx_weights *a);
+size_t dti_amx_weights_work(const dti_weight_gradient *a);
 
-/* dw (fp32, [kernel][kernel][c][out]) is written, or added to by whole sums. work begins a cache
+/* dw (fp32, [kernel][kernel][c][out]) is written from x and dy (bf16), or added to by whole
+ * sums. work begins a cache
  * line. */
 void dti_amx_weights_run(
-    const dti_amx_weights *a, const dt_bf16 *x, const dt_bf16 *dy, float *dw, bool add, void *work);
+    const dti_weight_gradient *a, const void *x, const void *dy, float *dw, bool add, void *work);
 
 #endif

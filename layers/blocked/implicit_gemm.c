@@ -26,7 +26,7 @@ enum {
 
 /* In fp32 the library is as fast but for strided kernels, and where few channels meet many results.
  */
-static bool fp32_accepts(const dti_implicit_gemm *g, dt_why *why)
+static bool fp32_accepts(const dti_weight_gradient *g, dt_why *why)
 {
     enum { MANY_RESULTS = 28 * 28, FEW_CHANNELS = 128 };
     if (dti_lane_set() < DTI_LANES_AVX512)
@@ -43,7 +43,7 @@ static bool bf16_accepts(dt_why *why)
     return dti_lane_set() == DTI_LANES_BF16 || dt_refuse(why, "the processor has no AVX512_BF16");
 }
 
-bool dti_implicit_gemm_accepts(const dti_implicit_gemm *g, dt_why *why)
+bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why)
 {
     if (g->bf16 ? !bf16_accepts(why) : !fp32_accepts(g, why))
         return false;
@@ -75,17 +75,17 @@ static int64_t alike(int64_t n, int64_t most, int64_t of)
     return whole(dti_ceil_div(n, dti_ceil_div(n, most)), of);
 }
 
-static int64_t results(const dti_implicit_gemm *g)
+static int64_t results(const dti_weight_gradient *g)
 {
     return g->n * g->p * g->q;
 }
 
-static int64_t blocks(const dti_implicit_gemm *g, const cut *k)
+static int64_t blocks(const dti_weight_gradient *g, const cut *k)
 {
     return g->kernel * g->kernel * k->down * k->across;
 }
 
-static cut cut_of(const dti_implicit_gemm *g)
+static cut cut_of(const dti_weight_gradient *g)
 {
     cut k = {.rows = alike(g->c, ROWS, STRIP), .columns = alike(g->out, COLUMNS, STRIP)};
     k.down = dti_ceil_div(g->c, k.rows);
@@ -100,12 +100,12 @@ static cut cut_of(const dti_implicit_gemm *g)
 }
 
 /* Sums of all parts, or of a thread's block; and what a thread has packed. */
-static int64_t sums_floats(const dti_implicit_gemm *g, const cut *k)
+static int64_t sums_floats(const dti_weight_gradient *g, const cut *k)
 {
     return (k->parts > 1 ? k->parts * blocks(g, k) : omp_get_max_threads()) * k->sums;
 }
 
-size_t dti_implicit_gemm_work(const dti_implicit_gemm *g)
+size_t dti_implicit_gemm_work(const dti_weight_gradient *g)
 {
     const cut k = cut_of(g);
     const int64_t packed = omp_get_max_threads() * (k.left + k.right);
@@ -113,7 +113,7 @@ size_t dti_implicit_gemm_work(const dti_implicit_gemm *g)
 }
 
 struct job {
-    const dti_implicit_gemm *g;
+    const dti_weight_gradient *g;
     cut k;
     const char *x, *dy;
     float *dw, *sums;
@@ -137,7 +137,7 @@ static int64_t count(dti_span s)
 }
 
 /* Results that are packed at once. */
-static int64_t depth_of(const dti_implicit_gemm *g)
+static int64_t depth_of(const dti_weight_gradient *g)
 {
     return g->bf16 ? DEPTH : WORDS;
 }
@@ -151,7 +151,7 @@ static dti_span some_of(const struct job *j, const part *w, int64_t first)
 /* --- rows of x and dy --- */
 
 /* The pixels that the tap reads for results @some; -1 outside of the image, and behind them. */
-static void find_pixels(const dti_implicit_gemm *g, int64_t tap, dti_span some, int64_t at[DEPTH])
+static void find_pixels(const dti_weight_gradient *g, int64_t tap, dti_span some, int64_t at[DEPTH])
 {
     int64_t n = some.begin / g->q / g->p, p = some.begin / g->q % g->p, q = some.begin % g->q;
     const int64_t row = tap / g->kernel - g->pad, column = tap % g->kernel - g->pad;
@@ -169,7 +169,7 @@ static void find_pixels(const dti_implicit_gemm *g, int64_t tap, dti_span some, 
     }
 }
 
-static int64_t value_bytes(const dti_implicit_gemm *g)
+static int64_t value_bytes(const dti_weight_gradient *g)
 {
     return g->bf16 ? sizeof(dt_bf16) : sizeof(float);
 }
@@ -352,7 +352,7 @@ static void add_results(const struct job *j, part *w)
 /* A block's sums to where they belong. */
 DT_CLONES static void give(const struct job *j, const part *w)
 {
-    const dti_implicit_gemm *g = j->g;
+    const dti_weight_gradient *g = j->g;
     const int64_t n = count(w->columns);
     const float *from = w->sums;
     for (int64_t at = 0; at < n; at += PANEL) {
@@ -367,7 +367,7 @@ DT_CLONES static void give(const struct job *j, const part *w)
 
 static part part_of(const struct job *j, int64_t block, int64_t number)
 {
-    const dti_implicit_gemm *g = j->g;
+    const dti_weight_gradient *g = j->g;
     const cut *k = &j->k;
     return (part){.tap = block / k->across / k->down,
         .rows = dti_span_of(g->c, k->rows, block / k->across % k->down),
@@ -404,7 +404,7 @@ DT_CLONES static void join_parts(const void *job, int64_t block)
 }
 
 void dti_implicit_gemm_run(
-    const dti_implicit_gemm *g, const void *x, const void *dy, float *dw, bool add, void *work)
+    const dti_weight_gradient *g, const void *x, const void *dy, float *dw, bool add, void *work)
 {
     struct job j = {.g = g, .k = cut_of(g), .x = x, .dy = dy, .dw = dw, .sums = work, .add = add};
     j.packed = (uint32_t *)(j.sums + sums_floats(g, &j.k));

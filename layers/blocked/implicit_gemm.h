@@ -6,24 +6,18 @@
 #ifndef DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
 #define DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
 
-#include "engine/dtype.h"
 #include "engine/implementations.h"
-
-/* Activations are NHWC; one group, no dilation; p and q are the height and width of dy. */
-typedef struct dti_implicit_gemm {
-    int64_t n, c, h, w, out, p, q, kernel, stride, pad;
-    bool bf16;
-} dti_implicit_gemm;
+#include "layers/blocked/weight_gradient.h"
 
 /* Whether this machine can, and the shape is one of those for which it is the faster way. */
-bool dti_implicit_gemm_accepts(const dti_implicit_gemm *g, dt_why *why);
+bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why);
 
 /* Bytes of scratch, for the team of this moment. */
-size_t dti_implicit_gemm_work(const dti_implicit_gemm *g);
+size_t dti_implicit_gemm_work(const dti_weight_gradient *g);
 
 /* dw (fp32, [kernel][kernel][c][out]) from x and dy (fp32, or bf16) is written, or added to by
  * whole sums. */
 void dti_implicit_gemm_run(
-    const dti_implicit_gemm *g, const void *x, const void *dy, float *dw, bool add, void *work);
+    const dti_weight_gradient *g, const void *x, const void *dy, float *dw, bool add, void *work);
 
 #endif

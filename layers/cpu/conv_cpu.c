@@ -130,11 +130,11 @@ static bool plain_and_square(const dt_call *c, dt_why *why)
     return true;
 }
 
-static dti_implicit_gemm implicit_gemm_of(const dt_call *c)
+static dti_weight_gradient weight_gradient_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dti_implicit_gemm){
+    return (dti_weight_gradient){
         c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad, c->dtype == DT_BF16};
 }
 
@@ -142,14 +142,14 @@ static bool implicit_gemm_accepts(const dt_call *c, dt_why *why)
 {
     if (!plain_and_square(c, why))
         return false;
-    const dti_implicit_gemm g = implicit_gemm_of(c);
+    const dti_weight_gradient g = weight_gradient_of(c);
     return dti_implicit_gemm_accepts(&g, why);
 }
 
 static dt_status implicit_gemm_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dti_implicit_gemm g = implicit_gemm_of(c);
+    const dti_weight_gradient g = weight_gradient_of(c);
     snprintf(f->impl, sizeof f->impl, "implicit_gemm");
     f->work_bytes = dti_implicit_gemm_work(&g);
     f->adds = true;
@@ -161,7 +161,7 @@ static dt_status implicit_gemm_run(const dt_call *c, void *state, const dt_args 
     (void)state;
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
         return dti_weighted_no_form(c, err);
-    const dti_implicit_gemm g = implicit_gemm_of(c);
+    const dti_weight_gradient g = weight_gradient_of(c);
     dti_implicit_gemm_run(
         &g, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], c->add != 0, a->port[DT_WORK]);
     return DT_OK;
@@ -169,34 +169,25 @@ static dt_status implicit_gemm_run(const dt_call *c, void *state, const dt_args 
 
 /* --- AMX tiles --- */
 
-static dti_amx_weights amx_weights_of(const dt_call *c)
-{
-    const dt_conv *o = c->node->opts;
-    const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dti_amx_weights){c->n, x.c, x.h, x.w, y.c, y.h, y.w, o->kernel, o->stride, o->pad};
-}
-
 /* The gradient of the weight. With one pixel a result the library's product of matrices is as fast.
  */
 static bool amx_weights_accepts(const dt_call *c, dt_why *why)
 {
     const dt_conv *o = c->node->opts;
-    const dti_amx_weights s = amx_weights_of(c);
-    if (c->dtype != DT_BF16)
-        return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
+    const dti_weight_gradient g = weight_gradient_of(c);
     if (!plain_and_square(c, why))
         return false;
     if (o->kernel == 1 && o->stride == 1)
         return dt_refuse(why, "one pixel a result: a product of matrices is as fast");
-    return dti_amx_weights_can(&s, why);
+    return dti_amx_weights_can(&g, why);
 }
 
 static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dti_amx_weights s = amx_weights_of(c);
+    const dti_weight_gradient g = weight_gradient_of(c);
     snprintf(f->impl, sizeof f->impl, "amx");
-    f->work_bytes = dti_amx_weights_work(&s);
+    f->work_bytes = dti_amx_weights_work(&g);
     f->adds = true;
     return DT_OK;
 }
@@ -204,11 +195,11 @@ static dt_status amx_weights_facts(const dt_call *c, dt_facts *f, dt_err *err)
 static dt_status amx_weights_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    const dti_amx_weights s = amx_weights_of(c);
+    const dti_weight_gradient g = weight_gradient_of(c);
     if (c->form != DT_BACKWARD) /* a gradient is never in another order */
         return dti_weighted_no_form(c, err);
     dti_amx_weights_run(
-        &s, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], c->add != 0, a->port[DT_WORK]);
+        &g, a->port[DT_X], a->port[DT_DY], a->port[DT_DP], c->add != 0, a->port[DT_WORK]);
     return DT_OK;
 }
 

@@ -1,18 +1,20 @@
 /* Kernels for the gradient of a convolution's weight, against double precision. */
 #include "tests/fixture/check.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
+#include "layers/blocked/amx.h"
 #include "layers/blocked/amx_weights.h"
 #include "layers/blocked/implicit_gemm.h"
 #include "layers/cpu/lanes.h"
 #include "tests/fixture/layer_check.h"
 
 /* n, channels and size of x, channels and size of dy, kernel, stride, padding */
-static const dti_amx_weights rows[] = {
+static const int64_t rows[][10] = {
     {1, 32, 1, 1, 32, 1, 1, 1, 1, 0},     /* smallest */
     {3, 32, 7, 5, 64, 7, 5, 3, 1, 1},     /* odd, not square */
     {2, 64, 9, 8, 32, 5, 4, 3, 2, 1},     /* strided, with padding on one side only */
@@ -31,75 +33,36 @@ static const dti_amx_weights rows[] = {
     {2, 160, 11, 11, 208, 6, 6, 3, 2, 1}, /* and of every tap */
 };
 
+static dti_weight_gradient shape(size_t row, bool bf16)
+{
+    const int64_t *r = rows[row];
+    return (dti_weight_gradient){r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], bf16};
+}
+
 /* A kernel, and whether this machine has it. */
 typedef struct kernel {
     const char *name;
     bool bf16;
-    bool (*can)(const dti_amx_weights *a);
-    size_t (*work)(const dti_amx_weights *a);
-    void (*run)(
-        const dti_amx_weights *a, const void *x, const void *dy, float *dw, bool add, void *work);
+    bool (*here)(void);
+    size_t (*work)(const dti_weight_gradient *a);
+    void (*run)(const dti_weight_gradient *a, const void *x, const void *dy, float *dw, bool add,
+        void *work);
 } kernel;
 
-static bool amx_can(const dti_amx_weights *a)
+static bool fp32_here(void)
 {
-    return dti_amx_weights_can(a, NULL);
-}
-
-static void amx_run(
-    const dti_amx_weights *a, const void *x, const void *dy, float *dw, bool add, void *work)
-{
-    dti_amx_weights_run(a, x, dy, dw, add, work);
-}
-
-static dti_implicit_gemm gemm(const dti_amx_weights *a, bool bf16)
-{
-    return (dti_implicit_gemm){
-        a->n, a->c, a->h, a->w, a->out, a->p, a->q, a->kernel, a->stride, a->pad, bf16};
-}
-
-static bool fp32_can(const dti_amx_weights *a)
-{
-    (void)a;
     return dti_lane_set() >= DTI_LANES_AVX512;
 }
 
-static size_t fp32_work(const dti_amx_weights *a)
+static bool bf16_here(void)
 {
-    const dti_implicit_gemm g = gemm(a, false);
-    return dti_implicit_gemm_work(&g);
-}
-
-static void fp32_run(
-    const dti_amx_weights *a, const void *x, const void *dy, float *dw, bool add, void *work)
-{
-    const dti_implicit_gemm g = gemm(a, false);
-    dti_implicit_gemm_run(&g, x, dy, dw, add, work);
-}
-
-static bool bf16_can(const dti_amx_weights *a)
-{
-    (void)a;
     return dti_lane_set() == DTI_LANES_BF16;
 }
 
-static size_t bf16_work(const dti_amx_weights *a)
-{
-    const dti_implicit_gemm g = gemm(a, true);
-    return dti_implicit_gemm_work(&g);
-}
-
-static void bf16_run(
-    const dti_amx_weights *a, const void *x, const void *dy, float *dw, bool add, void *work)
-{
-    const dti_implicit_gemm g = gemm(a, true);
-    dti_implicit_gemm_run(&g, x, dy, dw, add, work);
-}
-
 static const kernel kernels[] = {
-    {"AMX", true, amx_can, dti_amx_weights_work, amx_run},
-    {"implicit GEMM, fp32", false, fp32_can, fp32_work, fp32_run},
-    {"implicit GEMM, bf16", true, bf16_can, bf16_work, bf16_run},
+    {"AMX", true, dti_amx_here, dti_amx_weights_work, dti_amx_weights_run},
+    {"implicit GEMM, fp32", false, fp32_here, dti_implicit_gemm_work, dti_implicit_gemm_run},
+    {"implicit GEMM, bf16", true, bf16_here, dti_implicit_gemm_work, dti_implicit_gemm_run},
 };
 
 typedef struct data {
@@ -121,14 +84,14 @@ static void make_values(size_t n, uint32_t key, dt_bf16 **b, float **f)
         (*f)[i] = dt_bf16_to_float((*b)[i]);
 }
 
-static void add_pixel(const dti_amx_weights *a, const float *x, const float *dy, double *dw)
+static void add_pixel(const dti_weight_gradient *a, const float *x, const float *dy, double *dw)
 {
     for (int64_t c = 0; c < a->c; c++)
         for (int64_t o = 0; o < a->out; o++)
             dw[c * a->out + o] += (double)x[c] * (double)dy[o];
 }
 
-static void reference(const dti_amx_weights *a, data *d)
+static void reference(const dti_weight_gradient *a, data *d)
 {
     double *sum = calloc(d->nw, sizeof *sum);
     assert_non_null(sum);
@@ -146,7 +109,7 @@ static void reference(const dti_amx_weights *a, data *d)
     free(sum);
 }
 
-static data open_data(const dti_amx_weights *a, const kernel *k)
+static data open_data(const dti_weight_gradient *a, const kernel *k)
 {
     data d = {
         .nx = (size_t)(a->n * a->h * a->w * a->c), .ny = (size_t)(a->n * a->p * a->q * a->out)};
@@ -176,34 +139,35 @@ static void close_data(data *d)
     free(d->work);
 }
 
-static void run(const dti_amx_weights *a, const kernel *k, const data *d, bool add)
+static void run(const dti_weight_gradient *a, const kernel *k, const data *d, bool add)
 {
-    if (k->bf16)
-        k->run(a, d->bx, d->bdy, d->dw, add, d->work);
-    else
-        k->run(a, d->fx, d->fdy, d->dw, add, d->work);
+    const void *x = a->bf16 ? (const void *)d->bx : d->fx;
+    const void *dy = a->bf16 ? (const void *)d->bdy : d->fdy;
+    k->run(a, x, dy, d->dw, add, d->work);
 }
 
-static void check(const dti_amx_weights *a, const kernel *k, const data *d, bool add)
+static void check(const dti_weight_gradient *a, const kernel *k, const data *d, bool add)
 {
     run(a, k, d, add);
     const double off = dt_relative_error(d->dw, d->want, d->nw);
     if (!(off < 1e-5))
-        fail_msg("%s, row %td%s: off by %g", k->name, a - rows, add ? ", added" : "", off);
+        fail_msg("%s, %" PRId64 " x %" PRId64 " channels, kernel %" PRId64 ", stride %" PRId64
+                 "%s: off by %g",
+            k->name, a->c, a->out, a->kernel, a->stride, add ? ", added" : "", off);
 }
 
 /* Each kernel that this machine has. */
-static void with_all(void (*test)(const dti_amx_weights *a, const kernel *k))
+static void with_all(void (*test)(const dti_weight_gradient *a, const kernel *k))
 {
     for (size_t i = 0; i < DT_COUNT(kernels) * DT_COUNT(rows); i++) {
         const kernel *k = &kernels[i / DT_COUNT(rows)];
-        const dti_amx_weights *a = &rows[i % DT_COUNT(rows)];
-        if (k->can(a) && dt_picked(i, 1, 2, 1))
-            test(a, k);
+        const dti_weight_gradient a = shape(i % DT_COUNT(rows), k->bf16);
+        if (k->here() && dt_picked(i, 1, 2, 1))
+            test(&a, k);
     }
 }
 
-static void compare(const dti_amx_weights *a, const kernel *k)
+static void compare(const dti_weight_gradient *a, const kernel *k)
 {
     data d = open_data(a, k);
     reference(a, &d);
@@ -220,7 +184,7 @@ static void agrees_with_double_precision(void **state)
     with_all(compare);
 }
 
-static void compare_threads(const dti_amx_weights *a, const kernel *k)
+static void compare_threads(const dti_weight_gradient *a, const kernel *k)
 {
     data one = open_data(a, k), three = open_data(a, k);
     const int before = dt_cpu_threads();
@@ -243,24 +207,29 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     with_all(compare_threads);
 }
 
+static void refuse_all(dti_weight_gradient a)
+{
+    for (int bf16 = 0; bf16 < 2; bf16++) {
+        dt_why why = {0};
+        a.bf16 = bf16 != 0;
+        assert_false(dti_amx_weights_can(&a, NULL));
+        assert_false(dti_implicit_gemm_accepts(&a, &why));
+        assert_true(strlen(why.text) > 0);
+    }
+}
+
 static void channels_that_fill_no_tiles_are_refused(void **state)
 {
     (void)state;
-    dti_amx_weights a = rows[3];
-    dt_why why = {0};
+    dti_weight_gradient a = shape(3, false);
     a.c = 40;
-    assert_false(dti_amx_weights_can(&a, NULL));
-    for (int bf16 = 0; bf16 < 2; bf16++) {
-        const dti_implicit_gemm g = gemm(&a, bf16 != 0);
-        assert_false(dti_implicit_gemm_accepts(&g, &why));
-        assert_true(strlen(why.text) > 0);
-    }
-    a = rows[3];
+    refuse_all(a);
+    a = shape(3, false);
     a.out = 24;
-    assert_false(dti_amx_weights_can(&a, NULL));
-    a = rows[1];
+    refuse_all(a);
+    a = shape(1, false);
     a.kernel = 5;
-    assert_false(dti_amx_weights_can(&a, NULL));
+    refuse_all(a); /* too many taps for the one, stride 1 for the other */
 }
 
 DT_TEST_GROUP(weight_gradients)

@@ -31,13 +31,6 @@
     "[model]\nimage = 16\n[data]\nsamples = 256\n[train]\nbatch = 64\nsteps = 1\n"                 \
     "[fc f]\nout = 4\n"
 
-/* A refusal tries all that there is. Of the tests that look at many, small scale has a third. */
-static void need_turn(uint64_t test)
-{
-    if (!dt_sampled(test, 3))
-        skip();
-}
-
 static ran refused(const char *words, int code)
 {
     ran r = cli_run(words, NULL);
@@ -118,7 +111,7 @@ static int all_suggestions_fit(const char *words, bool train)
 static void three_configurations_that_fit_are_named(void **state) /* case 13 */
 {
     NEED_BINARY();
-    need_turn(0);
+    dt_take_turns(0, 3); /* a refusal tries all that there is */
     put_text("b.ini", LENET);
     assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=3MiB", true), 3);
     put_text("n.ini", NORMED);
@@ -137,7 +130,7 @@ static void three_configurations_that_fit_are_named(void **state) /* case 13 */
 static void the_first_suggestion_is_told_as_it_is_typed(void **state)
 {
     NEED_BINARY();
-    need_turn(1);
+    dt_take_turns(1, 3);
     static const char *const budgets[] = {"2500KiB", "4MiB"};
     put_text("n.ini", NORMED);
     for (size_t i = 0; i < DT_COUNT(budgets); i++) {
@@ -164,7 +157,7 @@ static void the_first_suggestion_is_told_as_it_is_typed(void **state)
 static void bytes_without_a_unit_are_told(void **state)
 {
     NEED_BINARY();
-    need_turn(2);
+    dt_take_turns(2, 3);
     put_text("f.ini", LAYER);
     ran r = refused("plan f.ini --set memory.device_budget=2", DT_E_BUDGET);
     assert_has(r.err, "memory.device_budget is 2 B (--set), in bytes: write 2GiB\n");
@@ -196,7 +189,7 @@ static void suggestions_are_of_different_kinds(void **state)
 static void auto_is_offered_first(void **state)
 {
     NEED_BINARY();
-    need_turn(3);
+    dt_take_turns(3, 3);
     char words[256];
     put_text("n.ini", NORMED);
     const uint64_t all = peak("plan n.ini --json", "device");
@@ -242,7 +235,7 @@ static void auto_is_offered_first(void **state)
 static void smaller_algorithms_are_suggested(void **state)
 {
     NEED_BINARY();
-    need_turn(4);
+    dt_take_turns(4, 3);
     if (!dt_onednn_avx512()) /* elsewhere the library may want more than Winograd */
         skip();
     char words[160];

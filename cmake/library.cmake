@@ -12,7 +12,7 @@ set_target_properties(dnntrain_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVE
 target_include_directories(dnntrain_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_link_libraries(dnntrain_shared PRIVATE OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m ZLIB::ZLIB
   PkgConfig::CJSON $<$<BOOL:${DT_CPU}>:DNNL::dnnl> $<$<BOOL:${URING_FOUND}>:PkgConfig::URING>
-  $<$<BOOL:${LZ4_FOUND}>:PkgConfig::LZ4>  ${dt_solver})
+  $<$<BOOL:${LZ4_FOUND}>:PkgConfig::LZ4>)
 target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(dnntrain_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
@@ -38,9 +38,6 @@ endif()
 set(DT_PC_PRIVATE "${OpenMP_C_FLAGS} -lpthread -ldl -lm -lz -lcjson")
 if(DT_CPU)
   string(APPEND DT_PC_PRIVATE " -ldnnl")
-endif()
-if(dt_solver)
-  string(APPEND DT_PC_PRIVATE " -lCbcSolver -lClp")
 endif()
 if(LZ4_FOUND)
   string(APPEND DT_PC_PRIVATE " -llz4")

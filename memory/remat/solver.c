@@ -1,15 +1,10 @@
-/* Linear programs, and CBC and CLP from the COIN-OR project, which solve them. */
+/* Linear programs, and what is said where nothing solves them. */
 #include "memory/remat/solver.h"
 
 #include <limits.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
-
-#ifdef DT_HAVE_CBC
-#include <Cbc_C_Interface.h>
-#include <Clp_C_Interface.h>
-#endif
 
 static dt_status no_memory(dt_err *err)
 {
@@ -92,102 +87,7 @@ void dti_lp_deinit(dti_lp *p)
     *p = (dti_lp){0};
 }
 
-#ifdef DT_HAVE_CBC
-
-const char *dt_solver_name(void)
-{
-    return "CBC";
-}
-
-/* The same by columns, as the solvers want it. */
-typedef struct columns {
-    CoinBigIndex *start;
-    int *row;
-    double *factor;
-} columns;
-
-static dt_status columns_init(columns *c, const dti_lp *p, dt_err *err)
-{
-    c->start = dt_alloc(p->n_col + 2, sizeof *c->start);
-    c->row = dt_alloc(p->n_entry + 1, sizeof *c->row);
-    c->factor = dt_alloc(p->n_entry + 1, sizeof *c->factor);
-    if (c->start == NULL || c->row == NULL || c->factor == NULL)
-        return no_memory(err);
-    for (size_t e = 0; e < p->n_entry; e++)
-        c->start[p->column[e] + 2]++;
-    for (size_t k = 2; k < p->n_col + 2; k++)
-        c->start[k] += c->start[k - 1];
-    for (size_t r = 0; r < p->n_row; r++)
-        for (int e = p->start[r]; e < p->start[r + 1]; e++) {
-            const CoinBigIndex at = c->start[p->column[e] + 1]++;
-            c->row[at] = (int)r;
-            c->factor[at] = p->factor[e];
-        }
-    return DT_OK;
-}
-
-static void columns_deinit(columns *c)
-{
-    dt_free(c->start);
-    dt_free(c->row);
-    dt_free(c->factor);
-}
-
-static void relax(const dti_lp *p, const columns *c, double *value, dti_lp_answer *out)
-{
-    Clp_Simplex *m = Clp_newModel();
-    Clp_setLogLevel(m, 0);
-    Clp_loadProblem(m, (int)p->n_col, (int)p->n_row, c->start, c->row, c->factor, p->lower,
-        p->upper, p->cost, p->row_lower, p->row_upper);
-    (void)Clp_initialSolve(m);
-    out->found = Clp_status(m) == 0;
-    out->proved = out->found || Clp_status(m) == 1;
-    if (out->found) {
-        out->cost = Clp_objectiveValue(m);
-        memcpy(value, Clp_primalColumnSolution(m), p->n_col * sizeof *value);
-    }
-    Clp_deleteModel(m);
-}
-
-static void branch(
-    const dti_lp *p, const columns *c, int nodes, double gap, double *value, dti_lp_answer *out)
-{
-    Cbc_Model *m = Cbc_newModel();
-    Cbc_setLogLevel(m, 0);
-    Cbc_loadProblem(m, (int)p->n_col, (int)p->n_row, c->start, c->row, c->factor, p->lower,
-        p->upper, p->cost, p->row_lower, p->row_upper);
-    for (size_t k = 0; k < p->n_col; k++)
-        if (p->whole[k])
-            Cbc_setInteger(m, (int)k);
-    Cbc_setMaximumNodes(m, nodes);
-    Cbc_setAllowableGap(m, gap);
-    Cbc_setAllowableFractionGap(m, 0);
-    (void)Cbc_solve(m);
-    const double *best = Cbc_bestSolution(m);
-    out->found = best != NULL;
-    out->proved = Cbc_isProvenOptimal(m) != 0 || (!out->found && Cbc_isProvenInfeasible(m) != 0);
-    if (out->found) {
-        out->cost = Cbc_getObjValue(m);
-        memcpy(value, best, p->n_col * sizeof *value);
-    }
-    Cbc_deleteModel(m);
-}
-
-dt_status dti_lp_solve(
-    const dti_lp *p, int nodes, double gap, double *value, dti_lp_answer *out, dt_err *err)
-{
-    columns c = {0};
-    *out = (dti_lp_answer){0};
-    const dt_status st = columns_init(&c, p, err);
-    if (st == DT_OK && nodes == 0)
-        relax(p, &c, value, out);
-    else if (st == DT_OK)
-        branch(p, &c, nodes, gap, value, out);
-    columns_deinit(&c);
-    return st;
-}
-
-#else
+#ifndef DT_CBC /* else solver_cbc.c has them */
 
 const char *dt_solver_name(void)
 {

@@ -38,6 +38,9 @@ registry n_layers    atomic
 sha256 known         what the processor has; atomic
 sha256 not_fast      set by tests, atomic
 uring dt_uring_io    io_uring, likewise
+solver_cbc functions filled once
+solver_cbc loaded    once
+solver_cbc once      once
 team at_exit         of threads that have helpers, made once
 team once            once
 stb invalid_chunk    stb_image's: four letters of its message about a PNG file may be those of another thread's file

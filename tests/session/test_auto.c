@@ -207,10 +207,12 @@ static void no_pair_with_what_is_read_instead_is_ahead(void **state)
     dt_costs_deinit(&costs);
 }
 
-/* One that leaves parameters where they are, and that this build has. */
+/* One that leaves parameters where they are unless it is told otherwise, and that this build has.
+ */
 static bool is_held_against(const dt_policy *p, bool disk)
 {
-    return p->exact && p->home == NULL && p->rung == NULL && strcmp(p->name, "auto") != 0 &&
+    const bool has_homes = p->home != NULL && p->says_home == NULL;
+    return p->exact && !has_homes && p->rung == NULL && strcmp(p->name, "auto") != 0 &&
            (disk || !p->to_disk) && (!p->solver || dt_solver_name() != NULL);
 }
 

@@ -95,7 +95,7 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
         return unknown(name, err);
     if (policy->solver && dt_solver_name() == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
-            "policy '%s' wants a solver of integer programs, and this build has none: install CBC "
+            "policy '%s' wants a solver of integer programs, and there is none: install CBC "
             "(Debian: coinor-libcbc-dev), then cmake -B build && cmake --build build",
             name);
     for (size_t i = 0; i < s->n; i++)

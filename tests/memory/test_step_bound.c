@@ -120,7 +120,7 @@ static dti_pass_cost cost_of(const dt_lowered *m, const char *list, const dt_pas
 static void no_policy_is_below(void **state)
 {
     (void)state;
-    dt_take_turns(1, 2);
+    dt_take_turns(2, 4);
     size_t n;
     int tried = 0;
     const dt_policy *const *all = dt_policy_all(&n);
@@ -154,7 +154,7 @@ static void no_policy_is_below(void **state)
 static void bounds_of_what_is_left_out_hold(void **state)
 {
     (void)state;
-    dt_take_turns(0, 2);
+    dt_take_turns(0, 4);
     static const char *const still[] = {"chen_sqrt", "rotor", "revolve"};
     static const char *const once[] = {"vdnn_all", "geeps", "autoswap", "swapadvisor"};
     const dt_costs costs = card();

@@ -147,7 +147,7 @@ static void never_behind(const char *text, const char *const *others, size_t n)
 static void no_policy_is_ahead(void **state)
 {
     (void)state;
-    dt_take_turns(4, 2);
+    dt_take_turns(2, 4);
     static const char *const others[] = {"keep_all", "vdnn_conv", "vdnn_all", "cdma", "chen_sqrt",
         "chen_cheap", "chen_budget", "gist_lossless", "chen_cheap,vdnn_conv", "chen_sqrt,vdnn_all",
         "chen_cheap,capuchin", "vdnn_conv,rotor", "capuchin", "rotor", "capuchin,gist_lossless",
@@ -278,7 +278,7 @@ static void no_exact_policy_is_ahead(void **state)
 static void a_front_is_kept(void **state)
 {
     (void)state;
-    dt_take_turns(0, 2);
+    dt_take_turns(0, 4);
     const planned all = plan(convolutions, "keep_all", 0);
     for (int dense = 0; dense < 2; dense++) {
         if (!dt_picked((uint64_t)dense, 2, 2, 1))
@@ -387,7 +387,7 @@ static void overwrite(const char *path, const char *text, size_t n)
 static void a_front_is_kept_in_a_file(void **state)
 {
     (void)state;
-    dt_take_turns(1, 2);
+    dt_take_turns(1, 4);
     char folder[256], stem[300], path[512], *text;
     size_t kept, bytes;
     bool noted;
@@ -460,7 +460,7 @@ static void what_is_no_front_is_not_taken(void **state)
 static void the_same_twice(void **state)
 {
     (void)state;
-    dt_take_turns(3, 2);
+    dt_take_turns(3, 4);
     const planned all = plan(convolutions, "keep_all", 0);
     const planned a = plan(convolutions, "auto", all.device / 2);
     const planned b = plan(convolutions, "auto", all.device / 2);
@@ -517,7 +517,7 @@ static void no_bit_differs_on(const char *net, const way *w, uint64_t only)
 static void no_bit_differs(void **state)
 {
     (void)state;
-    dt_take_turns(2, 2);
+    dt_take_turns(2, 4);
     static const way parts = {{"train.micro_batch=2", "model.fuse=off", "train.precision=fp32"}};
     static const way narrow = {{"train.micro_batch=0", "model.fuse=on", "train.precision=bf16"}};
     static const struct {
@@ -580,7 +580,7 @@ static void listener(const char *line)
 static void a_search_that_takes_long_is_told(void **state)
 {
     (void)state;
-    dt_take_turns(5, 2);
+    dt_take_turns(3, 4);
     static const struct {
         const char *policy;
         double patience;

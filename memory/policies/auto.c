@@ -472,6 +472,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
     for (size_t i = 0; i < s->n; i++)
         dt_free(s->plan[i].fate);
     dti_auto_drop_bases(s);
+    dt_free(s->base);
     dt_free(s->seconds);
     dt_free(s->value);
     dt_free(s->tensor);

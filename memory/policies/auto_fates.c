@@ -269,16 +269,16 @@ static dt_status with_away(dti_auto *s, uint64_t budget, dti_found *f, dt_err *e
 /* A program that policies go on from. */
 static dt_status add_base(dti_auto *s, const dti_found *f, dt_err *err)
 {
-    dti_auto_base *to = &s->base[s->n_base];
-    if (s->n_base == DTI_AUTO_MOST_BASES)
-        return DT_OK;
-    *to = (dti_auto_base){.of = *f};
-    to->of.fate = dt_alloc(s->n_value + 1, 1);
-    if (to->of.fate == NULL)
+    dti_auto_base base = {.of = *f};
+    base.of.fate = dt_alloc(s->n_value + 1, 1);
+    if (base.of.fate == NULL)
         return no_memory(err);
-    memcpy(to->of.fate, f->fate, s->n_value);
-    s->n_base++;
-    return dti_auto_try(s, &to->of, &to->p, err);
+    memcpy(base.of.fate, f->fate, s->n_value);
+    const dt_status st = dti_auto_try(s, &base.of, &base.p, err);
+    if (st == DT_OK)
+        return dti_auto_add_base(s, &base, err);
+    dt_free(base.of.fate);
+    return st;
 }
 
 /* Of shares of the link the best; *now becomes it. What only makes values again is gone on from. */

@@ -80,6 +80,20 @@ static void note_light(dti_auto *s, const dt_policy *policy, const dti_found *f)
         s->light[s->n_light++] = policy;
 }
 
+dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err)
+{
+    void *grown = s->base;
+    const bool ok = dt_grow(&grown, &s->room_base, s->n_base, sizeof *s->base);
+    s->base = grown;
+    if (ok) {
+        s->base[s->n_base++] = *base;
+        return DT_OK;
+    }
+    dt_program_destroy(base->p);
+    dt_free(base->of.fate);
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+}
+
 /* A policy by itself, with a budget or without; others go on from what changes the program. */
 static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, dt_err *err)
 {
@@ -95,10 +109,9 @@ static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, 
             known = true;
             s->base[i].down_to = budget;
         }
-    if (known || s->n_base == DTI_AUTO_MOST_BASES)
-        dt_program_destroy(made);
-    else
-        s->base[s->n_base++] = (dti_auto_base){f, made, budget};
+    if (!known)
+        return dti_auto_add_base(s, &(dti_auto_base){f, made, budget}, err);
+    dt_program_destroy(made);
     return DT_OK;
 }
 

@@ -5,7 +5,7 @@
 
 #include "memory/policies/auto_front.h"
 
-enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_BASES = 128, DTI_AUTO_MOST_LIGHT = 4 };
+enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_LIGHT = 4 };
 
 enum { DTI_KEEP, DTI_AGAIN, DTI_AWAY }; /* fates of a value */
 
@@ -30,7 +30,7 @@ typedef struct dti_auto_base {
  * @least @most: device peaks between which budgets lie
  * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
  * @tensor @value: by value, and the values the cheapest to make again first
- * @base:  n_base programs that one policy has made
+ * @base:  n_base programs that one policy has made; it moves when one is added
  * @light: n_light policies that neither move nor make again, and take less than keep_all
  */
 typedef struct dti_auto {
@@ -47,8 +47,8 @@ typedef struct dti_auto {
     int32_t *tensor;
     dti_auto_value *value;
     uint64_t drawn;
-    size_t n_base;
-    dti_auto_base base[DTI_AUTO_MOST_BASES];
+    size_t n_base, room_base;
+    dti_auto_base *base;
     size_t n_light;
     const dt_policy *light[DTI_AUTO_MOST_LIGHT];
 } dti_auto;
@@ -67,6 +67,10 @@ dt_status dti_auto_add_from(
     dti_auto *s, const dt_program *made, dti_found *f, dt_err *err) DT_NODISCARD;
 
 /* --- lists of policies --- */
+
+/* A program that policies go on from, and what it is of, whose fates it does not copy: both are the
+ * search's from now on, even after a failure. DT_E_NOMEM. */
+dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err) DT_NODISCARD;
 
 /* Each policy without a budget, and each two, one after the other. */
 dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err) DT_NODISCARD;

@@ -93,11 +93,8 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     const dt_policy *policy = dt_policy_find(name);
     if (policy == NULL)
         return unknown(name, err);
-    if (policy->solver && dt_solver_name() == NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "policy '%s' wants a solver of integer programs, and there is none: install CBC "
-            "(Debian: coinor-libcbc-dev), then cmake -B build && cmake --build build",
-            name);
+    if (policy->solver)
+        DT_TRY(err, dti_solver_check(err), "policy '%s' solves integer programs", name);
     for (size_t i = 0; i < s->n; i++)
         if (policy->rung != NULL && s->pass[i].policy->rung != NULL)
             return DT_FAIL(err, DT_E_CONFIG, "policy '%s' cannot stand beside '%s' in a list", name,

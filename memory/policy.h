@@ -206,6 +206,11 @@ dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_r
 /* @from with one more at the end (NULL: none), likewise. */
 dt_status dt_policies_with(dt_policies *out, const dt_policies *from, const char *more,
     dt_config *c, dt_err *err) DT_NODISCARD;
+/* Whether tensors have homes under a policy with its options as they are unless set. */
+static inline bool dti_policy_has_homes(const dt_policy *p)
+{
+    return p->home != NULL && p->says_home == NULL;
+}
 /* The most choices of homes that one of them has, at least 1; and take one of them. */
 size_t dt_policies_home_choices(const dt_policies *s);
 void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice);

@@ -14,12 +14,9 @@
 /* IN_VAIN: two of each policy that goes by a budget and recomputes. HASTY: all in all. */
 enum { IN_VAIN = 4, HASTY = 6 };
 
-/* All have the options that they have unless these are set; with those, who need not say where
- * persistent tensors live does not. */
 static bool may_stand(const dti_auto *s, const dt_policy *p)
 {
-    const bool has_homes = p->home != NULL && p->says_home == NULL;
-    return p->rung == NULL && !has_homes && (p->exact || s->lossy);
+    return p->rung == NULL && !dti_policy_has_homes(p) && (p->exact || s->lossy);
 }
 
 static bool wanted(const dti_auto *s, const dt_policy *p)

@@ -127,8 +127,10 @@ dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t
 dt_status dti_remat_relaxation(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
     uint64_t *out, dt_err *err) DT_NODISCARD;
 
-/* The solver's name; NULL: this build has none. */
+/* The name of what solves integer programs; NULL: there is none. Then the other is DT_E_CONFIG that
+ * says why and what to install. */
 const char *dt_solver_name(void);
+dt_status dti_solver_check(dt_err *err) DT_NODISCARD;
 
 /* Rules that keep some values of forward. */
 typedef enum dt_remat_rule {

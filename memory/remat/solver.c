@@ -94,6 +94,13 @@ const char *dt_solver_name(void)
     return NULL;
 }
 
+dt_status dti_solver_check(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_CONFIG,
+        "this build has no solver of integer programs: install CBC (Debian: coinor-libcbc-dev) and "
+        "then cmake -B build && cmake --build build");
+}
+
 dt_status dti_lp_solve(
     const dti_lp *p, int nodes, double gap, double *value, dti_lp_answer *out, dt_err *err)
 {
@@ -102,9 +109,7 @@ dt_status dti_lp_solve(
     (void)gap;
     (void)value;
     *out = (dti_lp_answer){0};
-    return DT_FAIL(err, DT_E_CONFIG,
-        "this build has no solver of integer programs: install CBC (Debian: coinor-libcbc-dev) and "
-        "then cmake -B build && cmake --build build");
+    return dti_solver_check(err);
 }
 
 #endif

@@ -61,6 +61,14 @@ const char *dt_solver_name(void)
     return cbc_load() != NULL ? "CBC" : NULL;
 }
 
+dt_status dti_solver_check(dt_err *err)
+{
+    return cbc_load() != NULL ? DT_OK
+                              : DT_FAIL(err, DT_E_CONFIG,
+                                    "CBC, which solves integer programs, cannot be loaded: install "
+                                    "what has " DT_CBC " (Debian: coinor-libcbc3)");
+}
+
 /* --- programs --- */
 
 /* The same by columns, as the solvers want it. */
@@ -144,11 +152,8 @@ dt_status dti_lp_solve(
 {
     columns c = {0};
     *out = (dti_lp_answer){0};
+    DT_CHECK(dti_solver_check(err));
     const cbc_functions *cbc = cbc_load();
-    if (cbc == NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "CBC, which solves integer programs, cannot be loaded: install " DT_CBC
-            " (Debian: coinor-libcbc3)");
     const dt_status st = columns_init(&c, p, err);
     if (st == DT_OK && nodes == 0)
         relax(cbc, p, &c, value, out);

@@ -211,9 +211,9 @@ static void no_pair_with_what_is_read_instead_is_ahead(void **state)
  */
 static bool is_held_against(const dt_policy *p, bool disk)
 {
-    const bool has_homes = p->home != NULL && p->says_home == NULL;
-    return p->exact && !has_homes && p->rung == NULL && strcmp(p->name, "auto") != 0 &&
-           (disk || !p->to_disk) && (!p->solver || dt_solver_name() != NULL);
+    return p->exact && !dti_policy_has_homes(p) && p->rung == NULL &&
+           strcmp(p->name, "auto") != 0 && (disk || !p->to_disk) &&
+           (!p->solver || dt_solver_name() != NULL);
 }
 
 static void not_behind(

@@ -12,6 +12,10 @@
 
 #include "engine/base/alloc.h"
 
+#ifndef DT_CBC /* compiled by itself, to be looked at */
+#define DT_CBC ""
+#endif
+
 /* --- the libraries --- */
 
 /* What is called of them, under the names that their headers declare. */

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sources are valid C for 64-bit ARM: nothing counts on x86. All that name a processor's own, and those that include
 # what does, are read with every commit; of the others one in five, by DT_TEST_SEED, and with DT_TEST_SCALE=whole all.
-# Those of the CUDA module, and the codec of a library that a build may be without, want headers that not every machine
+# Those of the CUDA module, and what calls a library that a build may be without, want headers that not every machine
 # has. Skipped without the cross compiler.
 set -eu
 cd "${1:-$(dirname -- "$0")/../..}"
@@ -16,9 +16,11 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 lz4='! -name lz4.c'
 [ ! -e /usr/include/lz4.h ] || lz4=
+cbc='! -name solver_cbc.c'
+[ ! -e /usr/include/coin/Cbc_C_Interface.h ] || cbc=
 own='x86|aarch64|__ARM|intrin|cpuid|ia32|asm|target\(|_mm[0-9]*_|__m(128|256|512)|__AVX|__AMX|__SSE'
 # shellcheck disable=SC2086
-find $rooms -name '*.c' ! -name '*cuda*.c' $lz4 | sort >"$temp/all"
+find $rooms -name '*.c' ! -name '*cuda*.c' $lz4 $cbc | sort >"$temp/all"
 # shellcheck disable=SC2086
 grep -rlE "$own" --include='*.h' --include='*.inc' $rooms | sed 's|.*|#include "&"|' >"$temp/headers"
 { xargs grep -lE "$own" <"$temp/all" || true; xargs grep -lF -f "$temp/headers" <"$temp/all"; } | sort -u >"$temp/always"
@@ -30,4 +32,5 @@ grep -vxF -f "$temp/always" "$temp/all" | awk -v seed="${DT_TEST_SEED:-0}" -v pa
 
 # Headers of the libraries are the same for all processors, but come after the cross compiler's own.
 xargs -r -n 8 -P "$(nproc)" $cross -fsyntax-only -std=c11 -D_POSIX_C_SOURCE=200809L -fopenmp -Wall -Wextra -Werror -I. \
-    -Iinclude -idirafter /usr/include -idirafter /usr/include/stb <"$temp/sample"
+    -Iinclude -idirafter /usr/include -idirafter /usr/include/stb \
+    -idirafter /usr/include/coin <"$temp/sample"

@@ -60,7 +60,11 @@ static dt_status check_jpeg(const char *name, const uint8_t *bytes, size_t n, dt
     int scans = 0;
     for (size_t at = 0;;) {
         const int marker = next_marker(bytes, n, &at);
-        if (marker < 0 || marker == EOI)
+        if (marker < 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s: cannot be decoded: JPEG ends early, at byte %zu, without its last marker",
+                name, n);
+        if (marker == EOI)
             break;
         if (stands_alone(marker))
             continue;

@@ -14,8 +14,7 @@ dti_stamp dti_stamp_of(const struct stat *st)
     return (dti_stamp){st->st_size, st->st_mtim.tv_sec, st->st_mtim.tv_nsec};
 }
 
-/* A fault of the machine is not one of the data, and must not be skipped like one. */
-static dt_status blame(int error)
+dt_status dti_blame(int error)
 {
     switch (error) {
     case EIO:
@@ -39,7 +38,7 @@ static dt_status open_data(int *fd, off_t *size, const char *path, dt_err *err)
     struct stat st;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return DT_FAIL(err, DT_E_DATA, "%s: not a regular file", name.text);
-    return DT_FAIL(err, blame(error), "%s: cannot open: %s", name.text, strerror(error));
+    return DT_FAIL(err, dti_blame(error), "%s: cannot open: %s", name.text, strerror(error));
 }
 
 static dt_status check_stamp(int fd, const char *name, const dti_stamp *was, dt_err *err)
@@ -91,7 +90,7 @@ dt_status dti_is_folder(bool *folder, const char *path, dt_err *err)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: this source reads files");
     if (stat(path, &st) != 0) {
         const int error = errno;
-        return DT_FAIL(err, blame(error), "%s: %s", dti_escape(path).text, strerror(error));
+        return DT_FAIL(err, dti_blame(error), "%s: %s", dti_escape(path).text, strerror(error));
     }
     *folder = S_ISDIR(st.st_mode);
     return DT_OK;

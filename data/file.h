@@ -13,13 +13,18 @@ typedef struct dti_stamp {
 
 dti_stamp dti_stamp_of(const struct stat *st);
 
+/* DT_E_IO or DT_E_NOMEM for an errno that tells of the machine, else DT_E_DATA: a fault of the
+ * machine is not one of the data, and must not be skipped like one. */
+dt_status dti_blame(int error);
+
 /* A whole file of at most @cap bytes; dt_free it. DT_E_DATA for one that is missing, not regular,
  * not readable, too large or, unless @stamp is NULL, not what it was; DT_E_IO when reading fails.
  */
 dt_status dti_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap,
     const dti_stamp *stamp, dt_err *err) DT_NODISCARD;
 
-/* DT_E_DATA with the system's text when the path cannot be looked at, or is NULL. */
+/* DT_E_DATA, or what dti_blame says, with the system's text when the path cannot be looked at, or
+ * is NULL. */
 dt_status dti_is_folder(bool *folder, const char *path, dt_err *err) DT_NODISCARD;
 
 bool dti_is_there(const char *path);

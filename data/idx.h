@@ -20,7 +20,7 @@ typedef struct dti_idx_file {
 
 /* Read both files, plain or gzip: magic numbers, sizes (nothing is allocated that the file cannot
  * hold), checksums, counts, labels below @classes. DT_E_DATA names file, expected and found. Free
- * with dt_idx_free, also after an error. */
+ * with dti_idx_free, also after an error. */
 dt_status dti_idx_parse(dti_idx *out, const dti_idx_file *images, const dti_idx_file *labels,
     int64_t classes, dt_err *err) DT_NODISCARD;
 void dti_idx_free(dti_idx *x);

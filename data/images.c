@@ -115,8 +115,8 @@ static dt_status put_entry(
     struct stat st;
     if (fstatat(dirfd(d), name, &st, 0) != 0) {
         const int error = errno;
-        return DT_FAIL(err, DT_E_DATA, "%s/%s: %s", dti_escape(path).text, dti_escape(name).text,
-            strerror(error));
+        return DT_FAIL(err, dti_blame(error), "%s/%s: %s", dti_escape(path).text,
+            dti_escape(name).text, strerror(error));
     }
     const bool folder = S_ISDIR(st.st_mode);
     if (!folder && !S_ISREG(st.st_mode))
@@ -133,8 +133,8 @@ static dt_status list_folder(listing *l, const char *path, bool folders, dt_err 
     DIR *d = opendir(path);
     if (d == NULL) {
         const int error = errno;
-        return DT_FAIL(err, DT_E_DATA, "%s: cannot read the folder: %s", dti_escape(path).text,
-            strerror(error));
+        return DT_FAIL(err, dti_blame(error), "%s: cannot read the folder: %s",
+            dti_escape(path).text, strerror(error));
     }
     dt_status st = DT_OK;
     while (st == DT_OK) {

@@ -194,11 +194,10 @@ static dt_status look_again(dt_loader *l, int64_t sample, int64_t place, bool *g
     dt_err why = {0};
     dt_status st = read_into(l, sample, place, &why);
     *good = st == DT_OK;
-    if (st != DT_E_DATA || l->skips.bad == NULL) {
-        if (st != DT_OK)
-            *err = why;
-        return st;
-    }
+    if (st == DT_OK)
+        return DT_OK;
+    if (st != DT_E_DATA || l->skips.bad == NULL)
+        return dt_err_append(err, st, why.text);
     pthread_mutex_lock(&l->mutex);
     st = skips_add(&l->skips, sample, &why, err);
     pthread_mutex_unlock(&l->mutex);

@@ -6,8 +6,8 @@
 
 typedef struct dti_team dti_team;
 
-/* @threads counts the caller, who works too: 1 starts none. DT_E_NOMEM, or DT_E_IO when the system
- * has no more threads. */
+/* @threads counts the caller, who works too: 1 starts none. DT_E_NOMEM, also when the
+ * system has no more threads. */
 dt_status dti_team_create(dti_team **out, int threads, dt_err *err) DT_NODISCARD;
 void dti_team_destroy(dti_team *t);
 

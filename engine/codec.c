@@ -1,4 +1,4 @@
-/* What all codecs share: headers, checks, and the team's loop over chunks. */
+/* What all codecs share: headers and checks. */
 #include "engine/codec.h"
 
 #include <string.h>

@@ -3,8 +3,9 @@
  * GPU does, returns from calls before the work is done, unless they say that they wait; the
  * processor (engine/cpu_driver.c) does it in the thread that calls.
  *
- * A device fails late: what goes wrong in a kernel is told by some later call. Every failure is
- * DT_E_DEVICE, or DT_E_NOMEM, with the call, the device's text and what to do. */
+ * A device fails late: what goes wrong in a kernel is told by some later call. A failure is
+ * DT_E_DEVICE, or DT_E_NOMEM, with the call, the device's text and what to do; DT_E_DATA where
+ * packed values are not what was packed. */
 #ifndef DT_ENGINE_DRIVER_H
 #define DT_ENGINE_DRIVER_H
 

@@ -72,7 +72,8 @@ double dti_learning_rate(
 double dti_clip_factor(double norm, double most);
 
 /* Train. DT_E_NONFINITE, with the step, when the loss, a gradient or a batch's statistics are not
- * finite: that step is discarded before its update changes anything. DT_E_STOPPED when the observer
+ * finite: that step is discarded before its update changes anything, but with early updates, where
+ * @point's broken says that some are made. DT_E_STOPPED when the observer
  * asks for it: the step under way is discarded. */
 dt_status dt_train(const dt_train_job *job, dt_err *err) DT_NODISCARD;
 

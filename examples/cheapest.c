@@ -85,7 +85,7 @@ static dt_status plan(int argc, char **argv, const char *list, const char *share
     dt_forecast step = {0};
     snprintf(policy, sizeof policy, "memory.policy=%s", list);
     snprintf(of_it, sizeof of_it, "policy.cheapest.share=%s", share != NULL ? share : "");
-    for (int i = 2; i < argc && n < 16; i++)
+    for (int i = 2; i < argc; i++)
         set[n++] = argv[i];
     dt_status st = dt_run_open(&run, argv[1], set, n, err);
     if (st == DT_OK)
@@ -106,7 +106,11 @@ int main(int argc, char **argv)
     static const char *const shares[] = {"0", "0.5", "1"};
     static const char *const others[] = {"keep_all", "vdnn_all", "chen_sqrt"};
     static dt_err err;
-    dt_status st = argc < 2 ? DT_E_CONFIG : dt_register_policy(&spec, &err);
+    if (argc < 2 || argc > 16) {
+        fprintf(stderr, "usage: cheapest CONFIG [SECTION.KEY=VALUE]..., at most 14 of them\n");
+        return DT_E_CONFIG;
+    }
+    dt_status st = dt_register_policy(&spec, &err);
     for (size_t i = 0; st == DT_OK && i < sizeof shares / sizeof *shares; i++)
         st = plan(argc, argv, "cheapest", shares[i], &err);
     for (size_t i = 0; st == DT_OK && i < sizeof others / sizeof *others; i++)

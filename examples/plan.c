@@ -27,8 +27,10 @@ static dt_status plan(const char *config, const char *const *set, size_t n, dt_e
 int main(int argc, char **argv)
 {
     static dt_err err;
-    if (argc < 2)
+    if (argc < 2) {
+        fprintf(stderr, "usage: plan CONFIG [SECTION.KEY=VALUE]...\n");
         return DT_E_CONFIG;
+    }
     const dt_status st = plan(argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &err);
     if (st != DT_OK)
         fprintf(stderr, "%s\n", err.text);

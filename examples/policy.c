@@ -44,7 +44,7 @@ static dt_status peak(int argc, char **argv, const char *policy, dt_err *err)
     size_t n = 1;
     dt_run *run = NULL;
     snprintf(first, sizeof first, "memory.policy=%s", policy);
-    for (int i = 2; i < argc && n < 16; i++)
+    for (int i = 2; i < argc; i++)
         set[n++] = argv[i];
     dt_status st = dt_run_open(&run, argv[1], set, n, err);
     if (st == DT_OK)
@@ -58,7 +58,11 @@ static dt_status peak(int argc, char **argv, const char *policy, dt_err *err)
 int main(int argc, char **argv)
 {
     static dt_err err;
-    dt_status st = argc < 2 ? DT_E_CONFIG : dt_register_policy(&large, &err);
+    if (argc < 2 || argc > 16) {
+        fprintf(stderr, "usage: policy CONFIG [SECTION.KEY=VALUE]..., at most 14 of them\n");
+        return DT_E_CONFIG;
+    }
+    dt_status st = dt_register_policy(&large, &err);
     if (st == DT_OK)
         st = peak(argc, argv, "keep_all", &err);
     if (st == DT_OK)

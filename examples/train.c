@@ -33,9 +33,12 @@ int main(int argc, char **argv)
     const char *set[16] = {dir};
     size_t n = 1;
     dt_run *run = NULL;
-    if (argc < 2 || snprintf(dir, sizeof dir, "run.dir=%s", argv[1]) >= (int)sizeof dir)
+    if (argc < 2 || argc > 16 ||
+        snprintf(dir, sizeof dir, "run.dir=%s", argv[1]) >= (int)sizeof dir) {
+        fprintf(stderr, "usage: train FOLDER [SECTION.KEY=VALUE]..., at most 14 of them\n");
         return DT_E_CONFIG;
-    for (int i = 2; i < argc && n < 16; i++)
+    }
+    for (int i = 2; i < argc; i++)
         set[n++] = argv[i];
     dt_status st = dt_run_open_text(&run, "lenet", config, strlen(config), set, n, &err);
     if (st == DT_OK)

@@ -120,14 +120,15 @@ typedef struct dt_forecast {
 DT_API dt_status dt_run_predict(const dt_run *r, dt_forecast *out, dt_err *err) DT_NODISCARD;
 
 /* What lies on the device at the peak, by role: @i counts roles from 0. False when there are no
- * more. @name is static: "weights", "activations" ... */
+ * more, before plans are made, and where there is no memory to count. @name is static: "weights",
+ * "activations" ... */
 DT_API bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes);
 
 /* How many plans there are. */
 DT_API size_t dt_run_plans(const dt_run *r);
 
 /* A plan. @program: "first", "again", "update" or "eval"; @samples: of its batch; static, borrowed
- * until plans are made again. */
+ * until plans are made again. @plan is below dt_run_plans: anything else ends the process. */
 typedef struct dt_plan_facts {
     const char *program, *policy;
     int64_t samples;
@@ -144,7 +145,8 @@ DT_API dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan);
  * @reason: why the row is there; "" where the plan gives none
  * @offset @bytes: in the arena, of the tensor; 0 without one
  *
- * Texts are borrowed until plans are made again.
+ * Texts are borrowed until plans are made again. @row is below the plan's rows: anything else ends
+ * the process.
  */
 typedef struct dt_plan_row {
     const char *kind, *op, *tensor, *reason;
@@ -168,19 +170,23 @@ DT_API dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err) 
 
 /* Train until @until steps of the run are done, those before a resume counted; 0, or more than it
  * has: all of them. Evaluates and saves where the configuration says so. A step that failed is
- * discarded whole, so the weights stand as dt_run_step says. DT_E_NONFINITE, DT_E_DATA,
- * DT_E_DEVICE; DT_E_STOPPED when the observer asks for it. */
+ * discarded whole, so the weights stand as dt_run_step says; but where an update itself failed,
+ * which train.update = early and a disk make possible, some are updated and some are not, and
+ * nothing of the run can be saved any more. DT_E_NONFINITE, DT_E_DATA, DT_E_IO, DT_E_DEVICE;
+ * DT_E_STOPPED when the observer asks for it. */
 DT_API dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err) DT_NODISCARD;
 
 DT_API int64_t dt_run_step(const dt_run *r);  /* steps done */
 DT_API int64_t dt_run_steps(const dt_run *r); /* in all, once begun */
 
 /* Write checkpoints/step-N of the run directory for the last whole step, and remove those that the
- * configuration does not keep. DT_E_IO, DT_E_NOMEM. */
+ * configuration does not keep. DT_E_IO, DT_E_NOMEM; DT_E_CONFIG before the run has begun, after it
+ * has ended, and behind an update that failed. */
 DT_API dt_status dt_run_save(dt_run *r, dt_err *err) DT_NODISCARD;
 
 /* Write the weights as they stand to a safetensors file, with PyTorch's names and layouts, whole or
- * not at all. DT_E_IO, DT_E_NOMEM; DT_E_CONFIG before there are weights. */
+ * not at all. DT_E_IO, DT_E_NOMEM; DT_E_CONFIG before there are weights, and behind an update that
+ * failed. */
 DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* One pass over the data kept apart, with the weights as they stand; of a run that has not begun,

@@ -7,8 +7,11 @@
 
 #include "engine/config/outside.h"
 #include "engine/kernels.h"
+#include "engine/program/program.h"
 #include "layers/registry.h"
 
+/* Backward has x and dx of each input, each parameter and its gradient, y, dy and scratch. */
+_Static_assert(2 * DT_LAYER_INPUTS + 2 * DT_LAYER_PARAMS + 3 <= (int)DT_MAX_ARGS, "operands");
 _Static_assert((int)DT_LAYER_INPUTS <= (int)DT_MAX_IN, "inputs");
 _Static_assert((int)DT_LAYER_PARAMS == (int)DT_MAX_PARAM, "parameters");
 _Static_assert((int)DT_BEGIN_NORMAL == (int)DT_INIT_NORMAL, "beginnings");
@@ -49,7 +52,7 @@ static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape 
     for (int i = 0; i < s->n_param; i++) {
         const dt_layer_param *p = &l.param[i];
         dt_param_info *to = &info->param[i];
-        bool fine = p->name != NULL && p->rank >= 1 && p->rank <= 4;
+        bool fine = dt_is_word(p->name) && p->rank >= 1 && p->rank <= 4;
         *to = (dt_param_info){
             .name = p->name, .rank = p->rank, .init = (dt_init_kind)p->begin, .scale = p->scale};
         for (int k = 0; fine && k < p->rank; k++) {
@@ -58,7 +61,13 @@ static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape 
         }
         if (!fine)
             return DT_FAIL(err, DT_E_CONFIG,
-                "layer '%s' says no name and dimensions of parameter %d", s->name, i);
+                "layer '%s' says of parameter %d no name of a-z, 0-9 and _ and no 1 to 4 "
+                "dimensions",
+                s->name, i);
+        for (int k = 0; k < i; k++)
+            if (strcmp(l.param[k].name, p->name) == 0)
+                return DT_FAIL(
+                    err, DT_E_CONFIG, "layer '%s' has two parameters '%s'", s->name, p->name);
     }
     return DT_OK;
 }

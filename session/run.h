@@ -34,7 +34,6 @@ typedef struct dti_replan dti_replan;
  * @ready:    to train
  * @goes_straight: the data stands where the weights do
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
- * @eval_mean_iou: of the latest evaluation in this process; checkpoints have none
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
  */
 struct dt_run {
@@ -58,8 +57,6 @@ struct dt_run {
     int64_t began_step, began_skipped;
     size_t skips_told;
     bool asked, begun, ready, goes_straight, saved, summarised, launches_told;
-    bool eval_pixels;
-    double eval_mean_iou;
     uint64_t process_peak, outside;
 };
 

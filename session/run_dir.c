@@ -388,12 +388,14 @@ static void add_course(object *j, const dti_run_summary *s)
     add_int(j, "epochs", s->epochs);
     add_int(j, "samples", s->samples);
     add_real(j, "seconds", s->seconds);
-    if (s->steps > 0) {
+    if (s->steps > 0 && !isnan(s->images_per_second))
         add_real(j, "images_per_second", s->images_per_second);
+    else
+        add_raw(j, "images_per_second", "null");
+    if (s->steps > 0) {
         add_real(j, "first_loss", s->first_loss);
         add_real(j, "final_loss", s->final_loss);
     } else {
-        add_raw(j, "images_per_second", "null");
         add_raw(j, "first_loss", "null");
         add_raw(j, "final_loss", "null");
     }
@@ -404,7 +406,7 @@ static void add_course(object *j, const dti_run_summary *s)
     add_real(j, "eval_loss", s->eval->loss);
     add_real(j, "eval_top1", s->eval->top1);
     add_real(j, "eval_top5", s->eval->top5);
-    if (s->eval->pixels)
+    if (s->eval->pixels && !isnan(s->eval->mean_iou))
         add_real(j, "eval_mean_iou", s->eval->mean_iou);
 }
 
@@ -491,15 +493,16 @@ static void append(dt_run_dir *d, const char *line, int n)
 void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)
 {
     char line[512], loss[NUMBER_BYTES], lr[NUMBER_BYTES], rate[NUMBER_BYTES], time[NUMBER_BYTES];
-    char norm[NUMBER_BYTES], clipped[NUMBER_BYTES + 32] = "";
+    char norm[NUMBER_BYTES], clipped[NUMBER_BYTES + 32] = "", wait[NUMBER_BYTES];
     if (r->clips)
         snprintf(clipped, sizeof clipped, ", \"grad_norm\": %s", real_text(norm, r->grad_norm));
     const int n = snprintf(line, sizeof line,
         "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
         ", \"split\": \"train\", \"loss\": %s, \"lr\": %s%s, \"images_per_second\": %s, "
-        "\"step_seconds\": %s}\n",
+        "\"step_seconds\": %s, \"wait_seconds\": %s}\n",
         r->step, r->epoch, real_text(loss, r->loss), real_text(lr, r->lr), clipped,
-        real_text(rate, (double)r->samples / r->step_seconds), real_text(time, r->step_seconds));
+        real_text(rate, (double)r->samples / r->step_seconds), real_text(time, r->step_seconds),
+        real_text(wait, r->wait_seconds));
     append(d, line, n);
 }
 
@@ -526,8 +529,6 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why)
 }
 
 /* ---- the folder ---- */
-
-#define ROOT RUNS
 
 enum { WORD_BYTES = 97, MOST_NUMBER = 1000000000, FILE_NAME_BYTES = 64, OLD_BYTES = 32 };
 _Static_assert(PREFIX_BYTES == 2 * WORD_BYTES, "two words");
@@ -563,22 +564,26 @@ static void run_prefix(char to[PREFIX_BYTES], const char *model, const char *pol
     snprintf(to, PREFIX_BYTES, "%s-%s", a, b);
 }
 
-static long run_last(const char *prefix)
+static dt_status run_last(long *last, const char *prefix, dt_err *err)
 {
-    DIR *dir = opendir(ROOT);
-    if (dir == NULL)
-        return 0;
     const size_t n = strlen(prefix);
-    long last = 0;
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (strncmp(e->d_name, prefix, n) != 0 || e->d_name[n] != '-')
+    const char *name;
+    *last = 0;
+    DIR *dir = opendir(RUNS);
+    if (dir == NULL && (errno == ENOENT || errno == ENOTDIR)) /* who makes one there tells more */
+        return DT_OK;
+    if (dir == NULL)
+        return DT_FAIL(err, DT_E_IO, "open folder '" RUNS "': %s", strerror(errno));
+    dt_status st;
+    while ((st = dt_next_name(&name, dir, RUNS, err)) == DT_OK && name != NULL) {
+        if (strncmp(name, prefix, n) != 0 || name[n] != '-')
             continue;
-        const long number = strtol(e->d_name + n + 1, NULL, 10);
-        if (number > last && number < MOST_NUMBER)
-            last = number;
+        const long number = strtol(name + n + 1, NULL, 10);
+        if (number > *last && number < MOST_NUMBER)
+            *last = number;
     }
     closedir(dir);
-    return last;
+    return st;
 }
 
 static dt_status cannot_make(const char *what, const char *path, dt_err *err)
@@ -594,10 +599,12 @@ static dt_status claim_next(dt_run_dir *d, const char *model, const char *policy
 {
     char prefix[PREFIX_BYTES], path[sizeof prefix + 32];
     run_prefix(prefix, model, policy);
-    if (mkdir(ROOT, 0777) != 0 && errno != EEXIST)
-        return cannot_make("run directory", ROOT, err);
-    for (long n = run_last(prefix) + 1;; n++) {
-        snprintf(path, sizeof path, ROOT "/%s-%ld", prefix, n);
+    if (mkdir(RUNS, 0777) != 0 && errno != EEXIST)
+        return cannot_make("run directory", RUNS, err);
+    long last;
+    DT_CHECK(run_last(&last, prefix, err));
+    for (long n = last + 1;; n++) {
+        snprintf(path, sizeof path, RUNS "/%s-%ld", prefix, n);
         d->made = mkdir(path, 0777) == 0;
         if (d->made)
             break;
@@ -614,15 +621,17 @@ static dt_status run_look(const char *path, content *c, dt_err *err)
     DIR *dir = opendir(path);
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open run directory '%s': %s", path, strerror(errno));
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+    dt_status st;
+    const char *name;
+    while ((st = dt_next_name(&name, dir, path, err)) == DT_OK && name != NULL) {
+        if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
-        c->run |= strcmp(e->d_name, "config.ini") == 0 || strcmp(e->d_name, "metrics.jsonl") == 0 ||
-                  strcmp(e->d_name, "lock") == 0;
-        c->any |= strcmp(e->d_name, "lock") != 0;
+        c->run |= strcmp(name, "config.ini") == 0 || strcmp(name, "metrics.jsonl") == 0 ||
+                  strcmp(name, "lock") == 0;
+        c->any |= strcmp(name, "lock") != 0;
     }
     closedir(dir);
-    return DT_OK;
+    return st;
 }
 
 static dt_status run_used(const char *path, const content *c, dt_err *err)
@@ -909,7 +918,8 @@ dt_status dti_run_dir_newest(char **out, const char *model, const char *policy, 
     char prefix[PREFIX_BYTES], path[sizeof prefix + 32];
     *out = NULL;
     run_prefix(prefix, model, policy);
-    const long n = run_last(prefix);
+    long n;
+    DT_CHECK(run_last(&n, prefix, err));
     if (n == 0)
         return DT_OK;
     snprintf(path, sizeof path, RUNS "/%s-%ld", prefix, n);
@@ -930,25 +940,34 @@ dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
     return DT_OK;
 }
 
-/* A run that was killed early may have none yet. */
-static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
+/* A run that was killed early may have none yet; links are not followed. */
+static dt_status check_content(dt_run_dir *d, dt_err *err)
 {
-    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
     struct stat st;
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", path, strerror(errno));
-    if (lstat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    if (lstat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return DT_FAIL(err, DT_E_IO, "'%s' is no folder", path);
+    path = dti_run_dir_file(d, "metrics.jsonl");
+    if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return DT_FAIL(err, DT_E_IO, "'%s' is no regular file", path);
     return DT_OK;
 }
 
-/* Files that a process which is gone was writing: ".NAME.tmp-PID". */
+static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
+{
+    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    return mkdir(path, 0777) == 0 || errno == EEXIST
+               ? DT_OK
+               : DT_FAIL(err, DT_E_IO, "make folder '%s': %s", path, strerror(errno));
+}
+
+/* Files that a process which is gone was writing. */
 static void remove_leftovers(const dt_run_dir *d)
 {
     DIR *dir = opendir(d->path);
     const int fd = dir != NULL ? dirfd(dir) : -1;
     for (const struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
-        if (e->d_name[0] == '.' && strstr(e->d_name, ".tmp-") != NULL)
+        if (dt_is_temporary(e->d_name))
             (void)unlinkat(fd, e->d_name, 0);
     if (dir != NULL)
         closedir(dir);
@@ -976,12 +995,11 @@ static dt_status claim(dt_run_dir *d, const char *dir, dt_err *err)
     content c;
     DT_CHECK(run_look(d->path, &c, err));
     if (!c.run)
-        return run_used(d->path, &c, err);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' holds no run; name a run directory or one of its checkpoints", d->path);
     DT_CHECK(lock_take(&d->lock, d->path, err));
-    remove_leftovers(d);
-    DT_CHECK(run_probe(d, err));
-    DT_CHECK(need_checkpoints(d, err));
-    return open_metrics(d, err);
+    DT_CHECK(check_content(d, err));
+    return run_probe(d, err);
 }
 
 dt_status dti_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err)
@@ -1070,6 +1088,9 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
 dt_status dti_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err)
 {
     off_t keep;
+    remove_leftovers(d);
+    DT_CHECK(need_checkpoints(d, err));
+    DT_CHECK(open_metrics(d, err));
     DT_CHECK(kept_bytes(d, step, evaluated, &keep, lines, err));
     if (keep >= d->metrics_bytes)
         return DT_OK;

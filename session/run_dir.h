@@ -24,7 +24,8 @@ typedef struct dt_run_dir dt_run_dir;
  */
 dt_status dti_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
     const char *policy, dt_err *err) DT_NODISCARD;
-/* Go on with the run a folder holds. DT_E_BUSY when a process has it or it holds no run, DT_E_IO.
+/* Go on with the run a folder holds. DT_E_BUSY when a process has it, DT_E_CONFIG when it holds no
+ * run, DT_E_IO.
  * Nothing has changed until dti_run_dir_cut. */
 dt_status dti_run_dir_continue(dt_run_dir **out, const char *dir, dt_err *err) DT_NODISCARD;
 
@@ -38,9 +39,10 @@ dt_status dti_run_dir_newest(
  * nothing. */
 dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
 
-/* Cut metrics.jsonl after the lines of @step, or before the evaluation of that step when it is
- * still to be made (@evaluated false), and after a line that is none. What is cut goes to
- * metrics.cut.jsonl, after what is there; *lines says how much. Before any line is written. */
+/* Begin to write where a run goes on: remove what a process that is gone was writing, make what is
+ * missing, and cut metrics.jsonl after the lines of @step, or before the evaluation of that step
+ * when it is still to be made (@evaluated false), and after a line that is none. What is cut goes
+ * to metrics.cut.jsonl, after what is there; *lines says how much. Before any line is written. */
 dt_status dti_run_dir_cut(
     dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
 
@@ -114,7 +116,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
  * @steps @epochs: done; whole epochs
  * @samples: trained on, over all steps
  * @seconds: of training, evaluation included
- * @images_per_second: median of the steps
+ * @images_per_second: median of the steps; NaN, written as null: this process did none
  * @device_peak_measured: 0: not measured, written as null
  * @first_loss @final_loss: of the first and the last step done; null without any
  * @eval:    the last evaluation; NULL: none

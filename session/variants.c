@@ -230,17 +230,6 @@ static dt_status open_all(dt_variants *v, const dt_variants_of *of, dt_err *why,
     return st;
 }
 
-/* The lines of a trail once more. */
-static dt_status say_again(const dt_variant *x, dt_err *err)
-{
-    for (const char *line = x->refused; *line != '\0';) {
-        const size_t n = strcspn(line, "\n");
-        (void)DT_FAIL(err, x->status, "%.*s", (int)n, line);
-        line += n + (line[n] == '\n');
-    }
-    return x->status;
-}
-
 /* Where all that have a key are refused, or all there are, the mistake is in what they share. */
 static dt_status check_refused(const dt_variants *v, int key, dt_err *err)
 {
@@ -253,7 +242,7 @@ static dt_status check_refused(const dt_variants *v, int key, dt_err *err)
             return DT_OK;
         first = first == NULL ? x : first;
     }
-    return first != NULL ? say_again(first, err) : DT_OK;
+    return first != NULL ? dt_err_append(err, first->status, first->refused) : DT_OK;
 }
 
 /* ---- groups ---- */

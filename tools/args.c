@@ -198,11 +198,11 @@ dt_status dti_cli_too_many(
 dt_status dti_cli_init(dti_cli *out, const dti_command *cmd, const dti_command_args *a,
     const dti_flag *flags, bool sets, size_t max_words, dt_err *err)
 {
-    DT_ASSERT(max_words <= DTI_ARG_WORDS);
-    *out = (dti_cli){.set = dt_alloc((size_t)a->n, sizeof *out->set),
+    *out = (dti_cli){.word = dt_alloc((size_t)a->n + 1, sizeof *out->word),
+        .set = dt_alloc((size_t)a->n, sizeof *out->set),
         .again = dt_alloc((size_t)a->n, sizeof *out->again),
         .sets = sets};
-    if (out->set == NULL || out->again == NULL)
+    if (out->word == NULL || out->set == NULL || out->again == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the arguments");
     parser p = {.out = out,
         .cmd = cmd,
@@ -217,6 +217,7 @@ dt_status dti_cli_init(dti_cli *out, const dti_command *cmd, const dti_command_a
 
 void dti_cli_deinit(dti_cli *a)
 {
+    dt_free(a->word);
     dt_free(a->set);
     dt_free(a->again);
     *a = (dti_cli){0};

@@ -7,7 +7,7 @@
 #include "session/session.h"
 #include "tools/tools.h"
 
-enum { DTI_ARG_WORDS = 64, DTI_FLAG_VALUES = 2 };
+enum { DTI_FLAG_VALUES = 2 };
 
 /**
  * struct dti_flag - a flag.
@@ -38,12 +38,11 @@ typedef struct dti_flag {
 typedef struct dti_cli {
     bool help, sets;
     size_t n_word, n_set, n_again;
-    const char *word[DTI_ARG_WORDS];
-    const char **set, **again;
+    const char **word, **set, **again;
 } dti_cli;
 
 /* Read the arguments of @cmd. @sets: whether --set is allowed; @max_words: how many words there may
- * be, at most DTI_ARG_WORDS; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
+ * be; too few is for the caller to say. DT_E_CONFIG names what is wrong, and
  * the nearest flag. Release with dti_cli_deinit even after a failure. */
 dt_status dti_cli_init(dti_cli *out, const dti_command *cmd, const dti_command_args *a,
     const dti_flag *flags, bool sets, size_t max_words, dt_err *err) DT_NODISCARD;

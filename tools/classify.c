@@ -81,7 +81,7 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
         {"--json", NULL, "as a list of objects", &json, NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
-    dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, DTI_ARG_WORDS, err);
+    dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, SIZE_MAX, err);
     if (st == DT_OK && !cli.help) {
         st = cli.n_word > 1 ? dti_cli_take_run(&cli, &paths, err)
                             : DT_FAIL(err, DT_E_CONFIG, "name a RUN and a PICTURE; usage: %s",

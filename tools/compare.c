@@ -82,6 +82,9 @@ static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
             "--csv -, --svg -, --html - and --json all go to stdout; name files for all but one");
     DT_CHECK(dti_check_ending(f->svg, "--svg", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
+    DT_CHECK(dti_check_writable(f->csv, err));
+    DT_CHECK(dti_check_writable(f->svg, err));
+    DT_CHECK(dti_check_writable(f->html, err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

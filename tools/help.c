@@ -89,15 +89,10 @@ static void layer_fates(void)
     printf("\n%s\n\n%s\n", tiers, homes_text);
 }
 
-/* On a terminal: the same tables, as wide as that. */
-static void config_for_people(void)
+/* On a terminal: as wide as that. */
+static void fates_for_people(void)
 {
     char tiers[256];
-    size_t n;
-    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
-        (void)dti_help_topic(s->name);
-        printf("\n");
-    }
     printf("[memory.layers]\n");
     dti_term_wrap(stdout, 0, 0, fates_text);
     for (size_t i = 0; i < DT_COUNT(fates); i++) {
@@ -107,6 +102,25 @@ static void config_for_people(void)
     tiers_text(tiers, sizeof tiers);
     dti_term_wrap(stdout, 0, 0, tiers);
     dti_term_wrap(stdout, 0, 0, homes_text);
+}
+
+static bool fates_topic(const char *word)
+{
+    if (strcmp(word, "memory.layers") != 0 && strcmp(word, "[memory.layers]") != 0)
+        return false;
+    fates_for_people();
+    return true;
+}
+
+/* On a terminal: the same tables, as wide as that. */
+static void config_for_people(void)
+{
+    size_t n;
+    for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++) {
+        (void)dti_help_topic(s->name);
+        printf("\n");
+    }
+    fates_for_people();
     printf("\nOptions of policies\n");
     const dt_policy *const *policy = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++)
@@ -203,7 +217,7 @@ static dt_status about(const char *word, dt_err *err)
     }
     if (c != NULL && dti_help_named(word))
         printf("\n");
-    found = dti_help_topic(word) || found;
+    found = dti_help_topic(word) || fates_topic(word) || found;
     found = dti_help_word(word, found) || found;
     return found || dti_list_says(word) || dti_help_value(word) ? DT_OK : nothing(word, err);
 }

@@ -205,8 +205,8 @@ const char *dti_help_nearest(const char *word, char *to, size_t bytes)
     for (const dt_run_section *s = dt_run_sections; s->name != NULL && n < MOST_NAMES; s++)
         names[n++] = s->name;
     const char *near = dt_nearest(word, names);
-    if (near == NULL)
-        return dt_run_options_meant(word, to, bytes);
+    if (near == NULL) /* a word of its own section is no help */
+        return dt_run_options_meant(word, to, bytes) != NULL && strcmp(to, word) != 0 ? to : NULL;
     snprintf(to, bytes, "%s", near);
     return to;
 }

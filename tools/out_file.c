@@ -1,16 +1,20 @@
 /* Files that commands write when they are asked to. */
 #include "tools/out_file.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/io.h"
+
+#define REMEDY "name a file in a folder that is there and can be written"
 
 static dt_status write_text(const char *path, const char *text, size_t bytes, dt_err *err)
 {
     dt_file_writer *w = NULL;
-    DT_TRY(err, dt_writer_open(&w, path, err),
-        "'%s' cannot be written; name a file in a folder that is there and can be written", path);
+    DT_TRY(err, dt_writer_open(&w, path, err), "'%s' cannot be written; " REMEDY, path);
     const dt_status st = dt_writer_put(w, text, bytes, err);
     if (st == DT_OK)
         return dt_writer_commit(w, err);
@@ -34,6 +38,22 @@ dt_status dti_write_file(const char *path, dti_printer *print, const void *of, d
         st = write_text(path, text, bytes, err);
     free(text);
     return st;
+}
+
+dt_status dti_check_writable(const char *path, dt_err *err)
+{
+    char folder[4096] = ".";
+    struct stat st;
+    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
+    if (path == NULL || strcmp(path, "-") == 0)
+        return DT_OK;
+    if (slash != NULL)
+        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return DT_FAIL(err, DT_E_IO, "'%s' is a folder; " REMEDY, path);
+    if (access(folder, W_OK | X_OK) != 0)
+        return DT_FAIL(err, DT_E_IO, "'%s' cannot be written: %s; " REMEDY, path, strerror(errno));
+    return DT_OK;
 }
 
 dt_status dti_check_ending(

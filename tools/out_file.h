@@ -14,6 +14,11 @@ typedef dt_status dti_printer(const void *of, FILE *f, dt_err *err);
 dt_status dti_write_file(
     const char *path, dti_printer *print, const void *of, dt_err *err) DT_NODISCARD;
 
+/* Before work that takes long: DT_E_IO when a file could not be made at @path. NULL and "-" are
+ * fine.
+ */
+dt_status dti_check_writable(const char *path, dt_err *err) DT_NODISCARD;
+
 /* DT_E_CONFIG when @path, which @flag was given, is neither - nor named so: ".svg", "SVG". NULL is
  * fine. */
 dt_status dti_check_ending(const char *path, const char *flag, const char *ending, const char *what,

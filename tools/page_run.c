@@ -257,8 +257,9 @@ static void learned(const dti_page *p, const dt_run *r)
             100 * c->eval_top5, c->eval_step);
     else
         snprintf(note, sizeof note, "loss %.4g, after step %" PRId64, c->eval_loss, c->eval_step);
-    dti_page_tile(
-        p, r->eval_pixels ? "pixels told right" : "top-1 of what was held out", value, note);
+    dti_page_tile(p,
+        dt_graph_counted(r->s->graph) > 0 ? "pixels told right" : "top-1 of what was held out",
+        value, note);
 }
 
 static void took(const dti_page *p, const dt_run *r)

@@ -12,6 +12,7 @@
 #include "session/profile_cache.h"
 #include "session/version.h"
 #include "tools/args.h"
+#include "tools/out_file.h"
 
 enum { MOST_STEPS = 1000000 };
 
@@ -77,7 +78,7 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
     char *text = NULL;
     size_t bytes = 0;
     dt_status st = text_of(p, &text, &bytes, err);
-    if (st == DT_OK && path != NULL)
+    if (st == DT_OK && path != NULL && strcmp(path, "-") != 0)
         st = dt_write_file(path, text, bytes, err);
     else if (st == DT_OK)
         fputs(text, stdout);
@@ -141,8 +142,8 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
     return st;
 }
 
-static dt_status check(
-    profiling *p, const dti_cli *cli, const char *steps, const char *margin, dt_err *err)
+static dt_status check(profiling *p, const dti_cli *cli, const char *steps, const char *margin,
+    const char *out, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_profile.usage);
@@ -154,6 +155,7 @@ static dt_status check(
     if (p->keep && !p->o.timed)
         return DT_FAIL(err, DT_E_CONFIG,
             "--keep: a profile of --density alone is not kept; leave out one of them");
+    DT_CHECK(dti_check_writable(out, err));
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -168,7 +170,8 @@ static dt_status profile(const dti_command_args *a, dt_err *err)
             &steps},
         {"--margin", "S", "share added to the largest share seen; 0.05 unless given", NULL,
             &margin},
-        {"--out", "FILE", "where to; the standard output unless given", NULL, &out},
+        {"--out", "FILE", "where to; - is the standard output, as where it is not given", NULL,
+            &out},
         {"--keep", NULL, "keep it for memory.profile = auto, beside other numbers of samples",
             &p.keep, NULL},
         {NULL, NULL, NULL, NULL, NULL},
@@ -177,7 +180,7 @@ static dt_status profile(const dti_command_args *a, dt_err *err)
     dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
     p.o.timed = !density;
     if (st == DT_OK && !cli.help) {
-        st = check(&p, &cli, steps, margin, err);
+        st = check(&p, &cli, steps, margin, out, err);
         if (st == DT_OK)
             st = profile_config(&p, &cli, out, err);
     }

@@ -455,7 +455,10 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
     };
     dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_remat, a, flags, false, 1, err);
-    r.path = cli.word[0];
+    if (st == DT_OK && cli.n_word > 0)
+        r.path = cli.word[0];
+    if (st == DT_OK && !cli.help)
+        st = dti_check_writable(r.sequence, err);
     if (st == DT_OK && !cli.help)
         st = cli.n_word == 0 && r.chain != NULL     ? chain_file(&r, err)
              : cli.n_word == 0 && r.revolve != NULL ? revolve(&r, err)

@@ -127,6 +127,10 @@ static dt_status sweep(const dti_command_args *a, dt_err *err)
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         st = dti_check_ending(f.html, "--html", ".html", "HTML", err);
+        if (st == DT_OK)
+            st = dti_check_writable(f.html, err);
+        if (st == DT_OK)
+            st = dti_check_writable(f.csv, err);
         if (st == DT_OK && f.json && f.verify)
             st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
         else if (st == DT_OK && f.json && f.html != NULL && strcmp(f.html, "-") == 0)

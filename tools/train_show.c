@@ -55,7 +55,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .batch = s->opts.train.batch,
         .micro_batch = s->micro_batch,
         .epochs = r->feeds.whole_epochs ? s->opts.train.epochs : 0,
-        .done = r->from != NULL ? dt_checkpoint_step(r->from) : 0,
+        .done = r->course.step,
         .steps = r->feeds.steps,
         .steps_per_epoch = r->feeds.steps_per_epoch,
         .exact = dt_plan_set_exact(s->plans),

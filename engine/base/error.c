@@ -8,7 +8,10 @@
 
 #include "engine/base/text.h"
 
-enum { TAIL_BYTES = 48 }; /* kept free for the line that counts what no longer fits */
+enum {
+    NOTE_BYTES = 2048,
+    TAIL_BYTES = 48 /* kept free for the line that counts what no longer fits */
+};
 
 /* The trail is full: count the lost note in the last line. */
 static void count_lost(dt_err *err)
@@ -49,13 +52,27 @@ static bool put_line(char *to, size_t room, const char *note)
     return true;
 }
 
+static void add_line(dt_err *err, dt_status code, const char *note)
+{
+    if (err->n++ == 0)
+        err->code = code;
+    const size_t room = sizeof err->text - TAIL_BYTES - err->len;
+    char *end = err->text + err->len;
+    if (err->lost > 0 || err->len + TAIL_BYTES >= sizeof err->text || !put_line(end, room, note)) {
+        *end = '\0';
+        count_lost(err);
+        return;
+    }
+    err->len += strlen(end);
+    err->text[err->len++] = '\n';
+    err->text[err->len] = '\0';
+}
+
 dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, const char *fmt, ...)
 {
     if (err == NULL)
         return code;
-    if (err->n++ == 0)
-        err->code = code;
-    char note[2048];
+    char note[NOTE_BYTES];
     va_list ap;
     va_start(ap, fmt);
     int len = vsnprintf(note, sizeof note, fmt, ap);
@@ -66,16 +83,19 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
         const int more = snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
         len = len + more < (int)sizeof note ? len + more : (int)sizeof note - 1;
     }
-    const size_t room = sizeof err->text - TAIL_BYTES - err->len;
-    char *end = err->text + err->len;
-    if (err->lost > 0 || err->len + TAIL_BYTES >= sizeof err->text || !put_line(end, room, note)) {
-        *end = '\0';
-        count_lost(err);
-        return code;
+    add_line(err, code, note);
+    return code;
+}
+
+dt_status dt_err_append(dt_err *err, dt_status code, const char *trail)
+{
+    char note[NOTE_BYTES];
+    for (const char *line = trail; err != NULL && *line != '\0';) {
+        const size_t n = strcspn(line, "\n");
+        snprintf(note, sizeof note, "%.*s", (int)n, line);
+        add_line(err, code, note);
+        line += n + (line[n] == '\n');
     }
-    err->len += strlen(end);
-    err->text[err->len++] = '\n';
-    err->text[err->len] = '\0';
     return code;
 }
 

@@ -15,6 +15,9 @@ static inline void dt_err_clear(dt_err *err)
     err->text[0] = '\0';
 }
 
+/* The lines of another trail, behind what @err says already. Gives @code. */
+dt_status dt_err_append(dt_err *err, dt_status code, const char *trail);
+
 /* Return with a note when expr fails. Only where nothing is held. */
 #define DT_TRY(err, expr, ...)                                                                     \
     do {                                                                                           \

@@ -61,6 +61,7 @@ const dt_io_ops dt_io_system = {
     .fallocate = posix_fallocate,
     .direct = system_direct,
     .statfs = statfs,
+    .readdir = readdir,
 };
 const dt_io_ops *dt_io = &dt_io_system;
 
@@ -193,6 +194,8 @@ struct dt_file_writer {
     dti_behind *bytes;
 };
 
+enum { TEMP_BYTES = 48, TEMP_TRIES = 1000 }; /* what a temporary name has more; tries at one */
+
 static void writer_free(dt_file_writer *w)
 {
     dt_free(w->path);
@@ -213,12 +216,12 @@ void dt_writer_abandon(dt_file_writer *w)
     writer_free(w);
 }
 
-/* "a/b" becomes folder "a" and temporary name "a/.b.tmp-PID". */
+/* "a/b" becomes folder "a" and room for a temporary name. */
 static bool writer_names(dt_file_writer *w, const char *path)
 {
     const char *slash = strrchr(path, '/');
     const int folder = slash != NULL ? (int)(slash - path) + 1 : 0; /* with its slash */
-    const size_t room = strlen(path) + 32;
+    const size_t room = strlen(path) + TEMP_BYTES;
     w->path = dt_strdup(path);
     w->folder = dt_alloc(room, 1);
     char *temp = dt_alloc(room, 1);
@@ -227,21 +230,59 @@ static bool writer_names(dt_file_writer *w, const char *path)
         return false;
     }
     snprintf(w->folder, room, "%.*s", folder > 0 ? folder : 1, folder > 0 ? path : ".");
-    snprintf(temp, room, "%.*s.%s.tmp-%ld", folder, path, path + folder, (long)getpid());
     w->temp = temp;
     return true;
 }
 
-/* Exclusive, so that no link laid there is followed; a leftover can only be of a dead process that
- * had our number. */
-static int open_temp(const char *path)
+/* "a/.b.tmp-PID", and where that is taken "a/.b.tmp-PID-2" and so on: by another thread of ours, by
+ * a process of that number on another machine, or by one that is gone. */
+static void name_temp(dt_file_writer *w, int try)
 {
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    const int fd = dt_open(path, flags, 0666);
-    if (fd >= 0 || errno != EEXIST)
-        return fd;
-    (void)dt_io->unlink(path);
-    return dt_open(path, flags, 0666);
+    const size_t room = strlen(w->path) + TEMP_BYTES;
+    const char *slash = strrchr(w->path, '/');
+    const int folder = slash != NULL ? (int)(slash - w->path) + 1 : 0;
+    char more[16] = "";
+    if (try > 1)
+        snprintf(more, sizeof more, "-%d", try);
+    snprintf(w->temp, room, "%.*s.%s.tmp-%ld%s", folder, w->path, w->path + folder, (long)getpid(),
+        more);
+}
+
+/* Exclusive, so that no link laid there is followed, and nothing that another writes. */
+static int open_temp(dt_file_writer *w)
+{
+    int fd = -1;
+    for (int try = 1; fd < 0 && try <= TEMP_TRIES; try++) {
+        name_temp(w, try);
+        fd = dt_open(w->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd < 0 && errno != EEXIST)
+            break;
+    }
+    return fd;
+}
+
+dt_status dt_next_name(const char **name, DIR *d, const char *path, dt_err *err)
+{
+    errno = 0;
+    const struct dirent *e = dt_io->readdir(d);
+    *name = e != NULL ? e->d_name : NULL;
+    if (e == NULL && errno != 0)
+        return DT_FAIL(err, DT_E_IO, "read folder '%s': %s", path, strerror(errno));
+    return DT_OK;
+}
+
+bool dt_is_temporary(const char *name)
+{
+    const char *end = name[0] == '.' ? strstr(name, ".tmp-") : NULL;
+    for (const char *more; end != NULL && (more = strstr(end + 1, ".tmp-")) != NULL;)
+        end = more;
+    if (end == NULL)
+        return false;
+    static const char digits[] = "0123456789";
+    const size_t process = strspn(end += strlen(".tmp-"), digits);
+    end += process;
+    const size_t try = *end == '-' ? strspn(end + 1, digits) : 0;
+    return process > 0 && end[try > 0 ? try + 1 : 0] == '\0';
 }
 
 /* The rename would put a file in the place of a device, which root may do to /dev/null, or of a
@@ -273,7 +314,7 @@ dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
     dt_status st = DT_OK;
     if (!writer_names(w, path))
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
-    if (st == DT_OK && (w->fd = open_temp(w->temp)) < 0) {
+    if (st == DT_OK && (w->fd = open_temp(w)) < 0) {
         st = DT_FAIL(err, DT_E_IO, "create '%s': %s", w->temp, strerror(errno));
         dt_free(w->temp); /* nothing to remove */
         w->temp = NULL;
@@ -367,8 +408,14 @@ dt_status dt_sync_path(const char *path, dt_err *err)
  * nothing, and the name beside is still there. */
 static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
 {
-    (void)dt_io->unlink(w->temp); /* left by a dead process that had our number */
-    if (dt_io->link(from, w->temp) != 0)
+    int made = -1;
+    for (int try = 1; made != 0 && try <= TEMP_TRIES; try++) {
+        name_temp(w, try);
+        made = dt_io->link(from, w->temp);
+        if (made != 0 && errno != EEXIST)
+            break;
+    }
+    if (made != 0)
         return DT_FAIL(err, DT_E_IO, "link '%s' to '%s': %s", from, w->temp, strerror(errno));
     char *temp = dt_strdup(w->temp);
     if (temp == NULL)

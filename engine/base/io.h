@@ -3,6 +3,7 @@
 #ifndef DT_ENGINE_BASE_IO_H
 #define DT_ENGINE_BASE_IO_H
 
+#include <dirent.h>
 #include <sys/types.h>
 
 #include "engine/base/error.h"
@@ -29,6 +30,7 @@ typedef struct dt_io_ops {
     int (*fallocate)(int fd, off_t at, off_t n);
     int (*direct)(int fd, bool on);
     int (*statfs)(const char *path, struct statfs *to);
+    struct dirent *(*readdir)(DIR *folder);
 } dt_io_ops;
 extern const dt_io_ops dt_io_system;
 extern const dt_io_ops *dt_io;
@@ -55,6 +57,13 @@ dt_status dt_open_regular(
  * over the cap has status @wrong as well. */
 dt_status dt_read_file(char **text, size_t *bytes, const char *path, size_t cap, dt_status wrong,
     dt_err *err) DT_NODISCARD;
+
+/* The next name in a folder, NULL at its end; borrowed until the next call. DT_E_IO: what is read
+ * of a folder that cannot be read to its end is not all of it. @path is for the message. */
+dt_status dt_next_name(const char **name, DIR *d, const char *path, dt_err *err) DT_NODISCARD;
+
+/* Whether a file of this name is one that is, or was, being written: ".NAME.tmp-PID". */
+bool dt_is_temporary(const char *name);
 
 /* Write beside (".NAME.tmp-PID"), sync, rename over @path, sync the folder. An error leaves @path
  * as it was and no temporary file; only when the folder's own sync fails, which comes last, is the

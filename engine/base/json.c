@@ -136,7 +136,8 @@ static dt_status check_values(const cJSON *v, dt_err *err)
     if (cJSON_IsObject(v))
         DT_CHECK(unique_keys(v, err));
     if (cJSON_IsNumber(v) && !isfinite(v->valuedouble))
-        return DT_FAIL(err, DT_E_DATA, "a number is too large");
+        return DT_FAIL(err, DT_E_DATA, "the number '%.600s' is too large",
+            v->string != NULL ? v->string : "of a list");
     for (const cJSON *child = v->child; child != NULL; child = child->next)
         DT_CHECK(check_values(child, err));
     return DT_OK;

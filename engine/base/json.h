@@ -9,8 +9,9 @@
 
 /* Parse exactly n bytes of one JSON value (white space around it is fine). DT_E_DATA with the
  * offset for bad UTF-8, NUL bytes (escaped ones too), control characters in strings, numbers JSON
- * does not know (01, +1, 1e999), nesting over max_depth, more than max_values values in all (what
- * cJSON allocates for), or two keys of one name in an object. Free *out with cJSON_Delete.
+ * does not know (01, +1), nesting over max_depth, or more than max_values values in all (what cJSON
+ * allocates for); with the key for a number beyond a double's range, or two keys of one name in an
+ * object. Free *out with cJSON_Delete.
  *
  * cJSON allocates as the host program has told it to (cJSON_InitHooks): by malloc, unless it has.
  * Finding a key in a cJSON object is linear: iterate over large objects. */

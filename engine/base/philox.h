@@ -34,8 +34,7 @@ typedef enum dt_purpose {
     DT_RANDOM_GENERATE
 } dt_purpose;
 
-/* Four numbers keyed by seed, purpose and three coordinates: a (30 bits used with purpose), b and
- * c. */
+/* Four numbers keyed by seed, purpose and three coordinates. */
 DT_BOTH static inline dt_u32x4 dt_random(
     uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t c)
 {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
@@ -136,8 +137,8 @@ static dt_status await(dti_ahead *a, bool first, dt_err *err)
     while (a->filled == a->emptied && a->status == DT_OK)
         pthread_cond_wait(&a->moved, &a->lock);
     const dt_status st = a->filled == a->emptied ? a->status : DT_OK;
-    if (st != DT_OK && err != NULL)
-        *err = a->err;
+    if (st != DT_OK)
+        (void)dt_err_append(err, st, a->err.text);
     pthread_mutex_unlock(&a->lock);
     return st;
 }
@@ -205,6 +206,13 @@ static dt_status take_memory(dti_ahead *a, const char *path)
         return DT_E_NOMEM;
     a->ring = a->memory + (ALIGN - (uintptr_t)a->memory % ALIGN);
     return DT_OK;
+}
+
+bool dti_ahead_is(const dti_ahead *a, int fd)
+{
+    struct stat own, other;
+    return fstat(a->fd, &own) == 0 && fstat(fd, &other) == 0 && own.st_dev == other.st_dev &&
+           own.st_ino == other.st_ino;
 }
 
 dt_status dti_ahead_open(dti_ahead **out, const char *path, dt_status wrong, dt_err *err)

@@ -17,6 +17,8 @@ enum { DTI_AHEAD_BYTES = 8 << 20 }; /* of memory that one takes, its thread not 
  * DT_E_NOMEM. */
 dt_status dti_ahead_open(
     dti_ahead **out, const char *path, dt_status wrong, dt_err *err) DT_NODISCARD;
+/* Whether it is of the file that is open as @fd: by its path there may be another by now. */
+bool dti_ahead_is(const dti_ahead *a, int fd);
 /* Its bytes, as they were when it was opened. */
 off_t dti_ahead_bytes(const dti_ahead *a);
 /* The next bytes, which stay until the next call; *n is 0 at the end. DT_E_IO; DT_E_DATA when the

@@ -1,5 +1,5 @@
-/* SHA-256 (FIPS 180-4), so that what we sum up can be checked with sha256sum. By the processor's
- * instructions where it has them, which is five times as fast. */
+/* SHA-256 (FIPS 180-4), so that what we sum up can be checked with sha256sum. By the instructions
+ * of x86-64 processors that have them, which is five times as fast. */
 #ifndef DT_ENGINE_BASE_SHA256_H
 #define DT_ENGINE_BASE_SHA256_H
 

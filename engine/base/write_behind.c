@@ -202,9 +202,7 @@ static bool has_room(const dti_behind *b)
 
 static dt_status told(const dti_behind *b, dt_err *err)
 {
-    if (b->status != DT_OK && err != NULL)
-        *err = b->err;
-    return b->status;
+    return b->status == DT_OK ? DT_OK : dt_err_append(err, b->status, b->err.text);
 }
 
 static dt_status to_threads(dti_behind *b, dt_err *err)

@@ -58,22 +58,6 @@ static bool is_folder(const char *path)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static dt_status sync_folder(const char *path, dt_err *err)
-{
-    const int fd = dt_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", path, strerror(errno));
-    dt_status st = DT_OK;
-    int failed;
-    do
-        failed = dt_io->fsync(fd);
-    while (failed != 0 && errno == EINTR);
-    if (failed != 0 && errno != EINVAL) /* some file systems cannot */
-        st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", path, strerror(errno));
-    (void)dt_close(fd);
-    return st;
-}
-
 static bool is_dots(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -110,6 +94,7 @@ static int newest_first(const void *a, const void *b)
 static dt_status list_steps(int64_t **step, size_t *n, const char *folder, dt_err *err)
 {
     size_t cap = 0;
+    const char *name;
     *step = NULL;
     *n = 0;
     DIR *dir = opendir(folder);
@@ -117,23 +102,26 @@ static dt_status list_steps(int64_t **step, size_t *n, const char *folder, dt_er
         return DT_OK;
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", folder, strerror(errno));
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
-        const int64_t s = step_of(e->d_name);
+    dt_status st;
+    while ((st = dt_next_name(&name, dir, folder, err)) == DT_OK && name != NULL) {
+        const int64_t s = step_of(name);
         if (s < 0)
             continue;
         if (!dt_grow((void **)step, &cap, *n, sizeof **step)) {
-            closedir(dir);
-            dt_free(*step);
-            *step = NULL;
-            *n = 0;
-            return DT_FAIL(err, DT_E_NOMEM, "no memory to list '%s'", folder);
+            st = DT_FAIL(err, DT_E_NOMEM, "no memory to list '%s'", folder);
+            break;
         }
         (*step)[(*n)++] = s;
     }
     closedir(dir);
+    if (st != DT_OK) {
+        dt_free(*step);
+        *step = NULL;
+        *n = 0;
+    }
     if (*n > 0)
         qsort(*step, *n, sizeof **step, newest_first);
-    return DT_OK;
+    return st;
 }
 
 /* ---- space ---- */
@@ -241,7 +229,7 @@ static dt_status put_in_place(const names *n, const char *folder, dt_err *err)
 {
     const bool replaces = is_folder(n->path);
     DT_CHECK(replaces ? replace(n, err) : rename_to(n->temp, n->path, err));
-    DT_CHECK(sync_folder(folder, err));
+    DT_CHECK(dt_sync_path(folder, err));
     if (replaces)
         (void)remove_folder(n->old, NULL); /* else the next run does */
     return DT_OK;
@@ -277,6 +265,7 @@ dt_status dt_checkpoint_link_weights(
 struct dt_checkpoint {
     char path[DTI_PATH_BYTES];
     dti_manifest m;
+    dt_course course;
 };
 
 const char *dt_checkpoint_path(const dt_checkpoint *c)
@@ -284,9 +273,9 @@ const char *dt_checkpoint_path(const dt_checkpoint *c)
     return c->path;
 }
 
-int64_t dt_checkpoint_step(const dt_checkpoint *c)
+const dt_course *dt_checkpoint_course(const dt_checkpoint *c)
 {
-    return c->m.step;
+    return &c->course;
 }
 
 const char *dt_checkpoint_fact(const dt_checkpoint *c, const char *key)
@@ -329,17 +318,16 @@ static dt_status verify_file(
 }
 
 /* The numbers are part of what must be right. */
-static dt_status verify(const dt_checkpoint *c, dt_err *err)
+static dt_status verify(dt_checkpoint *c, dt_err *err)
 {
     char path[DTI_PATH_BYTES];
-    dt_course course;
     DT_CHECK(verify_file(c->path, DTI_MODEL, &c->m.model, err));
     DT_CHECK(verify_file(c->path, DTI_STATE, &c->m.state, err));
     DT_CHECK(dti_path(path, c->path, DTI_STATE, err));
-    DT_CHECK(dti_state_load(path, NULL, &course, err));
-    if (course.step != c->m.step || course.epoch != c->m.epoch)
+    DT_CHECK(dti_state_load(path, NULL, &c->course, err));
+    if (c->course.step != c->m.step || c->course.epoch != c->m.epoch)
         return DT_FAIL(err, DT_E_DATA, "'%s' is of step %" PRId64 ", its manifest of step %" PRId64,
-            path, course.step, c->m.step);
+            path, c->course.step, c->m.step);
     return DT_OK;
 }
 
@@ -424,8 +412,7 @@ dt_status dt_checkpoint_newest(
     else if (n > 0)
         st = try_each(out, folder, step, n, tell, trail, err);
     if (st == DT_E_DATA) {
-        if (err != NULL)
-            *err = *trail;
+        (void)dt_err_append(err, st, trail->text);
         (void)DT_FAIL(err, st, "none of the %zu checkpoints in '%s' is whole", n, folder);
     }
     dt_free(trail);
@@ -433,14 +420,14 @@ dt_status dt_checkpoint_newest(
     return st;
 }
 
-dt_status dt_checkpoint_load(
-    const dt_checkpoint *c, const dt_trained *t, dt_course *course, dt_err *err)
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_trained *t, dt_err *err)
 {
     char model[DTI_PATH_BYTES], state[DTI_PATH_BYTES];
+    dt_course course; /* the same as when it was opened */
     DT_CHECK(dti_path(model, c->path, DTI_MODEL, err));
     DT_CHECK(dti_path(state, c->path, DTI_STATE, err));
     DT_CHECK(dti_weights_check_names(t->graph, model, err));
-    DT_CHECK(dti_state_load(state, t, course, err));
+    DT_CHECK(dti_state_load(state, t, &course, err));
     return dti_weights_load_verified(t->runner, t->graph, t->map, model, err);
 }
 
@@ -462,8 +449,7 @@ static void DT_PRINTF(2, 3) say(const dt_teller *t, const char *fmt, ...)
  * way, ".NAME.tmp-PID". */
 static bool is_leftover(const char *name)
 {
-    return strncmp(name, "." PREFIX, sizeof PREFIX) == 0 ||
-           (name[0] == '.' && strstr(name, ".tmp-") != NULL);
+    return strncmp(name, "." PREFIX, sizeof PREFIX) == 0 || dt_is_temporary(name);
 }
 
 static bool remove_any(const char *path)
@@ -475,6 +461,8 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
 {
     char path[DTI_PATH_BYTES];
     DIR *dir = opendir(folder);
+    if (dir == NULL && errno == ENOENT)
+        return DT_OK;
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", folder, strerror(errno));
     for (const struct dirent *e; (e = readdir(dir)) != NULL;) {

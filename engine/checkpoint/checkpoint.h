@@ -24,9 +24,11 @@ typedef struct dt_course {
     int64_t samples, skipped, reruns;
     double seconds, first_loss, last_loss;
     int64_t best_step; /* of the best evaluation; 0: none yet */
+    int64_t best_by;   /* checkpoint.best, by which it was; 0: not told, as by older versions */
     double best;
     int64_t eval_step, eval_epoch, eval_samples; /* the last evaluation; step 0: none yet */
     double eval_loss, eval_top1, eval_top5;
+    double eval_mean_iou; /* NaN: not told */
 } dt_course;
 
 /* What a checkpoint tells of its run besides numbers: keys and values, UTF-8. */
@@ -71,7 +73,7 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path, dt_err *err)
 void dt_checkpoint_close(dt_checkpoint *c);
 
 const char *dt_checkpoint_path(const dt_checkpoint *c);
-int64_t dt_checkpoint_step(const dt_checkpoint *c);
+const dt_course *dt_checkpoint_course(const dt_checkpoint *c);
 const char *dt_checkpoint_fact(const dt_checkpoint *c, const char *key); /* NULL: not told */
 size_t dt_checkpoint_facts(const dt_checkpoint *c);
 dt_fact dt_checkpoint_fact_at(const dt_checkpoint *c, size_t i);
@@ -88,14 +90,13 @@ typedef struct dt_teller {
 dt_status dt_checkpoint_newest(
     dt_checkpoint **out, const char *folder, const dt_teller *tell, dt_err *err) DT_NODISCARD;
 
-/* Put weights, running statistics and optimizer state where the runner has them, and the numbers
- * into *course. Looks at all names and shapes first. DT_E_DATA when the network is another one. */
-dt_status dt_checkpoint_load(
-    const dt_checkpoint *c, const dt_trained *t, dt_course *course, dt_err *err) DT_NODISCARD;
+/* Put weights, running statistics and optimizer state where the runner has them. Looks at all names
+ * and shapes first. DT_E_DATA when the network is another one. */
+dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_trained *t, dt_err *err) DT_NODISCARD;
 
 /* Before a run goes on from @step: remove what saves that were cut short have left, and give
  * checkpoints of later steps (damaged, or of a future that is now another) names under which they
- * are no longer found. Each is told. */
+ * are no longer found. Each is told. A folder that is not there is tidy. */
 dt_status dt_checkpoint_tidy(
     const char *folder, int64_t step, const dt_teller *tell, dt_err *err) DT_NODISCARD;
 

@@ -226,17 +226,6 @@ dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
     return st;
 }
 
-static dt_status write_text(const char *path, const char *text, size_t n, dt_err *err)
-{
-    dt_file_writer *w;
-    DT_CHECK(dt_writer_open(&w, path, err));
-    const dt_status st = dt_writer_put(w, text, n, err);
-    if (st == DT_OK)
-        return dt_writer_commit(w, err);
-    dt_writer_abandon(w);
-    return st;
-}
-
 dt_status dti_manifest_write(
     const dti_manifest *m, const char *folder, const dt_fact *facts, size_t n_facts, dt_err *err)
 {
@@ -245,7 +234,7 @@ dt_status dti_manifest_write(
     DT_CHECK(dti_path(path, folder, DTI_MANIFEST, err));
     dt_status st = dti_manifest_text(&text, &n, path, m, facts, n_facts, err);
     if (st == DT_OK)
-        st = write_text(path, text, n, err);
+        st = dt_write_file(path, text, n, err);
     free(text);
     return st;
 }

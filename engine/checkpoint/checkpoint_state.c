@@ -5,6 +5,7 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,8 +32,8 @@ typedef struct number {
 static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(evaluated),
     WHOLE(samples), WHOLE(skipped), WHOLE(reruns), REAL(seconds), REAL(first_loss), REAL(last_loss),
     WHOLE(best_step), REAL(best), WHOLE(eval_step), WHOLE(eval_epoch), WHOLE(eval_samples),
-    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5)};
-enum { NUMBERS = DT_COUNT(numbers) };
+    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5), WHOLE(best_by), REAL(eval_mean_iou)};
+enum { LATER = 2, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
 
 /* A tensor of optimizer state, or a gradient that waits. */
 typedef struct row {
@@ -170,11 +171,23 @@ static dt_status find(const dt_st_file *f, const char *path, const char *name, d
     return DT_OK;
 }
 
+/* What a file of an older version says of them. */
+static size_t count_numbers(const dt_st_file *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < NUMBERS; i++)
+        n += dt_st_find(f, numbers[i].name) != NULL;
+    return n;
+}
+
 static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
 {
+    *c = (dt_course){.eval_mean_iou = NAN};
     for (size_t i = 0; i < NUMBERS; i++) {
         const dt_st_entry *e;
         int64_t v; /* a real's bits are not looked at */
+        if (i >= NUMBERS - LATER && dt_st_find(f, numbers[i].name) == NULL)
+            continue;
         DT_CHECK(find(f, path, numbers[i].name, numbers[i].type, 0, NULL, &e, err));
         DT_CHECK(dt_st_read(f, e, 0, &v, sizeof v, err));
         if (numbers[i].type == DT_ST_I64 && (v < 0 || v > INT64_C(1) << 53))
@@ -192,9 +205,10 @@ static dt_status check_rows(const dt_st_file *f, const char *path, const rows *r
         const dt_param_info *p = r->row[i].info;
         DT_CHECK(find(f, path, r->row[i].name, DT_ST_F32, p->rank, p->d, &e, err));
     }
-    if (dti_st_count(f) != NUMBERS + r->n)
+    const size_t n = count_numbers(f) + r->n;
+    if (dti_st_count(f) != n)
         return DT_FAIL(err, DT_E_DATA, "'%s' holds %zu tensors; the optimizer has %zu", path,
-            dti_st_count(f), NUMBERS + r->n);
+            dti_st_count(f), n);
     return DT_OK;
 }
 
@@ -244,7 +258,6 @@ static dt_status load(
 dt_status dti_state_load(const char *path, const dt_trained *t, dt_course *c, dt_err *err)
 {
     dt_st_file *f;
-    *c = (dt_course){0};
     DT_CHECK(dt_st_open(&f, path, err));
     const dt_status st = load(f, path, t, c, err);
     dt_st_close(f);

@@ -461,4 +461,8 @@ void dti_st_stream(dt_st_file *f)
     f->ahead = NULL;
     if (dti_ahead_open(&f->ahead, f->path, DT_E_DATA, NULL) != DT_OK)
         f->ahead = NULL;
+    if (f->ahead != NULL && !dti_ahead_is(f->ahead, f->fd)) { /* what was opened is read plainly */
+        dti_ahead_close(f->ahead);
+        f->ahead = NULL;
+    }
 }

@@ -5,7 +5,7 @@
 
 #include "engine/base/alloc.h"
 
-static bool is_word(const char *s)
+bool dt_is_word(const char *s)
 {
     return s != NULL && *s != '\0' && strlen(s) < 64 &&
            s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
@@ -14,7 +14,7 @@ static bool is_word(const char *s)
 static dt_status check_row(
     const char *what, const char *name, const dt_opt *row, void *scratch, size_t bytes, dt_err *err)
 {
-    if (row->key == NULL || !is_word(row->key) || row->help == NULL)
+    if (row->key == NULL || !dt_is_word(row->key) || row->help == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s '%s': an option has no key of a-z, 0-9 and _, or no help", what, name);
     const size_t value = dti_opt_bytes(row->type);
@@ -33,7 +33,7 @@ static dt_status check_row(
 dt_status dt_outside_check(
     const char *what, const char *name, const dt_opt *rows, size_t n, size_t bytes, dt_err *err)
 {
-    if (!is_word(name))
+    if (!dt_is_word(name))
         return DT_FAIL(
             err, DT_E_CONFIG, "a %s's name is a word of a-z, 0-9 and _, of at most 63", what);
     if (n > DTI_OUTSIDE_ROWS || (n > 0 && rows == NULL))

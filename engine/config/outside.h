@@ -6,7 +6,10 @@
 
 enum { DTI_OUTSIDE_ROWS = 16 }; /* options at most */
 
-/* Its name is a word of a-z, 0-9 and _, and every row has a key of its own, lies within the struct
+/* A word of a-z, 0-9 and _, of at most 63; NULL is none. */
+bool dt_is_word(const char *s);
+
+/* Its name is such a word, and every row has a key of its own, lies within the struct
  * of @bytes bytes, and takes its own default. DT_E_CONFIG says what does not hold; @what is
  * "policy" or "layer". */
 dt_status dt_outside_check(const char *what, const char *name, const dt_opt *rows, size_t n,

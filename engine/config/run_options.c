@@ -20,6 +20,11 @@ static const char *const algorithm_words[] = {"fast", "small", "fit", NULL};
 static const char *const best_words[] = {"off", "loss", "top1", NULL};
 static const char *const device_words[] = {"auto", "cpu", "cuda", NULL};
 
+const char *dt_best_name(dt_best b)
+{
+    return best_words[b];
+}
+
 #define END                                                                                        \
     {                                                                                              \
         NULL, DT_OPT_I64, 0, NULL, 0, 0, NULL, NULL, NULL                                          \
@@ -56,7 +61,7 @@ static const dt_opt data_rows[] = {
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "what pixels are then divided by: one number, or three; not given: the source's own"},
     {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what a bad sample does"},
     {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip: more bad samples than this fail the run"},
-    {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source"},
+    {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source; of many classes the first samples / 64 occur"},
     {"ahead", DT_OPT_I64, AT(ahead), "2", 1, 16, NULL, "batches", "batches decoded ahead of the step"},
     END};
 #undef AT
@@ -398,6 +403,11 @@ static dt_status check_model(const dt_config *c, dt_model_section *m, dt_err *er
     return DT_OK;
 }
 
+static dt_status first_of(dt_status first, dt_status then)
+{
+    return first == DT_OK ? then : first;
+}
+
 dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
 {
     memset(o, 0, sizeof *o);
@@ -406,18 +416,20 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
         const dt_status st = dt_config_bind(c, s->name, s->rows, (char *)o + s->offset, err);
         if (st == DT_E_NOMEM)
             return st;
-        first = first == DT_OK ? st : first;
+        first = first_of(first, st);
     }
     dti_config_mark_passing(c, "checkpoint", "resume");
     /* a value that was refused left its default, so these hold for what is there */
-    const dt_status checks[] = {check_model(c, &o->model, err), read_counts(c, &o->model, err),
-        check_data(c, &o->data, err), check_batch(c, &o->train, err),
-        check_optimizer(c, &o->train, err), check_update(c, &o->train, &o->memory, err),
-        check_memory(c, &o->memory, err), check_schedule(c, &o->train, err),
-        check_warmup(c, &o->train, err), check_checkpoint(c, &o->checkpoint, err)};
-    for (size_t i = 0; i < DT_COUNT(checks); i++)
-        first = first == DT_OK ? checks[i] : first;
-    return first;
+    first = first_of(first, check_model(c, &o->model, err));
+    first = first_of(first, read_counts(c, &o->model, err));
+    first = first_of(first, check_data(c, &o->data, err));
+    first = first_of(first, check_batch(c, &o->train, err)); /* micro_batch = 0 is replaced */
+    first = first_of(first, check_optimizer(c, &o->train, err));
+    first = first_of(first, check_update(c, &o->train, &o->memory, err));
+    first = first_of(first, check_memory(c, &o->memory, err));
+    first = first_of(first, check_schedule(c, &o->train, err));
+    first = first_of(first, check_warmup(c, &o->train, err));
+    return first_of(first, check_checkpoint(c, &o->checkpoint, err));
 }
 
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes)

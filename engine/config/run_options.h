@@ -118,6 +118,7 @@ typedef struct dt_memory_opts {
 } dt_memory_opts;
 
 typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;
+const char *dt_best_name(dt_best b);
 
 typedef struct dt_checkpoint_opts {
     const char *every;                 /* as written */

@@ -8,7 +8,7 @@
 #include "engine/reasons.h"
 #include "engine/tier.h"
 
-enum { DT_MAX_ARGS = 24, DT_NONE = -1 };
+enum { DT_MAX_ARGS = 32, DT_NONE = -1 };
 
 /* A training step runs FIRST, then AGAIN for each further micro-batch, then UPDATE. */
 typedef enum dt_program_kind {

@@ -199,8 +199,8 @@ dt_status dti_streams_run(
         s->stalled += dt_seconds() - from;
     }
     const dt_status st = s->status;
-    if (st != DT_OK && err != NULL)
-        *err = s->lane[s->failed].err;
+    if (st != DT_OK)
+        (void)dt_err_append(err, st, s->lane[s->failed].err.text);
     pthread_mutex_unlock(&s->mutex);
     return st;
 }

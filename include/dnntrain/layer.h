@@ -23,7 +23,8 @@ typedef struct dt_extent {
  */
 typedef enum dt_begin { DT_BEGIN_ZERO, DT_BEGIN_ONE, DT_BEGIN_UNIFORM, DT_BEGIN_NORMAL } dt_begin;
 
-/* A trained parameter: @rank of the dimensions d, row-major. In files it is NODE.name. */
+/* A trained parameter: @name of a-z, 0-9 and _, which no other of the layer has; @rank, 1 to 4, of
+ * the dimensions d, row-major. In files it is NODE.name. */
 typedef struct dt_layer_param {
     const char *name;
     int rank;
@@ -46,7 +47,7 @@ typedef struct dt_layer_shape {
  * @x @n_x:  inputs; in backward NULL unless the spec keeps x
  * @y:       the output: forward writes it; in backward NULL unless the spec keeps y
  * @dy:      backward: the gradient of the output
- * @dx:      backward writes the gradients of the inputs; all NULL where nothing before is trained
+ * @dx:      backward writes the gradients of the inputs; each NULL by itself, where none is wanted
  * @param:   of the layer
  * @dparam:  backward writes their gradients, summed over the @n samples
  *

@@ -32,7 +32,7 @@ typedef enum dt_opt_type {
  * @choices:  NULL-terminated words of an enum; of a path, a word that stands for none; else NULL
  * @unit @help: for people; unit may be NULL
  *
- * A table ends with a row whose key is NULL.
+ * Tables that are registered from outside come with their count.
  */
 typedef struct dt_opt {
     const char *key;

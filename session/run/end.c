@@ -1,4 +1,6 @@
 /* The end of a run: what moving cost, and the summary. */
+#include <math.h>
+
 #include "engine/base/cpu.h"
 #include "layers/onednn/onednn.h"
 #include "session/environment.h"
@@ -10,12 +12,14 @@
 static void tell_moves(dt_run *r, const dt_runner_stats *m)
 {
     const double copies = m->copy_seconds + m->stall_seconds;
+    const double before = r->from != NULL ? dt_checkpoint_course(r->from)->seconds : 0;
+    const double seconds = r->course.seconds - before;
     const bool disk = m->out[DT_TIER_DISK] > 0;
-    if (!r->begun || !(r->course.seconds > 0))
+    if (!r->begun || !(seconds > 0))
         return;
-    if (copies > STALL_SHARE * r->course.seconds)
-        dti_run_tell(r, "copies", "%.0f %% of the time went into %s%s",
-            100 * copies / r->course.seconds, disk ? "waiting for the disk" : "copies",
+    if (copies > STALL_SHARE * seconds)
+        dti_run_tell(r, "copies", "%.0f %% of the time went into %s%s", 100 * copies / seconds,
+            disk ? "waiting for the disk" : "copies",
             disk ? "; memory.tier = host, or a policy that moves less, is faster" : "");
     if (r->course.reruns > 0)
         dti_run_tell(r, "packed",
@@ -68,8 +72,8 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .loss = c->eval_loss,
         .top1 = c->eval_top1,
         .top5 = c->eval_top5,
-        .pixels = r->eval_pixels,
-        .mean_iou = r->eval_mean_iou};
+        .pixels = dt_graph_counted(s->graph) > 0,
+        .mean_iou = c->eval_mean_iou};
     const bool trained = r->begun && c->step > r->began_step;
     const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
@@ -98,7 +102,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .epochs = c->step / r->feeds.steps_per_epoch,
         .samples = c->samples,
         .seconds = c->seconds,
-        .images_per_second = trained ? dt_rate_median(&r->rate) : 0,
+        .images_per_second = trained ? dt_rate_median(&r->rate) : (double)NAN,
         .first_loss = c->first_loss,
         .final_loss = c->last_loss,
         .device_budget = s->opts.memory.device_budget,

@@ -341,11 +341,7 @@ dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
     (void)DT_FAIL(err, DT_E_CONFIG,
         "'%s' is of a run with another configuration; what it was and now is:",
         dt_checkpoint_path(c));
-    for (const char *line = table.text; *line != '\0';) {
-        const size_t n = strcspn(line, "\n");
-        (void)DT_FAIL(err, DT_E_CONFIG, "%.*s", (int)n, line);
-        line += n + (line[n] == '\n');
-    }
+    (void)dt_err_append(err, DT_E_CONFIG, table.text);
     return DT_FAIL(err, DT_E_CONFIG,
         "set that back to go on; to begin a new run from its weights, set run.dir to another "
         "folder "

@@ -92,7 +92,7 @@ dt_status dti_run_try(
     const dt_run_args a = {
         .batch = {with->x, with->labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
     if (dti_run_stop(r))
-        return DT_FAIL(err, DT_E_STOPPED, "stopped before the first step");
+        return DT_FAIL(err, DT_E_STOPPED, "stopped while plans were checked");
     DT_CHECK(dt_runner_check(r->rig.runner, to->id, &a, &m, err));
     if (m.peak > r->measured)
         r->measured = m.peak;

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -46,10 +47,21 @@ static bool has_manifest(const char *folder)
            stat(path, &st) == 0;
 }
 
+/* The folder that was asked for; NULL: none. The configuration that a run wrote says where it was
+ * when it began, and it may have been moved since, or be a copy. */
+static const char *asked_dir(const dt_session *s)
+{
+    const char *file = NULL;
+    int line;
+    const bool given = dt_config_get(s->config, "run", "dir", &file, &line) != NULL;
+    const bool typed = given && strcmp(file, "--set") == 0;
+    return s->of_run != NULL && !typed ? NULL : s->opts.run.dir;
+}
+
 static dt_status same_folder(const dt_run *r, const char *dir, dt_err *err)
 {
     struct stat a, b;
-    const char *given = r->s->opts.run.dir;
+    const char *given = asked_dir(r->s);
     if (given == NULL || (stat(given, &a) == 0 && stat(dir, &b) == 0 && a.st_ino == b.st_ino &&
                              a.st_dev == b.st_dev))
         return DT_OK;
@@ -97,12 +109,12 @@ static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
     return st;
 }
 
-/* Go on with what is in run.dir, else with the run whose own configuration this is, else with the
- * newest of this name; begin where there is none. */
+/* Go on with what is in the folder that was asked for, else with the run whose own configuration
+ * this is, else with the newest of this name; begin where there is none. */
 static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
 {
     const dt_session *s = r->s;
-    const char *dir = s->opts.run.dir != NULL ? s->opts.run.dir : s->of_run;
+    const char *asked = asked_dir(s), *dir = asked != NULL ? asked : s->of_run;
     char *newest = NULL;
     bool any = false, is_run = false;
     dt_status st = DT_OK;
@@ -135,6 +147,43 @@ static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
     return DT_OK;
 }
 
+/* Of another measure the best so far says nothing. */
+static void keep_best(dt_run *r)
+{
+    const int now = r->s->opts.checkpoint.best;
+    const int64_t then = r->course.best_by;
+    if (r->course.best_step == 0 || now == DT_BEST_OFF || then == DT_BEST_OFF || then == now ||
+        then > DT_BEST_TOP1)
+        return;
+    dti_run_tell(r, "resume", "checkpoint.best was %s, now %s: what is best is told anew",
+        dt_best_name((dt_best)then), dt_best_name((dt_best)now));
+    dt_course *c = &r->course;
+    c->best = now == DT_BEST_LOSS ? -c->eval_loss : c->eval_top1;
+    c->best_by = now;
+    c->best_step = c->eval_step == c->step && isfinite(c->best) ? c->step : 0;
+}
+
+/* From now on the run is where the checkpoint was taken, whatever becomes of it. */
+static dt_status stand_there(dt_run *r, dt_err *err)
+{
+    const dt_course *c = dt_checkpoint_course(r->from);
+    if (c->epoch != c->step / r->feeds.steps_per_epoch)
+        return DT_FAIL(err, DT_E_DATA,
+            "'%s': step %" PRId64 " of epoch %" PRId64 ", but epochs have %" PRId64 " steps",
+            dt_checkpoint_path(r->from), c->step, c->epoch, r->feeds.steps_per_epoch);
+    r->course = *c;
+    keep_best(r);
+    r->point = (dt_train_point){.step = c->step,
+        .at = c->at,
+        .evaluated = c->evaluated != 0,
+        .pending = dt_map_waits(r->s->plans->map, c->step)};
+    r->began_step = c->step;
+    r->began_skipped = c->skipped;
+    r->saved_step = c->step;
+    r->saved_evaluated = r->point.evaluated;
+    return DT_OK;
+}
+
 dt_status dti_run_open_dir(dt_run *r, dt_err *err)
 {
     const char *resume = r->s->opts.checkpoint.resume;
@@ -147,27 +196,17 @@ dt_status dti_run_open_dir(dt_run *r, dt_err *err)
         return DT_OK;
     if (r->from == NULL)
         DT_CHECK(find_newest(r, !by_itself, err));
-    return r->from != NULL ? dti_facts_compare(r, r->from, err) : DT_OK;
+    if (r->from == NULL)
+        return DT_OK;
+    DT_CHECK(dti_facts_compare(r, r->from, err));
+    return stand_there(r, err);
 }
 
 static dt_status load(dt_run *r, dt_err *err)
 {
     const dt_trained to = {r->rig.runner, r->s->graph, r->s->plans->map};
-    dt_course *c = &r->course;
-    DT_TRY(err, dt_checkpoint_load(r->from, &to, c, err), "go on from '%s'",
-        dt_checkpoint_path(r->from));
-    if (c->epoch != c->step / r->feeds.steps_per_epoch)
-        return DT_FAIL(err, DT_E_DATA,
-            "'%s': step %" PRId64 " of epoch %" PRId64 ", but epochs have %" PRId64 " steps",
-            dt_checkpoint_path(r->from), c->step, c->epoch, r->feeds.steps_per_epoch);
-    r->point = (dt_train_point){.step = c->step,
-        .at = c->at,
-        .evaluated = c->evaluated != 0,
-        .pending = dt_map_waits(r->s->plans->map, c->step)};
-    r->began_step = c->step;
-    r->began_skipped = c->skipped;
-    r->saved_step = c->step;
-    r->saved_evaluated = r->point.evaluated;
+    DT_TRY(
+        err, dt_checkpoint_load(r->from, &to, err), "go on from '%s'", dt_checkpoint_path(r->from));
     return DT_OK;
 }
 

@@ -97,6 +97,7 @@ static void judge(dt_run *r, const dt_eval_report *report)
     if (by == DT_BEST_OFF || !isfinite(v) || (r->course.best_step > 0 && !(v > r->course.best)))
         return;
     r->course.best = v;
+    r->course.best_by = by;
     r->course.best_step = report->step;
     r->is_best = true;
 }
@@ -112,8 +113,7 @@ static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *er
     c->eval_loss = report->loss;
     c->eval_top1 = report->top1;
     c->eval_top5 = report->top5;
-    r->eval_pixels = report->pixels;
-    r->eval_mean_iou = report->mean_iou;
+    c->eval_mean_iou = report->pixels ? report->mean_iou : (double)NAN;
     judge(r, report);
     if (r->observer.eval != NULL)
         r->observer.eval(r->observer.self, report);

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
@@ -85,7 +87,8 @@ dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err)
     *t = (dti_run_trace){.r = r, .trace = {t, ran}, .path = dt_strdup(path), .fd = -1};
     if (t->path == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
-    t->fd = dt_open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    t->fd =
+        dt_open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666); /* as it is, until the run begins */
     if (t->fd < 0)
         return DT_FAIL(err, DT_E_IO, "create the trace '%s': %s", path, strerror(errno));
     t->n = (size_t)snprintf(
@@ -95,7 +98,13 @@ dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err)
 
 dt_status dti_run_trace_begin(dt_run *r, dt_err *err)
 {
-    return r->trace != NULL ? dt_runner_set_trace(r->rig.runner, &r->trace->trace, err) : DT_OK;
+    const dti_run_trace *t = r->trace;
+    struct stat st;
+    if (t == NULL)
+        return DT_OK;
+    if (fstat(t->fd, &st) == 0 && S_ISREG(st.st_mode) && ftruncate(t->fd, 0) != 0)
+        return DT_FAIL(err, DT_E_IO, "cut the trace '%s': %s", t->path, strerror(errno));
+    return dt_runner_set_trace(r->rig.runner, &t->trace, err);
 }
 
 void dti_run_trace_flush(dt_run *r)

@@ -239,6 +239,17 @@ static void huffman_tables_of_too_many_codes_are_refused(void **state)
     check_pixel(decoded(with_table(1, true)), 1, 90, 0, 0);
 }
 
+/* Some decoders make up what is missing, which would be trained on. */
+static void a_jpeg_without_its_end_is_refused(void **state)
+{
+    (void)state;
+    const int grey[1] = {90};
+    blob b = make_flat_jpeg(grey, 1, 0);
+    b.n -= 2;
+    decode_fails(&b, "JPEG ends early, at byte");
+    blob_free(&b);
+}
+
 static void jpegs_of_a_thousand_scans_are_refused(void **state)
 {
     (void)state;
@@ -247,6 +258,7 @@ static void jpegs_of_a_thousand_scans_are_refused(void **state)
     b.n -= 2; /* the end marker */
     for (int i = 0; i < 1000; i++)
         blob_put(&b, "\xFF\xDA\0\x08\x01\x01\0\0\x3F\0", 10);
+    blob_put(&b, "\xFF\xD9", 2);
     decode_fails(&b, "1001 scans");
     blob_free(&b);
 }
@@ -601,6 +613,7 @@ DT_TEST_GROUP(images)
         cmocka_unit_test(headers_that_claim_too_much_are_refused_unread),
         cmocka_unit_test(png_data_that_inflates_past_its_size_is_refused),
         cmocka_unit_test(huffman_tables_of_too_many_codes_are_refused),
+        cmocka_unit_test(a_jpeg_without_its_end_is_refused),
         cmocka_unit_test(jpegs_of_a_thousand_scans_are_refused),
         cmocka_unit_test(other_files_are_refused_by_what_they_hold),
         cmocka_unit_test(decoding_without_memory_is_not_called_bad_data),

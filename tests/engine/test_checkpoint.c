@@ -5,6 +5,7 @@
 #include "tests/fixture/check.h"
 
 #include <errno.h>
+#include <math.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -43,13 +44,15 @@ static dt_course course_of(int64_t step)
         .first_loss = 2.25,
         .last_loss = 0.1,
         .best_step = 1,
+        .best_by = 2,
         .best = -0.5,
         .eval_step = 1,
         .eval_epoch = 2,
         .eval_samples = 99,
         .eval_loss = 0.3,
         .eval_top1 = 0.7,
-        .eval_top5 = 0.9};
+        .eval_top5 = 0.9,
+        .eval_mean_iou = 0.25};
 }
 
 static dt_status save_step(int64_t step, dt_err *err)
@@ -93,7 +96,7 @@ static int64_t newest(void)
     dt_checkpoint *c;
     told[0] = '\0';
     assert_ok(dt_checkpoint_newest(&c, folder, &teller, &err), &err);
-    const int64_t step = c != NULL ? dt_checkpoint_step(c) : -1;
+    const int64_t step = c != NULL ? dt_checkpoint_course(c)->step : -1;
     dt_checkpoint_close(c);
     return step;
 }
@@ -131,13 +134,12 @@ static void all_of_a_checkpoint_comes_back(void **state)
     dt_trainee other = dt_trainee_open(dt_trainee_resnet(), &o);
     const dt_trained to = what(&other);
     const dt_course want = course_of(2);
-    dt_course got;
     dt_checkpoint *c;
     dt_err err = {0};
     save(2);
     assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
-    assert_ok(dt_checkpoint_load(c, &to, &got, &err), &err);
-    assert_memory_equal(&got, &want, sizeof got);
+    assert_ok(dt_checkpoint_load(c, &to, &err), &err);
+    assert_memory_equal(dt_checkpoint_course(c), &want, sizeof want);
     assert_int_equal(dt_checkpoint_facts(c), DT_COUNT(facts));
     for (size_t i = 0; i < DT_COUNT(facts); i++)
         assert_string_equal(dt_checkpoint_fact(c, facts[i].key), facts[i].value);
@@ -157,7 +159,6 @@ static void another_network_is_refused_before_anything_changes(void **state)
     const dt_trainee_opts o = {.policies = "keep_all"};
     dt_trainee other = dt_trainee_open(dt_trainee_plain(), &o);
     const dt_trained to = what(&other);
-    dt_course got;
     dt_checkpoint *c;
     dt_err err = {0};
     save(2);
@@ -165,7 +166,7 @@ static void another_network_is_refused_before_anything_changes(void **state)
     assert_non_null(before);
     memcpy(before, dt_runner_home(other.runner, 0), other.map->bytes);
     assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
-    assert_fails(dt_checkpoint_load(c, &to, &got, &err), DT_E_DATA, &err, "do not fit network");
+    assert_fails(dt_checkpoint_load(c, &to, &err), DT_E_DATA, &err, "do not fit network");
     assert_memory_equal(before, dt_runner_home(other.runner, 0), other.map->bytes);
     dt_free(before);
     dt_checkpoint_close(c);
@@ -255,6 +256,11 @@ static int bad_statfs(const char *path, struct statfs *to)
     return fails_now() ? -1 : dt_io_system.statfs(path, to);
 }
 
+static struct dirent *bad_readdir(DIR *d)
+{
+    return fails_now() ? NULL : dt_io_system.readdir(d);
+}
+
 /* Nothing fails, and nothing waits for the disk. */
 static dt_io_ops quick;
 
@@ -275,7 +281,8 @@ static const dt_io_ops faulty = {.open = bad_open,
     .exchange = bad_exchange,
     .direct = bad_direct,
     .unlink = bad_unlink,
-    .statfs = bad_statfs};
+    .statfs = bad_statfs,
+    .readdir = bad_readdir};
 
 /* Save @step while the n-th call fails. False once all calls have been tried. */
 static bool save_failing_at(int n, int64_t step, bool dead, int error, dt_status *st, dt_err *err)
@@ -663,6 +670,64 @@ static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_er
         file_of(2, DTI_STATE), out, n, NULL, 0, state_data, (void *)(uintptr_t)out, err);
 }
 
+/* A folder that cannot be read to its end may hold any: it is not one that holds none. */
+static void a_folder_that_cannot_be_read_is_no_empty_one(void **state)
+{
+    (void)state;
+    save(2);
+    save(4);
+    bool met = true;
+    for (int n = 1; met; n++) {
+        dt_err err = {0};
+        dt_checkpoint *c;
+        dt_io_ops one = dt_io_system;
+        one.readdir = bad_readdir;
+        fault.calls = 0;
+        fault.fail = n;
+        fault.dead = fault.met = false;
+        fault.error = EIO;
+        dt_io = &one;
+        const dt_status st = dt_checkpoint_newest(&c, folder, NULL, &err);
+        met = fault.met;
+        all_is_well();
+        if (met)
+            assert_fails(st, DT_E_IO, &err, "read folder '");
+        else
+            assert_int_equal(dt_checkpoint_course(c)->step, 4);
+        dt_checkpoint_close(c);
+    }
+}
+
+/* What versions before did not write is not known, and all else is taken. */
+static void a_state_of_an_older_version_is_read(void **state)
+{
+    (void)state;
+    const dt_trained to = what(&trainee);
+    dt_st_file *f;
+    dt_course c;
+    dt_err err = {0};
+    save(2);
+    assert_ok(dt_st_open(&f, file_of(2, DTI_STATE), &err), &err);
+    const size_t n = dti_st_count(f);
+    dti_st_out *out = dt_alloc(n, sizeof *out);
+    assert_non_null(out);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const dt_st_entry *e = dti_st_at(f, i);
+        if (strcmp(e->name, "run.best_by") == 0 || strcmp(e->name, "run.eval_mean_iou") == 0)
+            continue;
+        out[kept] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
+        memcpy(out[kept++].d, e->d, sizeof e->d);
+    }
+    assert_int_equal(kept, n - 2);
+    assert_ok(put_state(out, kept, 0, &err), &err);
+    assert_ok(dti_state_load(file_of(2, DTI_STATE), &to, &c, &err), &err);
+    assert_int_equal(c.best_by, 0);
+    assert_true(isnan(c.eval_mean_iou));
+    dt_st_close(f);
+    dt_free(out);
+}
+
 static void hostile_states_are_refused(void **state)
 {
     (void)state;
@@ -849,6 +914,8 @@ DT_TEST_GROUP(checkpoint)
         T(other_names_are_none),
         T(when_none_is_whole_all_reasons_are_given),
         T(hostile_manifests_are_refused),
+        T(a_folder_that_cannot_be_read_is_no_empty_one),
+        T(a_state_of_an_older_version_is_read),
         T(hostile_states_are_refused),
         T(the_newest_and_the_best_are_kept),
         T(damaged_ones_do_not_count_as_kept),

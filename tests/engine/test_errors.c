@@ -65,6 +65,26 @@ static void a_note_may_read_like_the_count(void **state)
     assert_string_equal(err.text, "again\n");
 }
 
+/* What went wrong first is not lost when it goes wrong again, and lines stay as they were. */
+static void another_trail_goes_behind_what_is_there(void **state)
+{
+    (void)state;
+    dt_err err = {0}, more = {0};
+    (void)DT_FAIL(&err, DT_E_NONFINITE, "a loss is not finite");
+    (void)DT_FAIL(&more, DT_E_INTERNAL, "two\nlines of a %s", "name");
+    (void)DT_FAIL(&more, DT_E_INTERNAL, "and a second");
+    const char *where = strstr(more.text, " [");
+    assert_non_null(where);
+    assert_int_equal(dt_err_append(&err, DT_E_INTERNAL, more.text), DT_E_INTERNAL);
+    assert_int_equal(err.code, DT_E_NONFINITE);
+    assert_int_equal(err.n, 3);
+    assert_memory_equal(err.text, "a loss is not finite\n", 21);
+    assert_string_equal(err.text + 21, more.text);
+    assert_int_equal(dt_err_append(&err, DT_E_IO, ""), DT_E_IO);
+    assert_int_equal(err.n, 3);
+    assert_int_equal(dt_err_append(NULL, DT_E_IO, "nobody listens\n"), DT_E_IO);
+}
+
 static void a_note_too_long_is_cut_to_one_line(void **state)
 {
     (void)state;
@@ -191,8 +211,8 @@ DT_TEST_GROUP(errors)
     const struct CMUnitTest tests[] = {T(notes_stand_one_a_line_innermost_first),
         T(a_missing_trail_is_fine), T(only_our_bugs_name_a_source_line),
         T(a_full_trail_counts_what_is_missing), T(a_note_may_read_like_the_count),
-        T(a_note_too_long_is_cut_to_one_line), T(try_passes_a_failure_on_with_a_note),
-        T(notes_hold_one_line_of_printable_text),
+        T(another_trail_goes_behind_what_is_there), T(a_note_too_long_is_cut_to_one_line),
+        T(try_passes_a_failure_on_with_a_note), T(notes_hold_one_line_of_printable_text),
         T(escaped_notes_fill_a_trail_no_further_than_it_goes), T(every_status_has_a_name),
         T(the_chosen_allocation_fails_once), T(sizes_that_overflow_are_refused),
         T(a_growing_array_keeps_its_content)};

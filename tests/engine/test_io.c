@@ -549,18 +549,52 @@ static void an_abandoned_write_leaves_nothing(void **state)
     dt_writer_abandon(NULL);
 }
 
-static void a_leftover_temporary_file_is_replaced(void **state)
+static void a_temporary_file_of_another_is_left_alone(void **state)
 {
     (void)state;
     const char *path, *folder = folder_of_one("leftover", &path);
     char below[64];
+    struct stat st;
     snprintf(below, sizeof below, "leftover/.file.tmp-%ld", (long)getpid());
     /* a link that somebody laid there must not be written through */
-    assert_int_equal(symlink(path, dt_temp_path(below)), 0);
+    assert_int_equal(symlink("nowhere", dt_temp_path(below)), 0);
     dt_err err = {0};
     assert_ok(write_file(path, NEW, 100, &err), &err);
     assert_int_equal(content(path, 100), NEW);
+    assert_int_equal(files_in(folder), 2);
+    assert_true(lstat(dt_temp_path(below), &st) == 0 && S_ISLNK(st.st_mode));
+}
+
+/* Two threads of one process may write one file: whichever comes last, it is whole. */
+static void two_writers_of_one_file_do_not_meet(void **state)
+{
+    (void)state;
+    const char *path, *folder = folder_of_one("two", &path);
+    dt_err err = {0};
+    dt_file_writer *one, *other;
+    assert_ok(dt_writer_open(&one, path, &err), &err);
+    assert_ok(dt_writer_open(&other, path, &err), &err);
+    assert_ok(dt_writer_put(one, "first", 5, &err), &err);
+    assert_ok(dt_writer_put(other, "sec", 3, &err), &err);
+    assert_ok(dt_writer_commit(one, &err), &err);
+    struct stat st;
+    assert_true(stat(path, &st) == 0 && st.st_size == 5);
+    assert_ok(dt_writer_put(other, "ond", 3, &err), &err);
+    assert_ok(dt_writer_commit(other, &err), &err);
+    assert_true(stat(path, &st) == 0 && st.st_size == 6);
     assert_int_equal(files_in(folder), 1);
+}
+
+static void temporary_names_are_told_from_others(void **state)
+{
+    (void)state;
+    static const char *const temporary[] = {".a.tmp-1", ".a.tmp-12-3", "..tmp-x.tmp-7"};
+    static const char *const other[] = {"a.tmp-1", ".a.tmp-", ".a.tmp-1x", ".a.tmp-1-",
+        ".a.tmp-1-x", ".notes.tmp-draft", ".a.tmp-1.txt", "", "."};
+    for (size_t i = 0; i < DT_COUNT(temporary); i++)
+        assert_true(dt_is_temporary(temporary[i]));
+    for (size_t i = 0; i < DT_COUNT(other); i++)
+        assert_false(dt_is_temporary(other[i]));
 }
 
 static void a_second_name_takes_the_place_of_a_file(void **state)
@@ -642,7 +676,8 @@ DT_TEST_GROUP(io)
         T(no_memory_to_read_ahead_is_reported), T(reading_stops_at_faults),
         T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
         T(only_regular_files_are_read), T(only_regular_files_are_replaced),
-        T(an_abandoned_write_leaves_nothing), T(a_leftover_temporary_file_is_replaced),
+        T(an_abandoned_write_leaves_nothing), T(a_temporary_file_of_another_is_left_alone),
+        T(two_writers_of_one_file_do_not_meet), T(temporary_names_are_told_from_others),
         T(a_missing_folder_is_named), T(a_name_without_a_folder_works),
         T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);

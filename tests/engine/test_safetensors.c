@@ -83,6 +83,13 @@ static dt_status sample_data(
     return DT_OK;
 }
 
+/* The last tensor first. */
+static dt_status turned_data(
+    void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
+{
+    return sample_data(arg, i == 0 ? 3 : i == 3 ? 0 : i, at, bytes, n, err);
+}
+
 static const dti_st_out sample[] = {
     {"fc.weight", DT_ST_F32, 2, {2, 3}},
     {"steps", DT_ST_I64, 0, {0}},
@@ -104,6 +111,25 @@ static dt_st_file *open_sample(const char *path)
     assert_ok(write_sample(path, NULL, &err), &err);
     assert_ok(dt_st_open(&f, path, &err), &err);
     return f;
+}
+
+/* Between opening a file and reading it through another may have its name. */
+static void a_file_that_was_replaced_is_read_as_it_was_opened(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("replaced.st"));
+    dt_st_file *f = open_sample(path);
+    const dti_st_out turned[] = {sample[3], sample[1], sample[2], sample[0]};
+    assert_ok(dti_st_write(path, turned, DT_COUNT(turned), sample_meta, DT_COUNT(sample_meta),
+                  turned_data, NULL, &err),
+        &err);
+    dti_st_stream(f);
+    float back[6];
+    assert_ok(dt_st_read(f, dt_st_find(f, "fc.weight"), 0, back, sizeof back, &err), &err);
+    assert_memory_equal(back, weight, sizeof back);
+    dt_st_close(f);
 }
 
 static void a_written_file_reads_back(void **state)
@@ -653,6 +679,7 @@ static void what_a_host_has_cjson_allocate_by_stays(void **state)
 DT_TEST_GROUP(safetensors)
 {
     const struct CMUnitTest tests[] = {T(a_written_file_reads_back),
+        T(a_file_that_was_replaced_is_read_as_it_was_opened),
         T(scalars_and_empty_tensors_are_legal), T(metadata_is_found_by_key),
         T(data_starts_at_a_multiple_of_64), T(the_same_tensors_give_the_same_bytes),
         T(a_file_of_no_tensors_is_legal), T(a_failing_source_leaves_the_old_file),

@@ -323,6 +323,88 @@ static void a_layer_from_outside_trains_as_ours_does(void **state)
     dt_run_close(run);
 }
 
+/* Names by which checkpoints could not be read again, and the most that a layer may have. */
+static const char *param_name[DT_LAYER_PARAMS];
+
+static dt_status four_params(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    DT_CHECK(same_extent(options, x, n_x, s, err));
+    for (int i = 0; i < DT_LAYER_PARAMS; i++) {
+        s->param[i] = s->param[0];
+        s->param[i].name = param_name[i];
+    }
+    return DT_OK;
+}
+
+static void sum_up(const dt_layer_job *j)
+{
+    for (int64_t i = 0; i < values(j); i++) {
+        j->y[i] = 0;
+        for (int k = 0; k < j->n_x; k++)
+            j->y[i] += j->x[k][i] * j->param[k % DT_LAYER_PARAMS][0];
+    }
+}
+
+static void sum_up_back(const dt_layer_job *j)
+{
+    for (int k = 0; k < DT_LAYER_PARAMS; k++)
+        memset(j->dparam[k], 0, (size_t)j->y_extent.c * sizeof(float));
+    for (int k = 0; k < j->n_x; k++)
+        for (int64_t i = 0; i < values(j); i++) {
+            const float *x = j->x[k];
+            j->dparam[k % DT_LAYER_PARAMS][0] += j->dy[i] * x[i];
+            if (j->dx[k] != NULL)
+                j->dx[k][i] = j->dy[i] * j->param[k % DT_LAYER_PARAMS][0] + 0 * j->y[i];
+        }
+}
+
+static const char *const eight = "[model]\nimage = 8\nclasses = 4\n[conv c1]\nout = 4\n"
+                                 "kernel = 1\n[relu a]\n[relu b]\n[relu c]\n[relu d]\n[relu e]\n"
+                                 "[relu f]\n[relu g]\n[widest w]\n"
+                                 "input = c1, a, b, c, d, e, f, g\n[global_avgpool p]\n[fc o]\n"
+                                 "out = 4\n[data]\nsource = synthetic\nsamples = 64\n"
+                                 "[train]\nbatch = 8\nsteps = 2\nprecision = fp32\n";
+
+static void a_layer_from_outside_may_have_all_that_is_allowed(void **state)
+{
+    (void)state;
+    static const dt_layer_spec widest = {.name = "widest",
+        .summary = "a weighted sum",
+        .min_x = DT_LAYER_INPUTS,
+        .max_x = DT_LAYER_INPUTS,
+        .n_param = DT_LAYER_PARAMS,
+        .keeps_x = true,
+        .keeps_y = true,
+        .infer = four_params,
+        .forward = sum_up,
+        .backward = sum_up_back};
+    const struct {
+        const char *name[DT_LAYER_PARAMS], *says; /* NULL: it trains */
+    } cases[] = {{{"a", "b", "c", "a"}, "two parameters 'a'"},
+        {{"a", "b", "c", "my weight"}, "of parameter 3 no name of a-z"},
+        {{"a", "b", NULL, "d"}, "of parameter 2 no name of a-z"}, {{"a", "b", "c", "d"}, NULL}};
+    dt_err err = {0};
+    char dir[512];
+    snprintf(dir, sizeof dir, "run.dir=%s", in_workspace("widest"));
+    const char *const set[] = {dir};
+    assert_ok(dt_register_layer(&widest, &err), &err);
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_run *run = NULL;
+        memcpy(param_name, cases[i].name, sizeof param_name);
+        dt_status st = dt_run_open_text(&run, "eight", eight, strlen(eight), set, 1, &err);
+        if (cases[i].says != NULL) {
+            assert_fails(st, DT_E_CONFIG, &err, cases[i].says);
+            dt_err_clear(&err);
+        } else {
+            assert_ok(st, &err);
+            assert_ok(dt_run_begin(run, NULL, &err), &err);
+            assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
+        }
+        dt_run_close(run);
+    }
+}
+
 static dt_status offload_all(dt_program *p, const dt_pass_env *e, dt_err *err)
 {
     (void)e;
@@ -605,6 +687,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
+        cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(policies_from_outside_change_no_bit),
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),

@@ -114,12 +114,11 @@ static void load(const trainee *t, const char *folder)
 {
     const dt_trained what = trained(t);
     dt_checkpoint *c;
-    dt_course course;
     dt_err err = {0};
     const size_t before = dti_alloc_bytes();
     (void)dti_alloc_most();
     assert_ok(dt_checkpoint_newest(&c, folder, NULL, &err), &err);
-    assert_ok(dt_checkpoint_load(c, &what, &course, &err), &err);
+    assert_ok(dt_checkpoint_load(c, &what, &err), &err);
     dt_checkpoint_close(c);
     const size_t most = dti_alloc_most();
     assert_in_range(most - before, 1, MOST);

@@ -2,6 +2,7 @@
  * one that was not; one that has changed is refused; and nothing that saving meets harms a run. */
 #define _GNU_SOURCE
 
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <dirent.h>
@@ -519,6 +520,59 @@ static void a_run_is_where_its_configuration_is(void **state)
     remove_all("runs");
 }
 
+/* Its own configuration still says where it was when it began; nothing is begun there. */
+static void a_run_that_was_moved_goes_on_where_it_is(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    char *text = bytes_of("part", "config.ini", (size_t[1]){0});
+    assert_has(text, "/w/part ; --set\n");
+    dt_free(text);
+    assert_int_equal(rename(in_workspace("part"), in_workspace("moved")), 0);
+    run_well("moved --resume --set train.steps=5");
+    run_well("moved/config.ini --resume --set train.steps=8");
+    run_well("moved/config.ini --resume moved --set train.steps=11");
+    assert_false(is_there("part"));
+    same_file("whole", "moved", MODEL, "moved");
+    same_state("whole", "moved", "step-00000011", "moved");
+}
+
+/* The copy's configuration names the first one, which is left alone. */
+static void a_run_that_was_copied_goes_on_in_the_copy(void **state)
+{
+    NEED_BINARY();
+    char command[2048];
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    snprintf(command, sizeof command, "cp -a '%s' '%s'", in_workspace("part"), in_workspace("new"));
+    assert_int_equal(system(command), 0);
+    char *before = snapshot("part");
+    run_well("new --resume --set train.steps=11");
+    assert_unchanged(before, "part");
+    same_file("whole", "new", MODEL, "copied");
+    same_state("whole", "new", "step-00000011", "copied");
+}
+
+/* Only what a run wrote of itself is old; what is typed beside it is meant. */
+static void a_folder_that_is_typed_counts_for_a_run_that_was_moved(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    assert_int_equal(rename(in_workspace("part"), in_workspace("moved")), 0);
+    char *before = snapshot("moved");
+    refused("moved/config.ini --resume moved --set run.dir=new", DT_E_CONFIG,
+        "/w/new: a run goes on where it is");
+    assert_false(is_there("new"));
+    run_well("moved --resume --set run.dir=new --set train.steps=1");
+    assert_true(is_there("new/checkpoints/step-00000001/manifest.json"));
+    assert_false(is_there("part"));
+    assert_unchanged(before, "moved");
+}
+
 /* "yes" is "on", and what equals a default may be written or not. */
 static void values_are_compared_by_what_they_mean(void **state)
 {
@@ -636,6 +690,60 @@ static void resume_begins_where_nothing_is(void **state)
     assert_unchanged(before, "");
 }
 
+static void a_folder_that_holds_no_run_is_not_gone_on_with(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    assert_int_equal(mkdir(in_workspace("new"), 0777), 0);
+    refused("c.ini --resume new", DT_E_CONFIG,
+        "holds no run; name a run directory or one of its checkpoints");
+    assert_int_equal(files_in(in_workspace("new")), 0);
+    put_text("new/mine.txt", "mine");
+    refused("c.ini --resume new", DT_E_CONFIG, "holds no run");
+    assert_int_equal(files_in(in_workspace("new")), 1);
+}
+
+/* What is missing there is made only by a run that goes on. */
+static void a_resume_that_is_refused_changes_nothing(void **state)
+{
+    NEED_BINARY();
+    static const char changed[] = "c.ini --set run.dir=part --resume --set train.batch=16";
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    remove_all("part/metrics.jsonl");
+    char *before = snapshot("part");
+    refused(changed, DT_E_CONFIG, "train.batch");
+    assert_unchanged(before, "part");
+    remove_all("part/checkpoints");
+    before = snapshot("part");
+    refused("c.ini --resume part", DT_E_DATA, "holds no checkpoint to go on from");
+    assert_unchanged(before, "part");
+}
+
+/* By their whole names, as somebody's own file may have a part of them; and only by a run that goes
+ * on. */
+static void what_was_being_written_goes_when_the_run_goes_on(void **state)
+{
+    NEED_BINARY();
+    static const char *const ours[] = {"part/.x.tmp-123", "part/checkpoints/.x.tmp-123"};
+    static const char *const theirs[] = {
+        "part/.notes.tmp-draft", "part/checkpoints/.notes.tmp-draft"};
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    for (size_t i = 0; i < DT_COUNT(ours); i++) {
+        put_text(ours[i], "half of a file");
+        put_text(theirs[i], "mine");
+    }
+    const int files = files_in(in_workspace("part"));
+    refused("c.ini --set run.dir=part --resume --set train.batch=16", DT_E_CONFIG, "train.batch");
+    assert_int_equal(files_in(in_workspace("part")), files);
+    for (size_t i = 0; i < DT_COUNT(ours); i++)
+        assert_true(is_there(ours[i]) && is_there(theirs[i]));
+    run_well("c.ini --set run.dir=part --resume --set train.steps=3");
+    for (size_t i = 0; i < DT_COUNT(ours); i++)
+        assert_true(!is_there(ours[i]) && is_there(theirs[i]));
+}
+
 static void without_a_folder_the_newest_run_is_gone_on_with(void **state)
 {
     NEED_BINARY();
@@ -691,31 +799,62 @@ static void weights_of_a_checkpoint_start_another_run(void **state)
     remove_all("new");
 }
 
-static void the_best_is_kept(void **state)
+/* The step behind @after whose evaluation had the lowest loss, by what was written. */
+static int lowest_loss(const char *run, int after)
 {
-    NEED_BINARY();
     size_t n;
-    put_text("c.ini", INI);
-    run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.keep_last=1 "
-             "--set train.lr=0.2");
-    /* by the losses written */
     double best = 1e9, loss;
     int step, best_step = 0;
-    char *text = bytes_of("part", "metrics.jsonl", &n);
+    char *text = bytes_of(run, "metrics.jsonl", &n);
     for (const char *s = text; (s = strchr(s, '{')) != NULL; s++)
         if (sscanf(s, "{\"step\": %d, \"epoch\": %*d, \"split\": \"eval\", \"loss\": %lf", &step,
                 &loss) == 2 &&
-            loss < best) {
+            step > after && loss < best) {
             best = loss;
             best_step = step;
         }
     dt_free(text);
-    char below[128];
     assert_true(best_step > 0);
+    return best_step;
+}
+
+/* That checkpoint, the last one and the weights, and no others. */
+static void assert_best_kept(int best_step)
+{
+    char below[128];
     snprintf(below, sizeof below, "part/checkpoints/step-%08d/manifest.json", best_step);
     assert_true(is_there(below));
+    assert_true(is_there("part/checkpoints/step-00000011/manifest.json"));
     assert_int_equal(files_in(in_workspace("part/checkpoints")), best_step == 11 ? 2 : 3);
+}
+
+static void the_best_is_kept(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.keep_last=1 "
+             "--set train.lr=0.2");
+    assert_best_kept(lowest_loss("part", 0));
     remove_all("part");
+}
+
+/* What was the best by another measure says nothing, as no loss, negated, is above a share; the
+ * checkpoint that is gone on from is the best so far. */
+static void another_measure_finds_the_best_anew(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.best=top1 --set checkpoint.keep_last=1 "
+             "--set train.steps=4");
+    for (int again = 0; again < 2; again++) {
+        ran r = cli_run("c.ini --set run.dir=part --set checkpoint.best=loss "
+                        "--set checkpoint.keep_last=1 --resume",
+            NULL);
+        assert_code(&r, 0);
+        (again ? assert_has_not : assert_has)(r.err, "checkpoint.best was top1, now loss");
+        cli_done(&r);
+        assert_best_kept(lowest_loss("part", 3));
+    }
 }
 
 /* Whether a folder holds a name with @part in it. */
@@ -857,6 +996,65 @@ static void a_signal_anywhere_saves_and_the_rest_is_the_same(void **state)
         remove_all("part");
     }
     remove_all("whole");
+}
+
+/* Train in this process until a file is opened, or a text written, which is when a signal comes. */
+static void stop_here(const char *words, const char *path, const char *text, const char *says)
+{
+    trap.path = path;
+    trap.text = text;
+    trap.signals = 1;
+    ran r = run_here(words);
+    trap.path = trap.text = NULL;
+    assert_code(&r, DT_E_STOPPED);
+    assert_int_equal(trap.signals, 0);
+    assert_has(r.err, says);
+    cli_done(&r);
+}
+
+/* What a summary says of the whole run, and nothing of the speed of a process that did no step. */
+static void same_course(const cJSON *a, const cJSON *b)
+{
+    static const char *const keys[] = {"steps", "steps_planned", "epochs", "samples", "first_loss",
+        "final_loss", "eval_loss", "eval_top1", "eval_top5"};
+    for (size_t i = 0; i < DT_COUNT(keys); i++)
+        if (!(json_number(a, keys[i]) == json_number(b, keys[i])))
+            fail_msg("%s: %g and %g", keys[i], json_number(a, keys[i]), json_number(b, keys[i]));
+    assert_true(json_number(a, "images_per_second") > 0 && json_number(b, "seconds") > 0);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(b, "images_per_second")));
+}
+
+/* Nothing is trained then, and its checkpoint is where the run stands all the same. */
+static void a_run_stopped_before_it_goes_on_tells_what_was_done(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    stop_here("c.ini --set run.dir=part", NULL, "{\"step\": 5, ", "goes on after step 5");
+    cJSON *before = json_file(in_workspace("part/summary.json"));
+    assert_int_equal((int)json_number(before, "steps"), 5);
+    stop_here("c.ini --set run.dir=part --resume", "plan.txt", NULL, "while plans were checked");
+    cJSON *after = json_file(in_workspace("part/summary.json"));
+    assert_string_equal(json_text(after, "status"), "stopped");
+    same_course(before, after);
+    cJSON_Delete(before);
+    cJSON_Delete(after);
+    run_well("c.ini --set run.dir=part --resume");
+    same_run("whole", "part", "step-00000011", "stopped before it went on");
+}
+
+static void with_nothing_left_to_do_a_summary_tells_the_same(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part");
+    cJSON *before = json_file(in_workspace("part/summary.json"));
+    run_well("c.ini --set run.dir=part --resume");
+    cJSON *after = json_file(in_workspace("part/summary.json"));
+    assert_string_equal(json_text(after, "status"), "done");
+    same_course(before, after);
+    cJSON_Delete(before);
+    cJSON_Delete(after);
 }
 
 /* Stop a run that saves at every step in the midst of saving: at a moment at which the folder it
@@ -1077,7 +1275,8 @@ static int clean(void **state)
     trap.path = trap.text = NULL;
     trap.error = trap.signals = trap.link = 0;
     dt_io = &dt_io_system;
-    static const char *const all[] = {"part", "whole", "new", "set", "runs", "disk", "text"};
+    static const char *const all[] = {
+        "part", "whole", "moved", "new", "set", "runs", "disk", "text"};
     for (size_t i = 0; cli_binary() != NULL && i < DT_COUNT(all); i++)
         remove_all(all[i]);
     return 0;
@@ -1106,15 +1305,24 @@ DT_TEST_GROUP(resume)
         T(a_changed_run_is_refused_with_a_table),
         T(a_run_goes_on_by_its_own_configuration),
         T(a_run_is_where_its_configuration_is),
+        T(a_run_that_was_moved_goes_on_where_it_is),
+        T(a_run_that_was_copied_goes_on_in_the_copy),
+        T(a_folder_that_is_typed_counts_for_a_run_that_was_moved),
         T(values_are_compared_by_what_they_mean),
         T(a_schedule_may_change_and_memory_is_free),
         T(other_algorithms_are_told),
         T(resume_begins_where_nothing_is),
+        T(a_folder_that_holds_no_run_is_not_gone_on_with),
+        T(a_resume_that_is_refused_changes_nothing),
+        T(what_was_being_written_goes_when_the_run_goes_on),
         T(without_a_folder_the_newest_run_is_gone_on_with),
         T(a_damaged_checkpoint_costs_only_its_steps),
         T(weights_of_a_checkpoint_start_another_run),
         T(the_best_is_kept),
+        T(another_measure_finds_the_best_anew),
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
+        T(a_run_stopped_before_it_goes_on_tells_what_was_done),
+        T(with_nothing_left_to_do_a_summary_tells_the_same),
         T(a_second_signal_while_saving_does_no_damage),
         T(a_checkpoint_that_cannot_be_written_ends_no_run),
         T(without_second_names_the_weights_are_written_again),

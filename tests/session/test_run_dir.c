@@ -5,6 +5,7 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/json_read.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -371,6 +372,30 @@ static void a_folder_that_cannot_be_written_is_left_as_it_was(void **state)
     }
 }
 
+static struct dirent *unreadable(DIR *folder)
+{
+    (void)folder;
+    errno = EIO;
+    return NULL;
+}
+
+/* Of which nobody knows that it is empty, or which runs are in it. */
+static void a_folder_that_cannot_be_read_to_its_end_is_not_used(void **state)
+{
+    (void)state;
+    static dt_io_ops ops;
+    assert_int_equal(mkdir("mine", 0777), 0);
+    put_file("mine/letter.txt", "mine");
+    ops = dt_io_system;
+    ops.readdir = unreadable;
+    dt_io = &ops;
+    refused("mine", false, DT_E_IO, "read folder 'mine': Input/output error");
+    refused("mine", true, DT_E_IO, "read folder 'mine'");
+    refused(NULL, false, DT_E_IO, "read folder 'runs'");
+    assert_true(exists("mine/letter.txt") && !exists("mine/lock"));
+    assert_int_equal(rmdir("runs"), 0); /* so it is empty */
+}
+
 static int syncs;
 
 static int count_syncs(int fd)
@@ -474,7 +499,8 @@ static void step(dt_run_dir *d, int64_t i, double loss)
         .samples = 32,
         .loss = loss,
         .lr = 0.1,
-        .step_seconds = 0.5};
+        .step_seconds = 0.5,
+        .wait_seconds = 0.125};
     dti_run_dir_step(d, &r);
 }
 
@@ -499,7 +525,7 @@ static void a_step_is_a_line(void **state)
     char *text = read_text("r/metrics.jsonl"); /* while the run is going */
     assert_string_equal(text,
         "{\"step\": 1, \"epoch\": 1, \"split\": \"train\", \"loss\": 2.30258509, \"lr\": 0.1, "
-        "\"images_per_second\": 64, \"step_seconds\": 0.5}\n");
+        "\"images_per_second\": 64, \"step_seconds\": 0.5, \"wait_seconds\": 0.125}\n");
     dt_free(text);
     dti_run_dir_close(d);
 }
@@ -770,6 +796,27 @@ static void a_stopped_run_says_so_and_holds_its_evaluation(void **state)
     cJSON_Delete(j);
 }
 
+/* A process that went on and had no step to do measured neither; those of an older version did not
+ * keep the scores of pixels. */
+static void what_a_process_does_not_know_is_left_open(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false);
+    const dt_eval_report e = {
+        .step = 30, .samples = 100, .top1 = 0.5, .pixels = true, .mean_iou = (double)NAN};
+    dti_run_summary s = sample_summary();
+    s.images_per_second = (double)NAN;
+    s.eval = &e;
+    assert_ok(dti_run_dir_summary(d, &s, &err), &err);
+    dti_run_dir_close(d);
+    cJSON *j = json_file("r/summary.json");
+    assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(j, "images_per_second")));
+    assert_null(cJSON_GetObjectItemCaseSensitive(j, "eval_mean_iou"));
+    assert_true(json_number(j, "final_loss") == 0.25 && json_number(j, "eval_top1") == 0.5);
+    cJSON_Delete(j);
+}
+
 /* cJSON's memory, which is ours to fail in one test. */
 static void *counted(size_t n)
 {
@@ -819,6 +866,7 @@ DT_TEST_GROUP(run_dir)
         T(a_lock_that_is_a_link_is_not_followed),
         T(a_file_in_the_way_is_named),
         T(a_folder_that_cannot_be_written_is_left_as_it_was),
+        T(a_folder_that_cannot_be_read_to_its_end_is_not_used),
         T(before_the_first_step_nothing_waits_for_the_disk),
         T(a_summary_says_that_the_disk_lost_what_came_before_it),
         T(a_move_that_fails_leaves_the_old_run),
@@ -836,6 +884,7 @@ DT_TEST_GROUP(run_dir)
         T(the_summary_holds_exact_bytes),
         T(a_failed_run_has_a_summary_too),
         T(a_stopped_run_says_so_and_holds_its_evaluation),
+        T(what_a_process_does_not_know_is_left_open),
         T(a_summary_without_memory_is_an_error_and_no_leak),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

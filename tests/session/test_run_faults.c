@@ -216,6 +216,7 @@ static void bombs_are_refused_by_their_header(void **state) /* cases 22 and 23 *
     b.n -= 2; /* the end marker */
     for (int i = 0; i < 1000; i++)
         blob_put(&b, "\xFF\xDA\0\x08\x01\x01\0\0\x3F\0", 10);
+    blob_put(&b, "\xFF\xD9", 2);
     put_blob("set/a/bomb.jpg", b);
     run_course(&(course){NULL, "--set train.epochs=1 --set train.steps=0", DT_E_DATA, -1,
         {"/w/set/a/bomb.jpg: a JPEG of 1001 scans, at most 500 are decoded",

@@ -102,11 +102,42 @@ static void what_cannot_be_written_is_said(void **state)
     cli_done(&r);
 }
 
+/* What was traced before is lost only when there is something in its place. */
+static void a_trace_that_is_there_is_replaced_when_the_run_begins(void **state)
+{
+    NEED_BINARY();
+    static char old[1 << 20]; /* longer than the new one */
+    static const struct {
+        const char *sets;
+        int code;
+    } refusals[] = {
+        {"--set run.overwrite=off", DT_E_BUSY}, {"--set memory.device_budget=4KiB", DT_E_BUDGET}};
+    char path[256];
+    ran r = trained("", ""); /* so that there is a run */
+    assert_code(&r, 0);
+    cli_done(&r);
+    memset(old, 'x', sizeof old - 1);
+    snprintf(path, sizeof path, "%s", cli_file("old.csv", old));
+    for (size_t i = 0; i < DT_COUNT(refusals); i++) {
+        r = trained(path, refusals[i].sets);
+        assert_code(&r, refusals[i].code);
+        cli_done(&r);
+        char *text = cli_text(path);
+        assert_true(strcmp(text, old) == 0);
+        dt_free(text);
+    }
+    r = trained(path, "");
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_true(read_trace(path).first > 0);
+}
+
 DT_TEST_GROUP(run_trace)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_writes_a_line_a_row),
         cmocka_unit_test(what_cannot_be_written_is_said),
+        cmocka_unit_test(a_trace_that_is_there_is_replaced_when_the_run_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,10 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 tree="$temp/a tree"
 fakes="$temp/fakes"
-mkdir -p "$tree/cmake" "$tree/include" "$tree/engine/base" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/session" "$tree/tools" "$fakes"
+mkdir -p "$tree/cmake" "$tree/include" "$tree/engine/base" "$tree/memory" "$tree/layers" "$tree/data" "$tree/models" "$tree/session" "$tree/tools" "$tree/docs" "$fakes"
 cp "$root/dnntrain" "$tree/"
 cp "$root/tools/setup.sh" "$root/tools/packages.txt" "$tree/tools/"
-touch "$tree/CMakeLists.txt" "$tree/engine/base/error.c"
+touch "$tree/CMakeLists.txt" "$tree/engine/base/error.c" "$tree/docs/policies.md" "$tree/docs/references.bib"
 
 fake() { # NAME, its body on standard input
     { printf '#!/bin/sh\nlog=%s/log\nreal_path=%s\n' "'$temp'" "'$PATH'" && cat; } >"$fakes/$1"
@@ -101,10 +101,10 @@ touch "$tree/engine/base/error.c"
 launch 7
 did 'cmake --build'
 did_not 'cmake -S'
-for kernels in layers/gemm.inc layers/sums.cuh; do # made, and later edited in its place
+for file in layers/gemm.inc layers/sums.cuh tools/page.css tools/page.js docs/policies.md; do # made, and later edited in its place
     for time in 1 2; do
         sleep 0.02
-        touch "$tree/$kernels"
+        touch "$tree/$file"
         launch 7
         did 'cmake --build'
         launch 7

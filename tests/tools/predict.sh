@@ -67,6 +67,8 @@ import json, os, sys
 sets = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 policy = sets.get("memory.policy", "")
 seconds = 1 + 0.2 * policy.count("vdnn") + 0.5 * policy.count("chen")
+if os.environ.get("FAILS", "?") in " ".join(sys.argv):
+    sys.exit("internal error")
 if sys.argv[1] == "profile":
     open(sys.argv[sys.argv.index("--out") + 1], "w").write("{}")
 elif sys.argv[1] == "plan" and "--against" in sys.argv:
@@ -89,5 +91,8 @@ chmod +x "$temp/program"
 grep -q '^vgg11 fp32 *vdnn_all copy_threads  *1.2000  *1.2480  *0.962  *1.000' "$temp/out" || die "no row of copy threads: $(cat "$temp/out")"
 grep -q '^vgg11 fp32 *chen_sqrt batch 3  *1.5000 ' "$temp/out" || die "no row of another batch: $(cat "$temp/out")"
 grep -q 'held against a trace of vdnn_all' "$temp/out" || die "the worst pair is not traced: $(cat "$temp/out")"
+! FAILS=profile "$python" "$source/tests/predict" --binary "$temp/program" --only "vgg11" >"$temp/failed" || die "a network that fails is passed over"
+! FAILS=precision=bf16 "$python" "$source/tests/predict" --binary "$temp/program" --only "vgg11" >"$temp/failed" || die "a precision that fails is passed over"
+grep -q '^1 networks failed' "$temp/failed" || die "does not say that one failed: $(cat "$temp/failed")"
 [ "$(wc -l <"$temp/kept.csv")" -eq 12 ] || die "not a row a pair: $(cat "$temp/kept.csv")"
 "$python" "$source/tests/predict" --judge "$temp/kept.csv" | grep -q '^11 predictions' || die "what was kept is not judged again"

@@ -251,6 +251,24 @@ static void without_arguments_help_is_shown_and_nothing_done(void **state)
     cli_done(&r);
 }
 
+/* As many as a shell makes of a pattern; in this process, as lines of cli_run have fewer words. */
+static void any_number_of_pictures_may_be_named(void **state)
+{
+    enum { PICTURES = 70 };
+    (void)state;
+    char config[256], picture[PICTURES][16], *arg[1 + PICTURES] = {config};
+    snprintf(config, sizeof config, "%s", lenet());
+    for (int i = 0; i < PICTURES; i++) {
+        snprintf(picture[i], sizeof picture[i], "%d.png", i);
+        arg[1 + i] = picture[i];
+    }
+    const dti_command_args a = {1 + PICTURES, arg};
+    dt_err err = {0};
+    assert_fails(
+        dt_command_classify.run(&a, &err), DT_E_CONFIG, &err, "no weights to classify with");
+    assert_has_not(err.text, "too many");
+}
+
 static void missing_files_get_the_nearest_in_their_folder(void **state)
 {
     NEED_BINARY();
@@ -1004,6 +1022,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(threads_that_wait_soon_sleep),
         cmocka_unit_test(wrong_commands_get_the_nearest),
         cmocka_unit_test(without_arguments_help_is_shown_and_nothing_done),
+        cmocka_unit_test(any_number_of_pictures_may_be_named),
         cmocka_unit_test(missing_files_get_the_nearest_in_their_folder),
         cmocka_unit_test(sets_are_checked_as_the_file_is),
         cmocka_unit_test(all_wrong_sets_are_reported_together),

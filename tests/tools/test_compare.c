@@ -358,6 +358,25 @@ static void wrong_arguments_are_refused(void **state)
     }
 }
 
+/* Known before anything is planned, which may take minutes: nothing is said of plans. */
+static void files_that_cannot_be_written_are_refused_first(void **state)
+{
+    NEED_BINARY();
+    static const char *const flags[] = {"--csv /nowhere/at/all/a.csv",
+        "--svg /nowhere/at/all/a.svg", "--html /nowhere/at/all/a.html"};
+    for (size_t i = 0; i < DT_COUNT(flags); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "compare FILE --budgets 1 --policies keep_all %s", flags[i]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_IO);
+        assert_has(r.err, strchr(flags[i], '/'));
+        assert_has(r.err, "No such file or directory; name a file in a folder that is there");
+        assert_has_not(r.err, "times are of defaults");
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+}
+
 DT_TEST_GROUP(compare)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +389,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),
+        cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

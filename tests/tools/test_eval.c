@@ -235,21 +235,28 @@ static const char *pixel_file(void)
     return path;
 }
 
+/* Of a network that tells their pixels apart; the folder of its run. */
+static void pixel_config(char file[1024], char dir[1024])
+{
+    char ini[4096], data[1024];
+    snprintf(data, sizeof data, "%s", pixel_file());
+    snprintf(dir, 1024, "%s", dt_temp_path("pixels"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 4\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\nbias = off\n[data]\n"
+        "source = tensors\npath = %s\neval_path = %s\n[train]\nbatch = 2\nmicro_batch = 1\n"
+        "steps = 1\n[device]\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
+        data, data, dir);
+    snprintf(file, 1024, "%s", cli_file("pixels.ini", ini));
+}
+
 /* All scores are equal, as the pictures are black and the network has no bias, so each pixel is
  * predicted to be of class 0. That has a quarter of the pixels, so 1/4 of the union; class 2, which
  * is never predicted, has 0; classes 1 and 3 do not occur. Their mean is 1/8. */
 static void pixels_have_a_mean_intersection_over_union(void **state)
 {
     NEED_BINARY();
-    char ini[4096], dir[1024], line[4096], data[1024], file[1024];
-    snprintf(data, sizeof data, "%s", pixel_file());
-    snprintf(dir, sizeof dir, "%s", dt_temp_path("pixels"));
-    snprintf(ini, sizeof ini,
-        "[model]\nimage = 4\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\nbias = off\n[data]\n"
-        "source = tensors\npath = %s\neval_path = %s\n[train]\nbatch = 2\nmicro_batch = 1\n"
-        "steps = 1\n[device]\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
-        data, data, dir);
-    snprintf(file, sizeof file, "%s", cli_file("pixels.ini", ini));
+    char dir[1024], line[4096], file[1024];
+    pixel_config(file, dir);
     ran r = cli_run("FILE", file);
     assert_code(&r, 0);
     assert_has(r.err, "4 classes of pixels");
@@ -277,6 +284,27 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     assert_true(fabs(json_number(o, "mean_iou") - 0.125) < 1e-9);
     cJSON_Delete(o);
     cli_done(&r);
+}
+
+/* It evaluates no more, and its last scores are those of its checkpoint. */
+static void with_nothing_left_to_do_a_run_keeps_its_scores(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {"FILE", "FILE --resume"};
+    char dir[1024], file[1024];
+    pixel_config(file, dir);
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        ran r = cli_run(words[i], file);
+        assert_code(&r, 0);
+        (i > 0 ? assert_has : assert_has_not)(r.err, "the 1 step is done");
+        cli_done(&r);
+        cJSON *o = json_file(dt_temp_path("pixels/summary.json"));
+        const cJSON *rate = cJSON_GetObjectItemCaseSensitive(o, "images_per_second");
+        assert_true(fabs(json_number(o, "eval_mean_iou") - 0.125) < 1e-9);
+        assert_true(fabs(json_number(o, "eval_top1") - 0.25) < 1e-9);
+        assert_true(i > 0 ? cJSON_IsNull(rate) : cJSON_IsNumber(rate));
+        cJSON_Delete(o);
+    }
 }
 
 /* Pictures of one colour, four of red and four of blue, each a little darker than the last. */
@@ -393,6 +421,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
         cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
+        cmocka_unit_test(with_nothing_left_to_do_a_run_keeps_its_scores),
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
         cmocka_unit_test(what_cannot_be_classified_is_told),

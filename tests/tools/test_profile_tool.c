@@ -304,15 +304,40 @@ static void what_is_expected_is_what_a_run_moves(void **state)
 static void without_a_file_it_goes_to_the_output(void **state)
 {
     NEED_BINARY();
-    ran r = cli_run("profile FILE --density --steps 2", small());
-    assert_code(&r, 0);
-    assert_has(r.out, "profile of ");
-    assert_has(r.out, "batch 16, micro-batch 8, 2 steps from seed");
-    assert_has(r.out, "\n[density]\nb.y = 0.");
-    cli_done(&r);
-    r = cli_run("profile FILE --density --steps 1", small());
+    static const char *const outs[] = {"", "--out -"};
+    for (size_t i = 0; i < DT_COUNT(outs); i++) {
+        char words[64];
+        snprintf(words, sizeof words, "profile FILE --density --steps 2 %s", outs[i]);
+        ran r = cli_run(words, small());
+        assert_code(&r, 0);
+        assert_has(r.out, "profile of ");
+        assert_has(r.out, "batch 16, micro-batch 8, 2 steps from seed");
+        assert_has(r.out, "\n[density]\nb.y = 0.");
+        cli_done(&r);
+    }
+    ran r = cli_run("profile FILE --density --steps 1", small());
     assert_has(r.out, "batch 16, micro-batch 8, 1 step from seed");
     cli_done(&r);
+}
+
+/* Known before anything is measured, which may take minutes: also before the configuration is read,
+ * whose mistake is not told. */
+static void files_that_cannot_be_written_are_refused_first(void **state)
+{
+    NEED_BINARY();
+    static const char *const wrong[][2] = {
+        {"/nowhere/at/all/p.json", "No such file or directory; name a file in a folder that is"},
+        {"/", "'/' is a folder; name a file in a folder that is there"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "profile FILE --out %s --set train.batch=0", wrong[i][0]);
+        ran r = cli_run(words, small());
+        assert_code(&r, DT_E_IO);
+        assert_has(r.err, wrong[i][1]);
+        assert_has_not(r.err, "batch = 0");
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -340,6 +365,7 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
         cmocka_unit_test(what_is_expected_is_what_a_run_moves),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),
+        cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(wrong_arguments_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -376,6 +376,26 @@ static void a_missing_budget_is_an_error_that_shows_how_to_give_one(void **state
     cli_done(&r);
 }
 
+/* Known before anything is planned, which may take minutes: also where no budget is given, which is
+ * asked for later. */
+static void files_that_cannot_be_written_are_refused_first(void **state)
+{
+    NEED_BINARY();
+    static const char *const flags[] = {
+        "--csv /nowhere/at/all/a.csv", "--html /nowhere/at/all/a.html"};
+    static const char *const budgets[] = {"", "--set memory.device_budget=3MiB"};
+    for (size_t i = 0; i < 2 * DT_COUNT(flags); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "sweep FILE %s %s", flags[i / 2], budgets[i % 2]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_IO);
+        assert_has(r.err, strchr(flags[i / 2], '/'));
+        assert_has(r.err, "No such file or directory; name a file in a folder that is there");
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+}
+
 static void a_budget_too_small_for_anything_is_refused(void **state)
 {
     NEED_BINARY();
@@ -572,6 +592,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(what_this_machine_cannot_hold_is_marked),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
+        cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),
         cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),
         cmocka_unit_test(verified_batches_train_and_the_next_are_refused),

@@ -30,8 +30,9 @@ static bool untouched(const dt_program *p, int32_t node, int32_t forward)
 /* Whether the configuration has set fates of what this forward reads and writes. */
 static bool has_pins(const dt_program *p, int32_t forward)
 {
-    for (size_t t = 0; t < p->n_tensor; t++)
-        if (p->tensor[t].pin != DT_PIN_NONE && dt_op_mode(&p->op[forward], (int32_t)t) != 0)
+    const dt_op *op = &p->op[forward];
+    for (int k = 0; k < op->n_arg; k++)
+        if (p->tensor[op->arg[k].tensor].pin != DT_PIN_NONE)
             return true;
     return false;
 }
@@ -99,7 +100,8 @@ static void read_saved(dt_op *op, const dt_op *forward, dt_ports reads)
     }
 }
 
-dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
+/* The index is left as it was. */
+static dt_status choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
 {
     const dt_node *nd = &p->graph->node[node];
     const int32_t forward = forward_op(p, node);
@@ -122,5 +124,21 @@ dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_er
         DT_CHECK(rebind_work(p, id, err));
     }
     p->stale = true;
+    return DT_OK;
+}
+
+dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
+{
+    DT_CHECK(choose(p, node, alt, reason, err));
+    return p->stale ? dt_program_index(p, err) : DT_OK;
+}
+
+dt_status dti_choose_value_free(dt_program *p, dt_err *err)
+{
+    for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
+        const int alt = dti_value_free(p->graph->node[i].desc);
+        if (alt >= 0)
+            DT_CHECK(choose(p, i, alt, 0, err));
+    }
     return dt_program_index(p, err);
 }

@@ -102,3 +102,12 @@ double dt_densities_mean(const dt_densities *d, const char *tensor)
     const size_t i = find(d, tensor);
     return i < d->n ? d->line[i].mean : -1;
 }
+
+void dti_densities_sum(const dt_densities *d, dt_sha256 *sum)
+{
+    for (size_t i = 0; i < d->n; i++) {
+        const double value[] = {d->line[i].share, d->line[i].mean};
+        dt_sha256_add(sum, d->line[i].glob, strlen(d->line[i].glob) + 1);
+        dt_sha256_add(sum, value, sizeof value);
+    }
+}

@@ -7,6 +7,7 @@
 #define DT_MEMORY_DENSITY_H
 
 #include "engine/base/error.h"
+#include "engine/base/sha256.h"
 
 /* @share: to make room for; below 0: not known. @mean: of all steps that were seen */
 typedef struct dt_densities {
@@ -28,6 +29,8 @@ dt_status dti_densities_add(
 /* The same of a tensor by its name, in place of what an earlier such line says. DT_E_NOMEM. */
 dt_status dt_densities_put(
     dt_densities *d, const char *tensor, double share, double mean, dt_err *err) DT_NODISCARD;
+/* Add all that it says to a sum. */
+void dti_densities_sum(const dt_densities *d, dt_sha256 *sum);
 /* The share to make room for, and the mean one; below 0: not known. */
 double dt_densities_of(const dt_densities *d, const char *tensor);
 double dt_densities_mean(const dt_densities *d, const char *tensor);

@@ -135,6 +135,9 @@ dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *ver
 dt_status dti_choose(
     dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 
+/* The same of every node whose backward can do without values. */
+dt_status dti_choose_value_free(dt_program *p, dt_err *err) DT_NODISCARD;
+
 /* Split an op over the batch into pieces with the same bits. DT_E_CONFIG when it cannot be. */
 dt_status dti_split(dt_program *p, int32_t op, int pieces, dt_err *err) DT_NODISCARD;
 

@@ -412,22 +412,31 @@ dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *secon
     return DT_OK;
 }
 
-/* Of a copy between the device and the host. */
-static double copy_seconds(const dt_pass_env *e, dt_direction way, uint64_t bytes)
+dt_tier dti_offload_tier(const dt_pass_env *e)
 {
-    const dt_costs *c = dti_pass_costs(e);
-    const bool team = e->machine != NULL && e->machine->inline_copies;
-    return dti_link_seconds(&(team ? c->link : c->thread_link)[DT_TIER_HOST][way], (double)bytes);
+    return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+}
+
+bool dti_stands_between(const dt_pass_env *e, dt_tier tier)
+{
+    return tier != DT_TIER_DISK && dti_pass_machine(e).inline_copies;
+}
+
+double dti_pass_copy_seconds(const dt_pass_env *e, dt_tier tier, dt_row_kind kind, uint64_t bytes)
+{
+    const dt_row r = {
+        .kind = (uint16_t)kind, .tier = (uint8_t)tier, .bytes = bytes, .stored = bytes};
+    return dti_costs_copy(dti_pass_costs(e), &r, 1, dti_stands_between(e, tier));
 }
 
 double dti_pass_store_seconds(const dt_pass_env *e, uint64_t bytes)
 {
-    return copy_seconds(e, DT_TO_TIER, bytes);
+    return dti_pass_copy_seconds(e, dti_offload_tier(e), DT_ROW_COPY_OUT, bytes);
 }
 
 double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes)
 {
-    return copy_seconds(e, DT_FROM_TIER, bytes);
+    return dti_pass_copy_seconds(e, dti_offload_tier(e), DT_ROW_COPY_IN, bytes);
 }
 
 double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise)

@@ -78,7 +78,13 @@ bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c);
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
 dt_status dti_pass_op_seconds(
     const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
-/* Seconds in which so many bytes go to the host, and come back. */
+/* Where values that are offloaded wait: memory.tier, and by default the host. */
+dt_tier dti_offload_tier(const dt_pass_env *e);
+/* Whether copies to a tier and back, or of the batch, stand between the ops, by the whole team. A
+ * disk has streams of its own everywhere. */
+bool dti_stands_between(const dt_pass_env *e, dt_tier tier);
+/* Seconds of a copy of so many bytes; and of one to the tier where values wait, and back. */
+double dti_pass_copy_seconds(const dt_pass_env *e, dt_tier tier, dt_row_kind kind, uint64_t bytes);
 double dti_pass_store_seconds(const dt_pass_env *e, uint64_t bytes);
 double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes);
 

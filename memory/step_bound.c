@@ -42,13 +42,7 @@ static dt_status no_memory(dt_err *err)
 static dt_status without_values(dt_program **out, const dt_program *p, dt_err *err)
 {
     DT_CHECK(dt_program_copy(out, p, err));
-    DT_CHECK(dt_program_index(*out, err));
-    for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
-        const int alt = dti_value_free(p->graph->node[i].desc);
-        if (alt >= 0)
-            DT_CHECK(dti_choose(*out, i, alt, 0, err));
-    }
-    return dt_program_index(*out, err);
+    return dti_choose_value_free(*out, err);
 }
 
 /* Seconds of the ops that have names of @p's, where they are less. */

@@ -118,7 +118,7 @@ static const dt_account_figure figures[] = {
     [CONV_ONLY] = {"conv", "MiB", "under vDNN_conv"},
     [HOST] = {"host", "MiB", "that vDNN_all moves to the host"},
     [SHARE] = {"share", "%", "of the baseline that is of the features"},
-    [TRIAL] = {"trial", "", "of the dynamic policy that fits device_budget, 2 to 7; 0: none"},
+    [TRIAL] = {"trial", "", "of the dynamic policy that fits device_budget, 2 to 6; 0: none"},
 };
 
 static int first_trial(const double *mib, double workspace, double budget)

@@ -3,14 +3,17 @@
  * makes what was chosen. Where the plan that comes of it is above the budget, the limit sinks by as
  * much and the policy chooses on.
  *
- * A policy is a score and when to stop:
+ * A policy is a score and when to stop, as a function for dti_planner_run:
  *
- *     dti_planner_open(&x, p, env, &opts, err);
- *     do
- *         while ((i = dti_gaps_best(&x.gaps, score)) != NULL)
- *             dti_planner_offload(&x, i, reason, err);       or dti_planner_recompute, or
- * dti_gaps_refuse while (dti_planner_try(&x, err)); dti_planner_close(&x, err); rewrites the
- * program
+ *     static dt_status choose(dti_planner *x, const void *opts, dt_err *err)
+ *     {
+ *         dti_idle *i;
+ *         while ((i = dti_gaps_best(&x->gaps, score)) != NULL)
+ *             DT_CHECK(dti_planner_offload(x, i, err, "why"));
+ *         return DT_OK;
+ *     }
+ *
+ * dti_planner_recompute and dti_gaps_refuse are the other fates that it may give.
  */
 #ifndef DT_MEMORY_GAP_PLANNER_H
 #define DT_MEMORY_GAP_PLANNER_H

@@ -7,27 +7,12 @@
 
 /* ---- copies ---- */
 
-dt_tier dti_offload_tier(const dt_pass_env *e)
-{
-    return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
-}
-
-/* A disk has streams of its own everywhere. */
-static bool stands_between(const dt_pass_env *e)
-{
-    return dti_pass_machine(e).inline_copies && dti_offload_tier(e) == DT_TIER_HOST;
-}
-
 double dti_copy_seconds(const dt_pass_env *e, const dt_tensor *t, dt_row_kind kind)
 {
     const bool input = t->role == DT_ROLE_INPUT;
-    const dt_row r = {.kind = (uint16_t)kind,
-        .tier = (uint8_t)(input ? DT_TIER_INPUT : dti_offload_tier(e)),
-        .bytes = t->bytes,
-        .stored = t->bytes};
-    return input && kind == DT_ROW_COPY_OUT
-               ? 0
-               : dti_costs_copy(dti_pass_costs(e), &r, 1, stands_between(e));
+    if (input && kind == DT_ROW_COPY_OUT)
+        return 0;
+    return dti_pass_copy_seconds(e, input ? DT_TIER_INPUT : dti_offload_tier(e), kind, t->bytes);
 }
 
 void dti_gaps_borrow(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
@@ -36,7 +21,7 @@ void dti_gaps_borrow(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
     g->begin = c->begin;
     g->end = c->end;
     g->load = c->load;
-    g->inline_copies = stands_between(e);
+    g->inline_copies = dti_stands_between(e, dti_offload_tier(e));
 }
 
 /* The place of the next access of a tensor. */

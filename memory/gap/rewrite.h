@@ -23,8 +23,7 @@ typedef struct dti_rewrite {
 
 dt_status dti_gaps_rewrite(const dti_rewrite *r, dt_err *err) DT_NODISCARD;
 
-/* Where offloaded bytes go, and the seconds of a tensor's copy to there or back. */
-dt_tier dti_offload_tier(const dt_pass_env *e);
+/* Seconds of a tensor's copy to where it waits, or back. */
 double dti_copy_seconds(const dt_pass_env *e, const dt_tensor *t, dt_row_kind kind);
 
 /* Curve of the program that the gaps are of. */

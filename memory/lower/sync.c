@@ -275,8 +275,8 @@ static dt_status reserve(syncer *y, dt_err *err)
         y->work[s] = dt_alloc(n, sizeof *y->work[s]);
         ok = ok && y->work[s] != NULL;
     }
-    y->row = dt_alloc(
-        n * (size_t)y->p->n_stream, sizeof *y->row); /* a row waits for two streams at most */
+    y->row = dt_alloc(/* each waits for all other streams at most */
+        n * (size_t)y->p->n_stream, sizeof *y->row);
     y->use = dt_alloc(y->p->n_tensor, sizeof *y->use);
     if (!ok || y->row == NULL || y->use == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");

@@ -419,10 +419,14 @@ static dt_status parse_header(parser *x)
     return line_end(x);
 }
 
+enum { MOST_REFUSED = 64 }; /* no ladder has so many rungs */
+
 static dt_status parse_refused(parser *x)
 {
     dt_plan *p = x->p;
     dt_plan_refusal r = {.policy = ""};
+    if (p->n_refused == MOST_REFUSED)
+        return scan_bad(&x->s, "more than %d refusals", (int)MOST_REFUSED);
     if (!dt_grow((void **)&p->refused, &x->cap_refused, p->n_refused, sizeof *p->refused))
         return scan_no_memory(&x->s);
     DT_CHECK(scan_escaped(&x->s, "policy", scan_word(&x->s), r.policy, sizeof r.policy));

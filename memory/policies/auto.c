@@ -382,16 +382,16 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
         }
     }
     const uint64_t bytes = p->map != NULL ? p->map->bytes : 0;
-    const double back = dti_pass_fetch_seconds(e, 1 << 20);
-    const double out = dti_pass_store_seconds(e, 1 << 20);
-    const bool team = e->machine != NULL && e->machine->inline_copies;
+    const bool team = dti_pass_machine(e).inline_copies;
     ADD(sum, bytes);
-    ADD(sum, back);
-    ADD(sum, out);
     ADD(sum, team);
+    dti_costs_sum(dti_pass_costs(e), &sum);
+    if (e->density != NULL)
+        dti_densities_sum(e->density, &sum);
     if (e->lower != NULL) {
         ADD(sum, e->lower->tier);
         ADD(sum, e->lower->spill);
+        ADD(sum, e->lower->ahead);
     }
     const char *pool = e->pool != NULL ? e->pool->name : "";
     dt_sha256_add(&sum, pool, strlen(pool) + 1);

@@ -43,7 +43,7 @@ static int32_t ahead_of(const dti_auto *s, const dt_program *p, const dti_gap *g
 /* The op behind which its copy out is done, and nobody has to wait for that. */
 static int32_t behind(const dti_auto *s, const dt_program *p, const dti_gap *g)
 {
-    const double wanted = slack * dti_pass_fetch_seconds(s->env, p->tensor[g->tensor].bytes);
+    const double wanted = slack * dti_pass_store_seconds(s->env, p->tensor[g->tensor].bytes);
     double have = 0;
     int32_t at = g->from_pos;
     const int32_t loss = dt_pos(p, p->loss);
@@ -323,7 +323,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
         const uint64_t bytes = s->p->tensor[c.value[i].tensor].bytes;
         s->tensor[i] = c.value[i].tensor;
         s->value[i] = (dti_auto_value){
-            (double)bytes, s->seconds[c.value[i].op], dti_pass_fetch_seconds(s->env, bytes), i};
+            (double)bytes, s->seconds[c.value[i].op], dti_pass_store_seconds(s->env, bytes), i};
     }
     s->n_value = st == DT_OK ? c.n : 0;
     dti_chen_close(&c);

@@ -71,19 +71,10 @@ double dti_swap_gain(const dti_swap_times *s)
 
 /* ---- what is decided ---- */
 
-/* Copies to the host and back that the team makes stand between the ops. */
-static bool stands_between(const dt_pass_env *e)
-{
-    return dti_pass_machine(e).inline_copies && dti_offload_tier(e) == DT_TIER_HOST;
-}
-
 /* Of so many bytes, to where values wait or back. */
 static double copy_seconds(const cswap *x, dt_row_kind kind, uint64_t bytes)
 {
-    const dt_tier tier = dti_offload_tier(x->env);
-    const dt_row r = {
-        .kind = (uint16_t)kind, .tier = (uint8_t)tier, .bytes = bytes, .stored = bytes};
-    return dti_costs_copy(dti_pass_costs(x->env), &r, 1, stands_between(x->env));
+    return dti_pass_copy_seconds(x->env, dti_offload_tier(x->env), kind, bytes);
 }
 
 /* Shares of values not zero: to make room for, and by which seconds go. Below 0: not known. */
@@ -176,7 +167,7 @@ static dt_status look(const cswap *x, dt_program *q, dt_err *err)
                        : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t k = 0; st == DT_OK && k < q->n_order; k++)
         until[k + 1] = until[k] + seconds[q->order[k]];
-    if (st == DT_OK && stands_between(x->env))
+    if (st == DT_OK && dti_stands_between(x->env, dti_offload_tier(x->env)))
         memset(until, 0, (q->n_order + 1) * sizeof *until); /* nothing hides */
     if (st == DT_OK)
         decide_all(x, q, until);

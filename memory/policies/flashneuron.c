@@ -91,19 +91,9 @@ static bool in_question(const flash *x, int32_t tensor, dti_gap *g)
     return false;
 }
 
-/* A disk has streams of its own everywhere. */
-static bool stands_between(const flash *x)
-{
-    return tiers[x->o->tier] == DT_TIER_HOST && dti_pass_machine(x->env).inline_copies;
-}
-
 static double copy_seconds(const flash *x, const dt_tensor *t, dt_row_kind kind)
 {
-    const dt_row r = {.kind = (uint16_t)kind,
-        .tier = (uint8_t)tiers[x->o->tier],
-        .bytes = t->bytes,
-        .stored = t->bytes};
-    return dti_costs_copy(dti_pass_costs(x->env), &r, 1, stands_between(x));
+    return dti_pass_copy_seconds(x->env, tiers[x->o->tier], kind, t->bytes);
 }
 
 static void add(flash *x, const dti_gap *g)
@@ -189,7 +179,7 @@ static dt_status schedule(flash *x, dti_idle *of, size_t n, dt_err *err)
         .end = x->curve.end,
         .load = x->curve.load,
         .idle = of,
-        .inline_copies = stands_between(x),
+        .inline_copies = dti_stands_between(x->env, tiers[x->o->tier]),
         .limit = x->limit};
     uint64_t *load = dt_alloc(x->curve.n + 1, sizeof *load);
     dt_status st =

@@ -380,21 +380,19 @@ static int last_needed_first(const void *a, const void *b)
 
 static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env *env, arrival *to)
 {
-    const dt_costs *c = env->costs != NULL ? env->costs : &dt_costs_default;
     size_t k = 0;
     dti_gap g;
     for (size_t i = 0; i < n; i++) {
         const dt_layer_fate *f = v[i].to;
         if (f->pin != DT_PIN_MOVE && !f->moves)
             continue;
-        const dt_tier tier = f->tier == DT_TIER_INPUT ? DT_TIER_HOST : f->tier;
+        const dt_tier tier = f->tier == DT_TIER_INPUT ? dti_offload_tier(env) : f->tier;
         const dt_pin pinned = p->tensor[v[i].tensor].pin;
         p->tensor[v[i].tensor].pin = DT_PIN_NONE; /* which shows its gaps */
         for (int32_t at = 0; dti_gap_next(p, v[i].tensor, &at, &g);)
             if (g.crosses_loss) {
                 to[k++] = (arrival){&v[i], g.to_pos,
-                    dti_link_seconds(
-                        &c->link[tier][DT_FROM_TIER], (double)p->tensor[v[i].tensor].bytes)};
+                    dti_pass_copy_seconds(env, tier, DT_ROW_COPY_IN, p->tensor[v[i].tensor].bytes)};
                 break;
             }
         p->tensor[v[i].tensor].pin = pinned;

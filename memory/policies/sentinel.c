@@ -22,6 +22,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/gap/curve.h"
+#include "memory/gap/rewrite.h"
 #include "memory/policy.h"
 
 enum { MOST = 64, PLANS = 6 };
@@ -91,18 +92,6 @@ static dt_status find_layers(sentinel *x, dt_err *err)
     return DT_OK;
 }
 
-static double copy_seconds(const sentinel *x, const dt_tensor *t, dt_row_kind kind)
-{
-    const bool input = t->role == DT_ROLE_INPUT;
-    const dt_row r = {.kind = (uint16_t)kind,
-        .tier = (uint8_t)(input ? DT_TIER_INPUT : DT_TIER_HOST),
-        .bytes = t->bytes,
-        .stored = t->bytes};
-    if (input && kind == DT_ROW_COPY_OUT)
-        return 0;
-    return dti_costs_copy(dti_pass_costs(x->env), &r, 1, dti_pass_machine(x->env).inline_copies);
-}
-
 static int most_accessed_first(const void *va, const void *vb)
 {
     const idle *a = va, *b = vb;
@@ -133,8 +122,8 @@ static dt_status find_idle(sentinel *x, dt_err *err)
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
             if (x->layer[g.from_pos] != x->layer[g.to_pos])
-                x->idle[x->n++] = (idle){g, n, copy_seconds(x, of, DT_ROW_COPY_OUT),
-                    copy_seconds(x, of, DT_ROW_COPY_IN)};
+                x->idle[x->n++] = (idle){g, n, dti_copy_seconds(x->env, of, DT_ROW_COPY_OUT),
+                    dti_copy_seconds(x->env, of, DT_ROW_COPY_IN)};
     }
     if (x->n > 0)
         qsort(x->idle, x->n, sizeof *x->idle, most_accessed_first);

@@ -64,7 +64,6 @@ typedef struct late {
 static dt_status find_copies(late *x, size_t n_op, dt_err *err)
 {
     const dt_program *p = x->p;
-    const bool team = dti_pass_machine(x->env).inline_copies;
     int32_t *back = dt_alloc(p->n_op + 1, sizeof *back); /* by op: place of its copy back */
     x->out = dt_alloc(p->n_op + 1, sizeof *x->out);
     x->load = dt_alloc(x->curve.n + 1, sizeof *x->load);
@@ -81,17 +80,14 @@ static dt_status find_copies(late *x, size_t n_op, dt_err *err)
         if (op->kind != DT_OP_OUT || (size_t)id < n_op)
             continue;
         const dt_tensor *t = &p->tensor[op->arg[0].tensor];
-        const dt_row r = {.kind = DT_ROW_COPY_OUT,
-            .tier = (uint8_t)(op->tier == DT_TIER_INPUT ? DT_TIER_HOST : op->tier),
-            .bytes = t->bytes,
-            .stored = op->stored};
+        const dt_tier tier = op->tier == DT_TIER_INPUT ? dti_offload_tier(x->env) : op->tier;
         const int32_t release =
             op->release_after != DT_NONE ? dt_pos(p, op->release_after) : (int32_t)k;
         x->out[x->n++] = (leaving){.op = id,
             .release = release,
             .last = (back[id] <= loss ? back[id] : loss) - 1,
             .bytes = t->bytes,
-            .seconds = dti_costs_copy(dti_pass_costs(x->env), &r, 1, team)};
+            .seconds = dti_pass_copy_seconds(x->env, tier, DT_ROW_COPY_OUT, t->bytes)};
     }
     dt_free(back);
     return DT_OK;

@@ -189,7 +189,7 @@ static void choose_slabs(tier *t)
     }
     const uint64_t whole = (uint64_t)end - (uint64_t)t->start;
     const double slabs = (double)whole * (double)t->n / lives;
-    const uint64_t n = slabs < SLABS ? (uint64_t)slabs : SLABS; /* at least 1: no life is longer */
+    const uint64_t n = slabs >= SLABS ? SLABS : slabs > 1 ? (uint64_t)slabs : 1;
     t->width = whole / n + (whole % n > 0);
 }
 

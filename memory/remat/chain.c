@@ -367,7 +367,8 @@ dt_status dti_chain_solve_in(
     table t;
     *out = (dt_chain_plan){0};
     if (budget < c->input)
-        return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %" PRIu64 " bytes", c->input);
+        return DT_FAIL(err, DT_E_BUDGET,
+            "the input alone takes %" PRIu64 " bytes; the budget is %" PRIu64, c->input, budget);
     dt_status st = table_init(&t, room, c, budget - c->input, err);
     if (st == DT_OK) {
         solve_all(&t);
@@ -426,8 +427,10 @@ dt_status dti_chain_parse(
     uint64_t v[2];
     DT_CHECK(dti_number_line(&r, v, 2, "STAGES INPUT"));
     if (v[0] == 0 || v[0] > DT_CHAIN_MOST_STAGES || v[1] > DT_CHAIN_MOST_SUM)
-        return DT_FAIL(err, DT_E_DATA, "%s:1: there may be 1 to %d stages, and 2^44 bytes", path,
-            DT_CHAIN_MOST_STAGES);
+        return DT_FAIL(err, DT_E_DATA,
+            "%s:1: %" PRIu64 " stages and an input of %" PRIu64
+            " bytes; there may be 1 to %d stages, and 2^44 bytes",
+            path, v[0], v[1], DT_CHAIN_MOST_STAGES);
     dt_chain c = {.n = (uint32_t)v[0], .input = v[1]};
     c.stage = dt_alloc(c.n, sizeof *c.stage);
     const dt_status st =

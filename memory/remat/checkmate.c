@@ -226,11 +226,12 @@ dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t
         dti_lp_answer a;
         dt_remat_taken taken = {0};
         DT_CHECK(solve_once(g, aim, (int)nodes, once, out, &taken, &a, err));
-        *proved = a.proved;
+        *proved = a.proved && aim == budget; /* of less room it says nothing of this */
         if (!a.found)
             return DT_FAIL(err, DT_E_BUDGET,
-                "checkmate: no sequence in the graph's order %s %" PRIu64 " bytes",
-                a.proved ? "fits" : "was found within the nodes of the search that fits", budget);
+                "checkmate: no sequence in the graph's order, in which each op runs at most once "
+                "before every first run, %s %" PRIu64 " bytes",
+                *proved ? "fits" : "was found that fits", budget);
         if (taken.peak <= budget)
             return dti_remat_prune(g, out, err);
         aim -= taken.peak - budget < aim ? taken.peak - budget : 0;

@@ -1,6 +1,7 @@
-/* The optimum that Checkmate's integer program has (Jain et al., MLSys 2020), on graphs so small
- * that all sets of values can be told apart: first runs in the graph's order, and any op again at
- * any time. Shortest paths by Dijkstra's algorithm over (how many ops have run, what is there). */
+/* The optimum on graphs so small that all sets of values can be told apart: first runs in the
+ * graph's order, and any op again at any time. It is at most that of Checkmate's integer program
+ * (Jain et al., MLSys 2020), which runs an op at most once before each first run. Shortest paths by
+ * Dijkstra's algorithm over (how many ops have run, what is there). */
 #include <inttypes.h>
 #include <string.h>
 

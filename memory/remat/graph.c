@@ -62,14 +62,34 @@ static void gather(
         to[--at[in ? edge[i].to : edge[i].from]] = in ? edge[i].from : edge[i].to;
 }
 
+/* Of each op's list every end once: to read a value twice is to read it. @seen: scratch, by op */
+static void drop_repeats(uint32_t *at, uint32_t *to, uint32_t n_op, uint32_t *seen)
+{
+    uint32_t n = 0, from = 0;
+    for (uint32_t v = 0; v < n_op; v++)
+        seen[v] = UINT32_MAX;
+    for (uint32_t v = 0; v < n_op; v++) {
+        const uint32_t end = at[v + 1];
+        for (at[v] = n; from < end; from++)
+            if (seen[to[from]] != v) {
+                seen[to[from]] = v;
+                to[n++] = to[from];
+            }
+    }
+    at[n_op] = n;
+}
+
 static void fill(dt_remat_graph *g, const uint64_t *bytes, const uint64_t *cost,
-    const uint8_t *backward, const dti_remat_edge *edge)
+    const uint8_t *backward, const dti_remat_edge *edge, uint32_t *seen)
 {
     memcpy(g->bytes, bytes, g->n_op * sizeof *bytes);
     memcpy(g->cost, cost, g->n_op * sizeof *cost);
     memcpy(g->backward, backward, g->n_op);
     gather(g->in_at, g->in, g->n_op, g->n_edge, edge, true);
     gather(g->out_at, g->out, g->n_op, g->n_edge, edge, false);
+    drop_repeats(g->in_at, g->in, g->n_op, seen);
+    drop_repeats(g->out_at, g->out, g->n_op, seen);
+    g->n_edge = g->in_at[g->n_op];
 }
 
 dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_t *bytes,
@@ -93,12 +113,15 @@ dt_status dti_remat_graph_init(dt_remat_graph *out, uint32_t n_op, const uint64_
         .in = dt_alloc(n_edge, sizeof *g.in),
         .out_at = dt_alloc((size_t)n_op + 1, sizeof *g.out_at),
         .out = dt_alloc(n_edge, sizeof *g.out)};
+    uint32_t *seen = dt_alloc(n_op, sizeof *seen);
     if (g.bytes == NULL || g.cost == NULL || g.backward == NULL || g.in_at == NULL ||
-        g.in == NULL || g.out_at == NULL || g.out == NULL) {
+        g.in == NULL || g.out_at == NULL || g.out == NULL || seen == NULL) {
+        dt_free(seen);
         dt_remat_graph_deinit(&g);
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a graph of %" PRIu32 " ops", n_op);
     }
-    fill(&g, bytes, cost, backward, edge);
+    fill(&g, bytes, cost, backward, edge, seen);
+    dt_free(seen);
     *out = g;
     return DT_OK;
 }

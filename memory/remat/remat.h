@@ -106,9 +106,10 @@ dt_status dti_remat_bound(
 dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
     uint64_t enough, uint64_t *out, dt_err *err) DT_NODISCARD;
 
-/* The cheapest sequence whose first runs are in the graph's order, which is Checkmate's optimum,
- * for at most DTI_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @once: as of dti_remat_search;
- * DT_E_BUDGET when none fits. @out is zeroed or holds a sequence, which goes. */
+/* The cheapest sequence whose first runs are in the graph's order: at most Checkmate's optimum, as
+ * between two first runs an op may run twice, and in any order. For at most DTI_REMAT_MOST_EXACT
+ * ops (DT_E_CONFIG for more). @once: as of dti_remat_search; DT_E_BUDGET when none fits. @out is
+ * zeroed or holds a sequence, which goes. */
 dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
     dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
 

@@ -1,7 +1,7 @@
 /* A table of cards. Where a paper's own rows without any saving tell what convolutions reach, that
  * is the number; else it is a share of the data sheet's peak: 0.75 of it for the fastest
  * convolutions and 0.33 for those without scratch, 0.8 for products of matrices, 0.5 for tensor
- * cores, and 0.75 of the memory's and of the link's rate. */
+ * cores, 0.75 of the memory's rate and 0.8 of the link's. */
 #include "memory/time/card_costs.h"
 
 #include <stdio.h>

@@ -11,7 +11,8 @@
  * @conv @small: 10^12 operations a second of convolutions by the fastest algorithms, and by those
  *               with the least scratch, in fp32
  * @matrix:      of products of matrices in fp32
- * @half:        of all three, in the 16-bit type that its tensor cores multiply; 0: as in fp32
+ * @half:        of the fastest convolutions in the 16-bit type that its tensor cores multiply; the
+ *               others gain by as much; 0: as in fp32
  * @memory:      10^9 bytes a second of its memory
  * @out @in:     10^9 bytes a second to and from the host's pinned memory
  * @source:      where the numbers are from

@@ -33,20 +33,33 @@ typedef struct reading {
     dt_err *err;
 } reading;
 
-static dt_status number(const reading *r, const cJSON *o, const char *key, double least, double *to)
+/* What sums and quotients of stay finite, and whole numbers of them within 64 bits. */
+#define MOST_RATE 1e21   /* bytes or operations a second */
+#define MOST_SECONDS 1e7 /* of an op or a step */
+#define MOST_RATIO 1e9   /* of an op's seconds to its floor */
+
+static dt_status number_to(
+    const reading *r, const cJSON *o, const char *key, double least, double most, double *to)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    if (!cJSON_IsNumber(v) || !isfinite(v->valuedouble) || !(v->valuedouble >= least))
-        return DT_FAIL(
-            r->err, DT_E_DATA, "%s: '%s' must be a number, %g or more", r->path, key, least);
+    if (!cJSON_IsNumber(v))
+        return DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be a number", r->path, key);
     *to = v->valuedouble;
+    if (!(*to >= least) || !(*to <= most))
+        return DT_FAIL(r->err, DT_E_DATA, "%s: '%s' is %g, must be from %g to %g", r->path, key,
+            *to, least, most);
     return DT_OK;
 }
 
-static dt_status above_zero(const reading *r, const cJSON *o, const char *key, double *to)
+static dt_status number(const reading *r, const cJSON *o, const char *key, double least, double *to)
 {
-    DT_CHECK(number(r, o, key, 0, to));
-    return *to > 0 ? DT_OK : DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be above 0", r->path, key);
+    return number_to(r, o, key, least, MOST_SECONDS, to);
+}
+
+/* Of a second: bytes, operations. */
+static dt_status rate(const reading *r, const cJSON *o, const char *key, double *to)
+{
+    return number_to(r, o, key, 1, MOST_RATE, to);
 }
 
 static dt_status text(const reading *r, const cJSON *o, const char *key, char *to, size_t bytes)
@@ -124,13 +137,13 @@ static dt_status read_roof(const reading *r, const cJSON *v)
     DT_CHECK(is(r, cJSON_IsObject(v), "roof", "an object"));
     for (int t = 0; t < DT_DTYPES; t++) {
         double flops;
-        DT_CHECK(above_zero(r, v, dt_dtype_name((dt_dtype)t), &flops));
+        DT_CHECK(rate(r, v, dt_dtype_name((dt_dtype)t), &flops));
         for (int w = 0; w < DT_WORKS; w++)
             c->flops[w][t] = flops;
     }
-    DT_CHECK(above_zero(r, v, "bytes", &c->bytes));
+    DT_CHECK(rate(r, v, "bytes", &c->bytes));
     if (cJSON_HasObjectItem(v, "host")) /* profiles of processors have none */
-        DT_CHECK(above_zero(r, v, "host", &c->host));
+        DT_CHECK(rate(r, v, "host", &c->host));
     DT_CHECK(number(r, v, "wake", 0, &c->wake));
     return number(r, v, "rest", 0, &c->rest);
 }
@@ -142,11 +155,14 @@ static dt_status read_op(const reading *r, const cJSON *v)
     dt_cost_entry e = {.signature = signature};
     DT_CHECK(is(r, cJSON_IsObject(v), "ops", "a list of objects"));
     DT_CHECK(text(r, v, "op", signature, sizeof signature));
-    DT_CHECK(number(r, v, "samples", 0, &samples));
+    DT_CHECK(number_to(r, v, "samples", 0, 1e9, &samples));
     DT_CHECK(number(r, v, "seconds", 0, &e.seconds));
     DT_CHECK(number(r, v, "spread", 0, &e.spread));
     DT_CHECK(number(r, v, "floor", 0, &e.floor));
-    DT_CHECK(is(r, samples <= 1e9, "samples", "at most 1e9"));
+    if (e.floor > 0 && e.seconds > MOST_RATIO * e.floor)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: 'floor' is %g, must be 0 or no less than a billionth of the seconds, %g", r->path,
+            e.floor, e.seconds);
     e.samples = (int64_t)samples;
     return dt_costs_add(r->costs, &e, r->err);
 }
@@ -178,7 +194,7 @@ static dt_status read_link(const reading *r, const cJSON *v)
     DT_CHECK(text(r, v, "direction", direction, sizeof direction));
     DT_CHECK(text(r, v, "by", by, sizeof by));
     DT_CHECK(number(r, v, "latency", 0, &link.latency));
-    DT_CHECK(above_zero(r, v, "rate", &link.rate));
+    DT_CHECK(rate(r, v, "rate", &link.rate));
     const int t = strcmp(tier, "input") == 0 ? DT_TIER_INPUT : dt_tier_find(tier);
     const bool out = strcmp(direction, "out") == 0, team = strcmp(by, "team") == 0;
     DT_CHECK(is(r, t >= 0, "tier", "input, host or disk"));
@@ -195,14 +211,13 @@ static dt_status read_links(const reading *r, const cJSON *v)
 
 static dt_status read_codec(const reading *r, const cJSON *v)
 {
-    dt_codec_rate rate = {.density = 0};
+    dt_codec_rate codec = {.density = 0};
     DT_CHECK(is(r, cJSON_IsObject(v), "codecs", "a list of objects"));
-    DT_CHECK(text(r, v, "codec", rate.codec, sizeof rate.codec));
-    DT_CHECK(number(r, v, "density", 0, &rate.density));
-    DT_CHECK(is(r, rate.density <= 1, "density", "at most 1"));
-    DT_CHECK(above_zero(r, v, "pack", &rate.pack));
-    DT_CHECK(above_zero(r, v, "unpack", &rate.unpack));
-    return dt_costs_add_rate(r->costs, &rate, r->err);
+    DT_CHECK(text(r, v, "codec", codec.codec, sizeof codec.codec));
+    DT_CHECK(number_to(r, v, "density", 0, 1, &codec.density));
+    DT_CHECK(rate(r, v, "pack", &codec.pack));
+    DT_CHECK(rate(r, v, "unpack", &codec.unpack));
+    return dt_costs_add_rate(r->costs, &codec, r->err);
 }
 
 static dt_status read_codecs(const reading *r, const cJSON *v)
@@ -244,9 +259,9 @@ static dt_status read_density(const reading *r, const cJSON *v)
     for (const cJSON *e = v->child; e != NULL; e = e->next) {
         double room, mean;
         DT_CHECK(is(r, cJSON_IsObject(e), e->string, "an object of two shares, 'room' and 'mean'"));
-        DT_CHECK(number(r, e, "room", 0, &room));
-        DT_CHECK(number(r, e, "mean", 0, &mean));
-        DT_CHECK(is(r, room <= 1 && mean <= room, e->string, "shares, 0 <= mean <= room <= 1"));
+        DT_CHECK(number_to(r, e, "room", 0, 1, &room));
+        DT_CHECK(number_to(r, e, "mean", 0, 1, &mean));
+        DT_CHECK(is(r, mean <= room, e->string, "shares, mean <= room"));
         DT_CHECK(dti_densities_add(r->densities, e->string, room, mean, r->err));
     }
     return DT_OK;

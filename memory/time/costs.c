@@ -478,6 +478,26 @@ double dt_relative_absolute_error(const double *predicted, const double *measure
     return spread > 0 || !(off <= 0) ? off / spread : 0;
 }
 
+void dti_costs_sum(const dt_costs *c, dt_sha256 *sum)
+{
+    dt_sha256_add(
+        sum, c->hash, strlen(c->hash) + 1); /* ops, those among them that are made later */
+    dt_sha256_add(sum, &c->launch, sizeof c->launch);
+    dt_sha256_add(sum, &c->slower, sizeof c->slower);
+    dt_sha256_add(sum, c->link, sizeof c->link);
+    dt_sha256_add(sum, c->thread_link, sizeof c->thread_link);
+    dt_sha256_add(sum, c->slow, sizeof c->slow);
+    dt_sha256_add(sum, &c->codec, sizeof c->codec);
+    dt_sha256_add(sum, &c->wake, sizeof c->wake);
+    dt_sha256_add(sum, &c->rest, sizeof c->rest);
+    for (size_t i = 0; i < c->n_rate; i++) {
+        const dt_codec_rate *r = &c->rate[i];
+        const double value[] = {r->density, r->pack, r->unpack};
+        dt_sha256_add(sum, r->codec, strlen(r->codec) + 1);
+        dt_sha256_add(sum, value, sizeof value);
+    }
+}
+
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)
 {
     size_t n;

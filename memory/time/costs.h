@@ -109,8 +109,12 @@ extern const dt_costs dt_costs_default;
 
 void dt_costs_deinit(dt_costs *c);
 
+/* Add to a sum all that copies, codecs and streams take; and, by the sum of the file that they were
+ * read from, what ops take. */
+void dti_costs_sum(const dt_costs *c, dt_sha256 *sum);
+
 /* Add what was measured; the entry's text is copied. Sealing sorts, and finds the ratios of kinds:
- * before it nothing is to be asked. Of two equal entries the first is kept. DT_E_NOMEM. */
+ * before it nothing is to be asked. Of two equal entries the fastest is kept. DT_E_NOMEM. */
 dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err) DT_NODISCARD;
 dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err) DT_NODISCARD;
 dt_status dt_costs_seal(dt_costs *c, dt_err *err) DT_NODISCARD;

@@ -290,12 +290,14 @@ static dt_status verify_place(verifier *v, const dt_row *r)
         return refuse(
             v, "%s has %" PRIu64 " bytes", named(v, r->tensor), v->p->tensor[r->tensor].bytes);
     if (r->off % DT_ALIGN != 0)
-        return refuse(v, "%s is not aligned to %d", named(v, r->tensor), DT_ALIGN);
+        return refuse(
+            v, "%s lies at %" PRIu64 ", no multiple of %d", named(v, r->tensor), r->off, DT_ALIGN);
     if (r->off < v->p->persistent)
         return refuse(v, "%s lies inside the persistent region", named(v, r->tensor));
     if (__builtin_add_overflow(r->off, r->bytes + DT_ALIGN - 1, &end) || r->bytes > v->p->peak ||
         (end = end / DT_ALIGN * DT_ALIGN) > v->p->peak)
-        return refuse(v, "%s ends past the peak", named(v, r->tensor));
+        return refuse(v, "%s, of %" PRIu64 " bytes at %" PRIu64 ", ends past the peak of %" PRIu64,
+            named(v, r->tensor), r->bytes, r->off, v->p->peak);
     *h = (holding){.live = true, .part = h->part, .version = h->version, .off = r->off};
     if (r->over >= 0) {
         DT_CHECK(tensor_ok(v, r->over));
@@ -328,7 +330,8 @@ static dt_status verify_release(verifier *v, const dt_row *r)
     if (is_pending(v, r->tensor))
         return refuse(v, "%s shares bytes until the next compute", named(v, r->tensor));
     if (v->hold[r->tensor].off != r->off)
-        return refuse(v, "%s lies elsewhere", named(v, r->tensor));
+        return refuse(
+            v, "%s lies elsewhere, at %" PRIu64, named(v, r->tensor), v->hold[r->tensor].off);
     return end(v, r->tensor);
 }
 
@@ -386,7 +389,7 @@ static size_t first_from(const verifier *v, uint8_t tier, uint64_t slot)
     return low;
 }
 
-/* Behind those that begin at the same place, which have no bytes. */
+/* Behind those that begin at the same place: of all of these but one no bytes are held. */
 static void add_saved(verifier *v, const saved *x)
 {
     const int32_t id = v->by_slot[v->n_saved];
@@ -442,10 +445,13 @@ static dt_status slot_checks(verifier *v, const dt_row *r)
     uint64_t to;
     const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
     if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
-        return refuse(v, "the slot of %s ends past the %s's peak", named(v, r->tensor),
-            dt_tier_name(r->tier));
+        return refuse(v,
+            "the slot of %s, of %" PRIu64 " bytes at %" PRIu64
+            ", ends past the %s's peak of %" PRIu64,
+            named(v, r->tensor), r->stored, r->slot, dt_tier_name(r->tier), peak);
     if (r->slot % dt_tier_align((dt_tier)r->tier) != 0)
-        return refuse(v, "the slot of %s is not aligned", named(v, r->tensor));
+        return refuse(v, "the slot of %s is at %" PRIu64 ", no multiple of %" PRIu64,
+            named(v, r->tensor), r->slot, (uint64_t)dt_tier_align((dt_tier)r->tier));
     const dt_plan_tensor *t = &v->p->tensor[r->tensor];
     const bool home =
         r->kind == DT_ROW_COPY_OUT ? r->slot == t->next : r->slot == t->home || r->slot == t->next;
@@ -462,8 +468,11 @@ static dt_status copy_checks(verifier *v, const dt_row *r)
         return refuse(v, "a copy on the wrong stream");
     if (!h->live || is_pending(v, r->tensor))
         return refuse(v, "%s is copied but holds nothing", named(v, r->tensor));
-    if (h->off != r->off || r->bytes != v->p->tensor[r->tensor].bytes)
-        return refuse(v, "%s lies elsewhere", named(v, r->tensor));
+    if (h->off != r->off)
+        return refuse(v, "%s lies elsewhere, at %" PRIu64, named(v, r->tensor), h->off);
+    if (r->bytes != v->p->tensor[r->tensor].bytes)
+        return refuse(
+            v, "%s has %" PRIu64 " bytes", named(v, r->tensor), v->p->tensor[r->tensor].bytes);
     if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
         return v->p->tensor[r->tensor].role == DT_ROLE_INPUT && r->slot <= 1
                    ? DT_OK
@@ -480,10 +489,12 @@ static dt_status verify_copy_out(verifier *v, const dt_row *r)
     const uint64_t to = r->slot + r->stored;
     for (size_t at = first_from(v, r->tier, to); at-- > 0;) {
         const saved *s = saved_at(v, at);
-        if (s->tier != r->tier || (s->from < r->slot && s->to <= r->slot))
+        if (s->tier != r->tier)
             break;
-        if (r->slot >= s->to)
-            continue; /* it begins there and has no bytes */
+        if (s->from == s->to)
+            continue; /* has no bytes, and says nothing of those before it */
+        if (s->to <= r->slot)
+            break;
         if (v->p->tensor[s->tensor].persistent && s->tensor != r->tensor)
             return refuse(v, "the slot of %s overlaps the home of %s", named(v, r->tensor),
                 named(v, s->tensor));
@@ -698,7 +709,7 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
         __builtin_add_overflow(x->next, x->bytes, &end) || end > peak)
         return refuse(v, "the home of %s ends past the %s's peak", x->name, dt_tier_name(x->tier));
     if (x->home % align != 0 || x->next % align != 0)
-        return refuse(v, "the home of %s is not aligned", x->name);
+        return refuse(v, "the home of %s is no multiple of %" PRIu64, x->name, align);
     if (two && x->next < to)
         return refuse(v, "the two generations of %s lie in each other", x->name);
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)

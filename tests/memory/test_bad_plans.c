@@ -38,15 +38,15 @@ static const struct refusal {
     {"overlaps", "two live tensors that share bytes"},
     {"persistent region", "a transient inside it, or a persistent tensor outside it"},
     {"is persistent", "a place, release or copy of a persistent tensor"},
-    {"not aligned", "an offset that is no multiple of DT_ALIGN"},
+    {"no multiple of", "an offset that is no multiple of DT_ALIGN"},
     {"past the peak", "a tensor that ends behind the declared peak"},
     {"the peak is", "a declared peak that no tensor reaches"},
     {"below its bound", "a declared peak below the declared bound"},
     {"over budget", "a declared peak over the budget"},
-    {"has 128 bytes", "a place with other bytes than the tensor has"},
+    {"has 128 bytes", "a place or copy with other bytes than the tensor has"},
     {"placed twice", "a place of a tensor that is placed"},
     {"released but holds nothing", "a release of a tensor that is not placed now"},
-    {"lies elsewhere", "a release, copy or over at another offset, or of other bytes"},
+    {"lies elsewhere", "a release, copy or over at another offset"},
     {"never released", "a transient that is still placed at the end"},
     {"not safe", "an over that the op does not list as safe"},
     {"larger than", "an over larger than what it lies over"},
@@ -392,6 +392,56 @@ static void running_out_of_memory_is_said(void **state)
     dt_free(text);
 }
 
+/* a and z, which has no bytes, go out to slots that begin alike, and b to one that begins within
+ * that of a. */
+static const char over_a[] =
+    "dt-plan 3 net=hand device=cpu program=first policy=vdnn_all pool=best_fit batch=2 budget=0 "
+    "persistent=0 peak=256 bound=256 host=320 disk=0 out=256 in=128 events=4 home_n=0 threads=0 "
+    "streams=c:compute,o:out/host,i:in/host\n"
+    "tensor a activations 128 -\n"
+    "tensor b activations 128 -\n"
+    "tensor z activations 0 -\n"
+    "op a.f forward 1 w:a\n"
+    "op b.f forward 1 w:b\n"
+    "op a.b backward 1 r:a\n"
+    " 0 c PLACE    -   a   0 128 -  - -        -\n"
+    " 1 c PLACE    -   z 128   0 -  - -        -\n"
+    " 2 c COMPUTE  a.f -   -   - e0 - -        -\n"
+    " 3 o WAIT     -   -   -   - e0 - -        -\n"
+    " 4 o COPY_OUT -   a   0 128 -  - host:64  -\n"
+    " 5 o COPY_OUT -   z 128   0 -  - host:64  -\n"
+    " 6 c PLACE    -   b 128 128 -  - -        -\n"
+    " 7 c COMPUTE  b.f -   -   - e1 - -        -\n"
+    " 8 o WAIT     -   -   -   - e1 - -        -\n"
+    " 9 o COPY_OUT -   b 128 128 e2 - host:128 -\n"
+    "10 c WAIT     -   -   -   - e2 - -        -\n"
+    "11 c RELEASE  -   a   0 128 -  - -        -\n"
+    "12 c RELEASE  -   b 128 128 -  - -        -\n"
+    "13 c RELEASE  -   z 128   0 -  - -        -\n"
+    "14 c PLACE    -   a   0 128 -  - -        -\n"
+    "15 i WAIT     -   -   -   - e2 - -        -\n"
+    "16 i COPY_IN  -   a   0 128 e3 - host:64  -\n"
+    "17 c WAIT     -   -   -   - e3 - -        -\n"
+    "18 c COMPUTE  a.b -   -   - -  - -        -\n"
+    "19 c RELEASE  -   a   0 128 -  - -        -\n";
+
+static void a_slot_without_bytes_hides_none_that_is_written_over(void **state)
+{
+    (void)state;
+    enum { Z_OUT = 5, B_OUT = 9 };
+    dt_plan *p = NULL;
+    memset(&err, 0, sizeof err);
+    assert_ok(dti_plan_parse(&p, "over_a", over_a, sizeof over_a - 1, &err), &err);
+    p->row[B_OUT].slot = 192; /* behind a: nothing else is wrong with the plan */
+    assert_ok(dt_verify(p, &err), &err);
+    p->row[B_OUT].slot = 128;
+    assert_fails(dt_verify(p, &err), DT_E_INTERNAL, &err, "the slot of a holds nothing of it");
+    memmove(&p->row[Z_OUT], &p->row[Z_OUT + 1], (--p->n_row - Z_OUT) * sizeof *p->row);
+    memset(&err, 0, sizeof err);
+    assert_fails(dt_verify(p, &err), DT_E_INTERNAL, &err, "the slot of a holds nothing of it");
+    dt_plan_destroy(p);
+}
+
 DT_TEST_GROUP(bad_plans)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +449,7 @@ DT_TEST_GROUP(bad_plans)
         cmocka_unit_test(bad_plans_are_refused_for_what_is_wrong_with_them),
         cmocka_unit_test(indices_out_of_range_are_refused),
         cmocka_unit_test(no_wait_of_the_good_plans_can_be_left_out),
+        cmocka_unit_test(a_slot_without_bytes_hides_none_that_is_written_over),
         cmocka_unit_test(running_out_of_memory_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

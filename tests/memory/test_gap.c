@@ -486,6 +486,37 @@ static void what_hides_costs_nothing(void **state)
     assert_true(moved > 0);
 }
 
+/* Each link takes other seconds for as many bytes. Only the team makes copies between the ops, and
+ * none to a disk. */
+static void copies_take_the_seconds_of_their_tier_and_way(void **state)
+{
+    (void)state;
+    enum { BYTES = 1000 };
+    static const struct {
+        dt_tier tier;
+        bool inline_copies;
+        double store, fetch;
+    } rows[] = {{DT_TIER_HOST, false, 1, 2}, {DT_TIER_HOST, true, 3, 4},
+        {DT_TIER_DISK, false, 5, 6}, {DT_TIER_DISK, true, 5, 6}};
+    dt_costs c = dt_costs_default;
+    for (int way = 0; way < DT_TIER_DIRECTIONS; way++) {
+        c.thread_link[DT_TIER_HOST][way] = (dt_link){way, BYTES};
+        c.link[DT_TIER_HOST][way] = (dt_link){2 + way, BYTES};
+        c.thread_link[DT_TIER_DISK][way] = (dt_link){4 + way, BYTES};
+        c.link[DT_TIER_DISK][way] = (dt_link){6 + way, BYTES};
+    }
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const dt_simulate_opts machine = {.inline_copies = rows[i].inline_copies};
+        const dt_lower_opts lower = {.pool = dt_pool_find("greedy"), .tier = rows[i].tier};
+        const dt_pass_env e = {.costs = &c, .machine = &machine, .lower = &lower};
+        near(dti_pass_store_seconds(&e, BYTES), rows[i].store);
+        near(dti_pass_fetch_seconds(&e, BYTES), rows[i].fetch);
+    }
+    const dt_pass_env e = {.costs = &c}; /* by default to the host, by threads */
+    near(dti_pass_store_seconds(&e, BYTES), 1);
+    near(dti_pass_fetch_seconds(&e, BYTES), 2);
+}
+
 /* ---- weights that are searched ---- */
 
 static dt_plan *swapped(uint64_t seed, const char *ini, const dt_pass_env *e)
@@ -737,6 +768,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(the_curve_is_that_of_the_simulated_plan),
         cmocka_unit_test(plans_of_random_networks_keep_their_budgets),
         cmocka_unit_test(what_hides_costs_nothing),
+        cmocka_unit_test(copies_take_the_seconds_of_their_tier_and_way),
         cmocka_unit_test(the_search_is_behind_no_score),
         cmocka_unit_test(swaps_that_hide_on_a_p100_are_those_published),
         cmocka_unit_test(weights_that_are_searched_are_ahead_of_each_score),

@@ -9,10 +9,12 @@
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
 #include "memory/pass.h"
+#include "memory/program_key.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
+#include "tests/fixture/random_pass.h"
 #include "tests/fixture/toy.h"
 
 static int32_t op(const dt_program *p, const char *name)
@@ -402,6 +404,60 @@ static void alternatives_stay_where_fates_are_settled(void **state)
     }
 }
 
+static void key_of(const dt_program *p, char key[DT_SHA256_TEXT])
+{
+    dt_sha256 sum;
+    dt_sha256_init(&sum);
+    dti_program_key(p, &sum);
+    dt_sha256_text(&sum, key);
+}
+
+/* How many nodes change their alternative. */
+static int choose_one_by_one(dt_program *p)
+{
+    dt_err err = {0};
+    int changed = 0;
+    for (size_t i = 0; i < p->graph->n_node; i++) {
+        const int alt = dti_value_free(p->graph->node[i].desc), before = p->alt[i];
+        if (alt >= 0)
+            assert_ok(dti_choose(p, (int32_t)i, alt, 0, &err), &err);
+        changed += p->alt[i] != before;
+    }
+    return changed;
+}
+
+/* On the program as it came, and with fates that keep nodes from changing. */
+static void alternatives_at_once_are_those_one_by_one(void **state)
+{
+    (void)state;
+    int changed[2] = {0, 0};
+    for (uint64_t seed = 1; seed <= 40; seed++) {
+        const uint64_t graph = seed + dt_test_seed();
+        const bool settled = seed % 2 == 0;
+        char want[DT_SHA256_TEXT], got[DT_SHA256_TEXT];
+        dt_lowered m = dt_program_of(dt_random_graph(graph), DT_PROGRAM_FIRST, 4);
+        dt_program *q = NULL;
+        dt_fates f = {0};
+        dt_err err = {0};
+        assert_ok(dt_program_index(m.program, &err), &err);
+        if (settled)
+            assert_ok(dt_random_pass(m.program, graph, &f, &err), &err);
+        assert_ok(dt_program_copy(&q, m.program, &err), &err);
+        assert_ok(dt_program_index(m.program, &err), &err);
+        changed[settled] += choose_one_by_one(m.program);
+        assert_ok(dti_choose_value_free(q, &err), &err);
+        assert_index_right(q);
+        assert_same_program(m.program, q);
+        key_of(m.program, want);
+        key_of(q, got);
+        assert_string_equal(got, want);
+        still_sound(q);
+        dt_program_destroy(q);
+        dt_lowered_close(&m);
+    }
+    assert_true(changed[0] > 10 && changed[1] > 0);
+}
+
 /* Recompute relu1.y for backward, with a set of dropped values, NULL for no set at all. */
 static void recompute_relu(dt_toy *t, const char *const *names, size_t n, bool derived)
 {
@@ -716,6 +772,7 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(a_move_must_fit_into_its_gap),
         cmocka_unit_test(a_chosen_alternative_changes_what_is_written_and_read),
         cmocka_unit_test(alternatives_stay_where_fates_are_settled),
+        cmocka_unit_test(alternatives_at_once_are_those_one_by_one),
         cmocka_unit_test(without_a_set_clones_go_back_to_what_is_resident),
         cmocka_unit_test(values_outside_the_set_are_kept),
         cmocka_unit_test(recomputes_go_through_everything_that_is_dropped),

@@ -622,6 +622,36 @@ static void wrong_values_are_refused_with_line_and_value(void **state)
     }
 }
 
+/* The sample with so many refusals; free it. */
+static char *with_refusals(int n)
+{
+    const char *own = strstr(sample_text, "refused"), *rest = strstr(sample_text, "node c1");
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    fprintf(f, "%.*s", (int)(own - sample_text), sample_text);
+    for (int i = 0; i < n; i++)
+        fputs("refused a a a\n", f);
+    fputs(rest, f);
+    assert_int_equal(fclose(f), 0);
+    return text;
+}
+
+/* Each has room for a long reason, and a file could say millions of short ones. */
+static void more_refusals_than_a_ladder_has_rungs_are_refused(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    char *most = with_refusals(MOST), *more = with_refusals(MOST + 1);
+    dt_plan *p = parse(most);
+    assert_int_equal(p->n_refused, MOST);
+    assert_refused(more, strlen(more), "a.plan:66: more than 64 refusals");
+    dt_plan_destroy(p);
+    free(most);
+    free(more);
+}
+
 static void text_without_a_plan_is_refused(void **state)
 {
     (void)state;
@@ -854,6 +884,7 @@ DT_TEST_GROUP(plan_text)
         cmocka_unit_test(the_short_form_has_an_op_a_line),
         cmocka_unit_test(the_short_form_gathers_places_but_not_those_over_others),
         cmocka_unit_test(wrong_values_are_refused_with_line_and_value),
+        cmocka_unit_test(more_refusals_than_a_ladder_has_rungs_are_refused),
         cmocka_unit_test(text_without_a_plan_is_refused),
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(large_texts_are_refused_before_they_are_read),

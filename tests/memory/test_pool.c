@@ -7,6 +7,7 @@
 #include "engine/base/alloc.h"
 #include "memory/pools/pool.h"
 #include "memory/pools/pool_file.h"
+#include "memory/pools/pool_many.h"
 #include "memory/pools/pool_random.h"
 #include "memory/pools/pool_repair.h"
 #include "tests/fixture/check.h"
@@ -627,6 +628,31 @@ static void many_intervals_stay_near_the_bound(void **state)
     }
 }
 
+/* Of lives that are all the whole time the sum may round up to more than their number times that,
+ * from these numbers of them on. There is a slab all the same. */
+static void equal_lives_whose_sum_rounds_up_are_placed(void **state)
+{
+    (void)state;
+    enum { MOST = 258, BYTES = 1000 };
+    static const struct {
+        size_t n;
+        int64_t length;
+    } rows[] = {{6, (INT64_C(1) << 52) + 3}, {MOST, 1152921504615268608}};
+    for (size_t k = 0; k < DT_COUNT(rows); k++) {
+        dt_interval v[MOST];
+        uint64_t peak = UINT64_MAX;
+        double lives = 0;
+        for (size_t i = 0; i < rows[k].n; i++) {
+            v[i] = (dt_interval){.upper = rows[k].length, .bytes = BYTES, .align = 1};
+            lives += (double)rows[k].length;
+        }
+        assert_true((double)rows[k].length * (double)rows[k].n < lives);
+        assert_true(dti_pool_many(v, rows[k].n, &peak));
+        assert_int_equal(peak, rows[k].n * BYTES);
+        assert_placed(v, rows[k].n, peak);
+    }
+}
+
 enum { REPAIRED = 600 };
 
 /* Intervals as a pool in time order leaves them, whose alignments differ, with where they lie and
@@ -980,6 +1006,7 @@ DT_TEST_GROUP(pool)
         cmocka_unit_test(public_hard_cases_stay_near_the_bound),
         cmocka_unit_test(public_hard_cases_are_solved_by_search),
         cmocka_unit_test(many_intervals_stay_near_the_bound),
+        cmocka_unit_test(equal_lives_whose_sum_rounds_up_are_placed),
         cmocka_unit_test(a_repair_reaches_its_goal_or_changes_nothing),
         cmocka_unit_test(a_repair_survives_failed_allocations),
         cmocka_unit_test(many_aligned_intervals_keep_apart),

@@ -361,8 +361,9 @@ static void a_file_that_is_no_chain_is_refused(void **state)
         const char *text, *says;
     } bad[] = {
         {"", "c:1: the file ends where 'STAGES INPUT' should stand"},
-        {"0 1\n", "c:1: there may be 1 to 512 stages"},
-        {"513 1\n", "c:1: there may be 1 to 512 stages"},
+        {"0 1\n", "c:1: 0 stages and an input of 1 bytes; there may be 1 to 512 stages"},
+        {"513 1\n", "c:1: 513 stages and an input of 1 bytes; there may be 1 to 512 stages"},
+        {"1 17592186044417\n", "c:1: 1 stages and an input of 17592186044417 bytes"},
         {"2 1\n1 1 1 1 0 0\n", "c:3: the file ends"},
         {"1 1\n1 1 1 1 0 0\n", "c:2: the last line is that of the loss"},
         {"1 1\n17592186044417 0 0 0 0 0\n", "c:2: the costs add up to more than 2^44"},

@@ -489,44 +489,89 @@ static void a_cut_profile_is_refused(void **state)
     dt_free(text);
 }
 
+/* The file becomes @text with what stands there once replaced. */
+static void put_changed(const char *text, const char *from, const char *to)
+{
+    char changed[8192];
+    const char *at = strstr(text, from);
+    if (at == NULL)
+        fail_msg("the profile has no %s", from);
+    const int length = snprintf(
+        changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    assert_true(length > 0 && (size_t)length < sizeof changed);
+    put_file(changed, (size_t)length);
+}
+
+/* What a card of some day may reach, or an op of whose floor nothing is known. */
+static void the_most_that_can_be_is_read(void **state)
+{
+    (void)state;
+    static const char *const right[][2] = {
+        {"\"samples\":\t4", "\"samples\":\t1e9"},
+        {"\"seconds\":\t60", "\"seconds\":\t1e7"},
+        {"\"floor\":\t40", "\"floor\":\t0"},
+        {"\"floor\":\t40", "\"floor\":\t7e-8"},
+        {"\"rate\":\t1\n", "\"rate\":\t1e21\n"},
+        {"\"latency\":\t0.001", "\"latency\":\t1e7"},
+        {"\"density\":\t0.5", "\"density\":\t1"},
+        {"\"room\":\t0.25", "\"room\":\t1"},
+    };
+    size_t n;
+    char *text = whole(&n);
+    for (size_t i = 0; i < DT_COUNT(right); i++) {
+        dt_costs c;
+        dt_densities d;
+        dt_origin o;
+        dt_err err = {0};
+        put_changed(text, right[i][0], right[i][1]);
+        assert_ok(read_back(&c, &d, &o, &err), &err);
+        dt_costs_deinit(&c);
+        dt_densities_close(&d);
+    }
+    dt_free(text);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
     static const char *const wrong[][3] = {
-        {"\"samples\":\t4", "\"samples\":\t-4", "'samples' must be a number, 0 or more"},
-        {"\"seconds\":\t60", "\"seconds\":\t-60", "'seconds' must be a number, 0 or more"},
+        {"\"samples\":\t4", "\"samples\":\t-4", "'samples' is -4, must be from 0 to 1e+09"},
+        {"\"samples\":\t4", "\"samples\":\t2e9", "'samples' is 2e+09, must be from 0 to 1e+09"},
+        {"\"seconds\":\t60", "\"seconds\":\t-60", "'seconds' is -60, must be from 0 to 1e+07"},
+        {"\"seconds\":\t60", "\"seconds\":\t1e308", "'seconds' is 1e+308, must be from 0 to 1e+07"},
+        {"\"floor\":\t40", "\"floor\":\t1e-300", "no less than a billionth of the seconds"},
+        {"\"floor\":\t40", "\"floor\":\t1e308", "'floor' is 1e+308, must be"},
         {"\"seconds\":\t60", "\"seconds\":\t1e999", ""},
         {"\"seconds\":\t60", "\"seconds\":\tNaN", ""},
         {"\"seconds\":\t60", "\"seconds\":\tnull", "'seconds' must be a number"},
-        {"\"times\":\t1.25", "\"times\":\t0.5", "'times' must be a number, 1 or more"},
-        {"\"rest\":\t0.5", "\"rest\":\t-0.5", "'rest' must be"},
-        {"\"wake\":\t0.25", "\"wake\":\t-0.25", "'wake' must be"},
-        {"\"room\":\t0.25", "\"room\":\t1.25", "'a.y' must be shares"},
+        {"\"times\":\t1.25", "\"times\":\t0.5", "'times' is 0.5, must be from 1 to"},
+        {"\"rest\":\t0.5", "\"rest\":\t-0.5", "'rest' is -0.5, must be"},
+        {"\"wake\":\t0.25", "\"wake\":\t-0.25", "'wake' is -0.25, must be"},
+        {"\"room\":\t0.25", "\"room\":\t1.25", "'room' is 1.25, must be from 0 to 1"},
         {"\"room\":\t0.25", "\"room\":\t0.1", "'a.y' must be shares"}, /* below the mean */
-        {"\"mean\":\t0.125", "\"mean\":\t-0.125", "'mean' must be a number, 0 or more"},
+        {"\"mean\":\t0.125", "\"mean\":\t-0.125", "'mean' is -0.125, must be from 0 to 1"},
         {"\"mean\":\t0.125", "\"most\":\t0.125", "'mean' must be a number"},
         {"profile 3", "profile 2", "this program reads 'dnntrain-profile 3'; profile anew"},
         {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
-        {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' must be above 0"},
+        {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' is 0, must be from 1 to 1e+21"},
+        {"\"rate\":\t1\n", "\"rate\":\t0.5\n", "'rate' is 0.5, must be from 1 to 1e+21"},
+        {"\"rate\":\t1\n", "\"rate\":\t1e30\n", "'rate' is 1e+30, must be from 1 to 1e+21"},
+        {"\"latency\":\t0.001", "\"latency\":\t1e9", "'latency' is 1e+09, must be from 0 to 1e+07"},
+        {"\"fp32\":\t1", "\"fp32\":\t1e30", "'fp32' is 1e+30, must be from 1 to 1e+21"},
+        {"\"density\":\t0.5", "\"density\":\t1.5", "'density' is 1.5, must be from 0 to 1"},
+        {"\"pack\":\t3", "\"pack\":\t1e30", "'pack' is 1e+30, must be from 1 to 1e+21"},
+        {"\"unpack\":\t4", "\"unpack\":\t0.5", "'unpack' is 0.5, must be from 1 to 1e+21"},
         {"\"compute\"", "\"sideways\"", "must be compute, out, in, write, read or host"},
     };
     size_t n;
     char *text = whole(&n);
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
-        char changed[8192];
-        const char *at = strstr(text, wrong[i][0]);
         dt_costs c;
         dt_densities d;
         dt_origin o;
         dt_err err = {0};
-        if (at == NULL)
-            fail_msg("the profile has no %s", wrong[i][0]);
-        const int length = snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text,
-            wrong[i][1], at + strlen(wrong[i][0]));
-        assert_true(length > 0 && (size_t)length < sizeof changed);
-        put_file(changed, (size_t)length);
-        assert_int_equal(read_back(&c, &d, &o, &err), DT_E_DATA);
-        assert_non_null(strstr(err.text, wrong[i][2]));
+        put_changed(text, wrong[i][0], wrong[i][1]);
+        assert_fails(read_back(&c, &d, &o, &err), DT_E_DATA, &err, wrong[i][2]);
         dt_costs_deinit(&c);
         dt_densities_close(&d);
     }
@@ -752,6 +797,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
         cmocka_unit_test(a_cut_profile_is_refused),
+        cmocka_unit_test(the_most_that_can_be_is_read),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(each_kind_of_op_has_its_median),
         cmocka_unit_test(a_profile_of_many_layers_is_read),

@@ -314,6 +314,80 @@ static void a_front_is_kept(void **state)
     }
 }
 
+/* What auto comes to with what is kept; *more: what it has put there besides. */
+static dti_pass_cost cost_keeping(
+    const dt_lowered *m, const dt_pass_env *env, dt_kept *kept, size_t *more)
+{
+    dt_pass_env own = *env;
+    own.kept = kept;
+    const size_t before = dti_kept_count(kept);
+    const dti_pass_cost c =
+        cost_with(m, "auto", "[policy.auto]\nmoves = 0\nsearches = off\n", &own);
+    *more = dti_kept_count(kept) - before;
+    return c;
+}
+
+/* A front that was made under one env is none under the other, and is found again under its own. */
+static void assert_apart(
+    const char *what, const dt_lowered *m, const dt_pass_env *a, const dt_pass_env *b)
+{
+    size_t more;
+    dt_kept *kept = dt_kept_create(NULL, NULL), *fresh = dt_kept_create(NULL, NULL);
+    (void)cost_keeping(m, a, kept, &more);
+    const dti_pass_cost got = cost_keeping(m, b, kept, &more);
+    if (more == 0)
+        fail_msg("%s: a front of others is taken", what);
+    const dti_pass_cost want = cost_keeping(m, b, fresh, &more);
+    assert_memory_equal(&got, &want, sizeof got);
+    (void)cost_keeping(m, b, kept, &more);
+    assert_int_equal(more, 0);
+    dt_kept_destroy(kept);
+    dt_kept_destroy(fresh);
+}
+
+static void densities_of_all(dt_densities *d, double share)
+{
+    dt_err err = {0};
+    assert_ok(dti_densities_add(d, "*", share, share, &err), &err);
+}
+
+/* What plans are made and timed by besides their ops: shares of zeros, codecs, links that are used.
+ * The network is one whose best plan goes by the shares. */
+static void a_front_is_of_its_densities_and_rates(void **state)
+{
+    (void)state;
+    dt_take_turns(0, 4);
+    dt_costs costs, codec, disk;
+    dt_costs_of_card(&costs, dt_card_speed_find("p100"));
+    codec = disk = costs;
+    codec.codec /= 1000;
+    disk.link[DT_TIER_DISK][DT_FROM_TIER].rate /= 1000;
+    disk.thread_link[DT_TIER_DISK][DT_FROM_TIER].rate /= 1000;
+    const dt_lower_opts to_disk = {.pool = dt_pool_find("best_fit"), .tier = DT_TIER_DISK};
+    dt_densities few = {0}, most = {0};
+    densities_of_all(&few, 0.1);
+    densities_of_all(&most, 0.9);
+    dt_lowered m = dt_program_of(dt_random_graph(6), DT_PROGRAM_FIRST, 4096);
+    dt_pass_env with = {.costs = &costs}, other;
+    with.budgets.device = cost_under(&m, "keep_all", &with).device / 2;
+    other = with;
+    other.costs = &codec;
+    assert_apart("a codec", &m, &with, &other);
+    other = with;
+    other.density = &few;
+    assert_apart("densities beside none", &m, &with, &other);
+    with.density = &few;
+    other.density = &most;
+    assert_apart("densities", &m, &with, &other);
+    with.lower = other.lower = &to_disk;
+    other.density = &few;
+    other.costs = &disk;
+    assert_apart("a disk", &m, &with, &other);
+    dt_lowered_close(&m);
+    dt_densities_close(&few);
+    dt_densities_close(&most);
+}
+
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
 static bool stem_is(const void *stem, char *to, size_t bytes)
 {
@@ -626,6 +700,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_pair_with_what_is_read_instead_is_ahead),
         cmocka_unit_test(no_exact_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
+        cmocka_unit_test(a_front_is_of_its_densities_and_rates),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_is_no_front_is_not_taken),

@@ -280,6 +280,24 @@ static void refused(
     assert_int_not_equal(access(dt_temp_path("plan_file_refused"), F_OK), 0);
 }
 
+/* A file of these plans, the first of which says that so many policies were refused. */
+static void write_refusals(const char *plans, int n, char refusals[512])
+{
+    char *text = cli_text(plans), *more = NULL;
+    size_t bytes = 0;
+    const int header = (int)strcspn(text, "\n") + 1;
+    FILE *f = open_memstream(&more, &bytes);
+    assert_non_null(f);
+    fprintf(f, "%.*s", header, text);
+    for (int i = 0; i < n; i++)
+        fputs("refused a a a\n", f);
+    fputs(text + header, f);
+    assert_int_equal(fclose(f), 0);
+    snprintf(refusals, 512, "%s", cli_file("refusals.plans", more));
+    free(more);
+    dt_free(text);
+}
+
 static void plans_that_are_not_of_this_run_are_refused(void **state)
 {
     NEED_BINARY();
@@ -298,6 +316,8 @@ static void plans_that_are_not_of_this_run_are_refused(void **state)
     char broken[512];
     snprintf(broken, sizeof broken, "%s", cli_file("broken.plans", text));
     refused(broken, file, "", DT_E_DATA, "broken.plans:");
+    write_refusals(plans, 65, broken);
+    refused(broken, file, "", DT_E_DATA, "refusals.plans:66: more than 64 refusals");
     dt_free(text);
 }
 

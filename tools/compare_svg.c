@@ -13,6 +13,7 @@
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
 enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LEGEND = 76 };
+enum { EDGE = 7, TENTHS = 9, TIMES = 2 }; /* the axis ends at twice what nine tenths are within */
 enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 /* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
  * a row's height, and what of it is above the plot and below. */
@@ -25,14 +26,15 @@ static const char *const color[] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8f4d74"};
 
 /* @plot: where marks are; @panel: the variant that is shown, or ALL; @unit: so many seconds are 1
- * on the axis; @size: so many bytes are */
+ * on the axis; @size: so many bytes are; @slowest: what a plan takes at the most, where that is
+ * beyond the axis and such marks stand at its end, else 0 */
 typedef struct picture {
     const dt_compare *c;
     dt_compare_shared all;
     FILE *f;
     dti_area plot;
     int panel;
-    double least_bytes, most_bytes, least, most, unit, size;
+    double least_bytes, most_bytes, least, most, unit, size, slowest;
     const char *unit_name, *size_name;
     dti_labels names;
 } picture;
@@ -71,7 +73,8 @@ static double each(const picture *m, const dt_compare_row *r, double seconds)
 
 static double height(const picture *m, const dt_compare_row *r)
 {
-    return up(m, each(m, r, r->time.seconds));
+    const double y = up(m, each(m, r, r->time.seconds));
+    return m->slowest > 0 ? fmax(y, m->plot.y + EDGE) : y;
 }
 
 /* Of ops alone the least that any variant takes. */
@@ -103,8 +106,27 @@ static double links_alone(const picture *m, double bytes)
 
 /* ---- axes ---- */
 
-/* What lies between them is drawn, and a margin. */
-static void find_ranges(picture *m)
+static int less_first(const void *va, const void *vb)
+{
+    const double a = *(const double *)va, b = *(const double *)vb;
+    return (a > b) - (a < b);
+}
+
+/* A policy that is many times slower than the others would leave them no room. @some: scratch */
+static double axis_end(picture *m, double *some, double high)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->c->n; i++)
+        if (shown(m, &m->c->row[i]))
+            some[n++] = each(m, &m->c->row[i], m->c->row[i].time.seconds);
+    qsort(some, n, sizeof *some, less_first);
+    const double end = n > 0 ? TIMES * some[(n - 1) * TENTHS / 10] : high;
+    m->slowest = high > end ? high : 0;
+    return fmin(high, end);
+}
+
+/* What lies between them is drawn, and a margin. @some: scratch, a number a row */
+static void find_ranges(picture *m, double *some)
 {
     double low = ops_alone(m), high = 0;
     double least = HUGE_VAL, most = 0;
@@ -118,7 +140,7 @@ static void find_ranges(picture *m)
         most = fmax(most, (double)r->need.device);
     }
     const double wide = fmax(most - least, 0.1 * most + 1);
-    high = fmax(high, 1e-9);
+    high = axis_end(m, some, fmax(high, 1e-9));
     low = fmin(fmax(low, 1e-6 * high), high / 1.2);
     const double tall = pow(high / low, 0.07);
     m->least_bytes = fmax(0, least - 0.05 * wide);
@@ -166,6 +188,10 @@ static void axes(const picture *m)
             "y=\"%.0f\">%g</text>\n",
             across(m, x * m->size), m->plot.y, below(m), across(m, x * m->size), below(m) + 18, x);
     lines(m);
+    if (m->slowest > 0)
+        fprintf(m->f,
+            "<text class=\"r q s\" x=\"%g\" y=\"%g\">at the top: longer, up to %.2g %s</text>\n",
+            right(m) - 6, m->plot.y + 3 * EDGE + 6, m->slowest / m->unit, m->unit_name);
     fprintf(m->f,
         "<text class=\"m\" x=\"%g\" y=\"%.0f\">peak of the device, %s</text>\n"
         "<text class=\"m\" transform=\"translate(%g %g) rotate(-90)\">a %s, %s</text>\n",
@@ -648,12 +674,12 @@ static void head(const picture *m, double tall)
     fputs("</text>\n", m->f);
 }
 
-/* Axes, bounds, lines, marks and names, in m->plot. @all and @used: room for rows and groups. */
+/* Axes, bounds, lines, marks and names, in m->plot. @all and @used: room for rows. */
 static void draw(picture *m, const dt_compare_row **all, double *used)
 {
     m->names.frame = m->plot;
     m->names.n_taken = 0;
-    find_ranges(m);
+    find_ranges(m, used);
     if (m->panel != ALL)
         clip(m);
     axes(m);
@@ -738,7 +764,7 @@ dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
     picture m = {.c = c, .all = dt_compare_share(c), .f = f, .panel = ALL, .names = {.f = f}};
     m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.names.taken);
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
-    double *used = dt_alloc(c->variants.n_group, sizeof *used);
+    double *used = dt_alloc(c->n + c->variants.n_group, sizeof *used);
     const bool room = m.names.taken != NULL && all != NULL && used != NULL;
     if (room) {
         if (by_machine(c))

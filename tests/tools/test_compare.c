@@ -247,6 +247,33 @@ static void the_survey_shows_every_policy(void **state)
     dt_free(picture);
 }
 
+/* Marks stand in the plot, those too that take many times as long as the others. */
+static void what_is_far_slower_stands_at_the_end_of_the_axis(void **state)
+{
+    NEED_BINARY();
+    char path[1024], words[2048];
+    snprintf(path, sizeof path, "%s", dt_temp_path("slow.svg"));
+    snprintf(words, sizeof words,
+        "compare %s --set memory.simulate=v100 --policies all;flashneuron --budgets 6MiB,8MiB "
+        "--svg %.1000s",
+        dt_source_path("configs/chain.ini"), path);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    assert_has(svg, "at the top: longer, up to ");
+    double x, y, least = 1e9;
+    size_t n = 0;
+    for (const char *at = svg; (at = strstr(at, "translate(")) != NULL; at++)
+        if (sscanf(at, "translate(%lf %lf)", &x, &y) == 2) {
+            least = y < least ? y : least;
+            n++;
+        }
+    assert_true(n > 20);
+    assert_in_range((int)least, 72, 90);
+    dt_free(svg);
+}
+
 /* A name in the plot: where it begins, its baseline, and a width that its letters do not exceed by
  * far. */
 typedef struct name {
@@ -386,6 +413,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(files_hold_the_same),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
+        cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 
 /* Largest batch the overflow checks promise room for. */
 enum { MAX_BATCH = 1 << 20 };
@@ -92,9 +93,7 @@ void dt_graph_destroy(const dt_graph *g)
 /* Where in the table the name is, or where it would stand: at FNV-1a's place or behind it. */
 static size_t place_of(const dt_graph *g, const char *name)
 {
-    uint64_t hash = UINT64_C(0xCBF29CE484222325);
-    for (const char *c = name; *c != '\0'; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001B3);
+    const uint64_t hash = dt_fnv_add(DT_FNV, name, strlen(name));
     size_t i = (size_t)(hash ^ hash >> 32) & (g->n_place - 1);
     while (g->place[i] != 0 && strcmp(g->node[g->place[i] - 1].name, name) != 0)
         i = (i + 1) & (g->n_place - 1);

@@ -196,11 +196,14 @@ DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) D
 DT_API dt_status dt_run_evaluate(
     dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err) DT_NODISCARD;
 
+enum { DT_GENERATE_CHARACTERS = 1000000, DT_GENERATE_TEMPERATURE = 100 }; /* at most */
+
 /**
  * struct dt_generate_opts - what a network of text writes.
- * @count:  characters, 1 to 1000000
+ * @count:  characters, 1 to DT_GENERATE_CHARACTERS
  * @prompt: what it goes on from; NULL: the beginning of the text kept apart
- * @temperature: 0: always the likeliest character; 1: as the network sees it; more: freer, to 100
+ * @temperature: 0: always the likeliest character; 1: as the network sees it; more: freer, to
+ *          DT_GENERATE_TEMPERATURE
  * @seed:   of the draws: the same seed, weights and machine, the same text
  * @character: told each as it comes, those of the prompt first; false ends the text; may be NULL
  */

@@ -13,8 +13,6 @@
 #include "session/run.h"
 #include "tools/terminal.h"
 
-enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
-
 typedef struct evaluation {
     dt_run *run;
     dt_eval_report result;
@@ -154,13 +152,14 @@ static dt_status read_flags(
 {
     int64_t seed = s->opts.train.seed;
     *o = (dt_generate_opts){.prompt = f->prompt, .temperature = 1};
-    if (!dt_parse_i64(f->generate, &o->count) || o->count < 1 || o->count > MOST_CHARACTERS)
+    if (!dt_parse_i64(f->generate, &o->count) || o->count < 1 || o->count > DT_GENERATE_CHARACTERS)
         return DT_FAIL(err, DT_E_CONFIG, "--generate %s: must be a whole number, 1..%d",
-            f->generate, MOST_CHARACTERS);
-    if (f->temperature != NULL && (!dt_parse_f64(f->temperature, &o->temperature) ||
-                                      !(o->temperature >= 0 && o->temperature <= MOST_TEMPERATURE)))
+            f->generate, DT_GENERATE_CHARACTERS);
+    if (f->temperature != NULL &&
+        (!dt_parse_f64(f->temperature, &o->temperature) ||
+            !(o->temperature >= 0 && o->temperature <= DT_GENERATE_TEMPERATURE)))
         return DT_FAIL(err, DT_E_CONFIG, "--temperature %s: must be a number, 0..%d",
-            f->temperature, MOST_TEMPERATURE);
+            f->temperature, DT_GENERATE_TEMPERATURE);
     if (f->seed != NULL && (!dt_parse_i64(f->seed, &seed) || seed < 0))
         return DT_FAIL(err, DT_E_CONFIG, "--seed %s: must be a whole number, 0 or more", f->seed);
     o->seed = (uint64_t)seed;

@@ -1,5 +1,5 @@
 /* Mixed bits, for hashes and for numbers that are drawn where no result depends on them: SplitMix64
- * (Steele, Lea and Flood, OOPSLA 2014). The same on every machine. */
+ * (Steele, Lea and Flood, OOPSLA 2014); and FNV-1a, for texts. The same on every machine. */
 #ifndef DT_ENGINE_BASE_MIX_H
 #define DT_ENGINE_BASE_MIX_H
 
@@ -23,6 +23,15 @@ static inline uint64_t dt_mix_next(uint64_t *state)
     const uint64_t z = *state;
     *state += DT_MIX_STEP;
     return dti_mix(z);
+}
+
+/* FNV-1a (Fowler, Noll and Vo): bytes added to a hash, which begins as DT_FNV. */
+#define DT_FNV UINT64_C(0xCBF29CE484222325)
+static inline uint64_t dt_fnv_add(uint64_t h, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001B3);
+    return h;
 }
 
 /* Where in a table of @room places a key is looked for first; it consists of words of 8 bytes. */

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/mix.h"
 #include "engine/base/text.h"
 
 /* ---- sections and entries ---- */
@@ -72,9 +73,7 @@ static section *add_section(dt_config *c, const char *text, int line, bool set)
 /* Where the key's entry is, or the free slot where it would be. */
 static uint32_t *slot_of(const section *s, const char *key)
 {
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    for (const char *c = key; *c != '\0'; c++)
-        h = (h ^ (uint8_t)*c) * UINT64_C(0x100000001B3);
+    const uint64_t h = dt_fnv_add(DT_FNV, key, strlen(key));
     for (size_t i = (size_t)(h ^ h >> 32);; i++) {
         uint32_t *at = &s->slot[i & (s->slots - 1)];
         if (*at == 0 || strcmp(s->key[*at - 1].key, key) == 0)

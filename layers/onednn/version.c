@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/base/mix.h"
+
 /* A blocked layout of four dimensions without padding: its columns, if it is one of pairs. */
 static int64_t columns_of(
     const int64_t *dims, const int64_t *strides, const int64_t *blocks, const int64_t *block_of)
@@ -85,12 +87,7 @@ int64_t dti_desc_pairs(dti_read_desc d)
 
 uint64_t dti_desc_number(dti_read_desc d)
 {
-    unsigned char bytes[sizeof *d];
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
-    memcpy(bytes, d, sizeof bytes);
-    for (size_t i = 0; i < sizeof bytes; i++)
-        h = (h ^ bytes[i]) * UINT64_C(0x100000001B3);
-    return h;
+    return dt_fnv_add(DT_FNV, d, sizeof *d);
 }
 
 static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
@@ -253,7 +250,7 @@ uint64_t dti_desc_number(dti_read_desc d)
               blocks = count_of(d, dnnl_query_inner_nblks_s32);
     dnnl_data_type_t type = dnnl_data_type_undef;
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    uint64_t h = DT_FNV;
     if (dnnl_memory_desc_query(d, dnnl_query_data_type, &type) == dnnl_success)
         h = mixed(h, (int64_t)type);
     if (dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) == dnnl_success)

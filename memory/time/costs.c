@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 #include "engine/base/text.h"
 #include "memory/codec.h"
 
@@ -82,13 +83,6 @@ static void shorten(char *to, size_t whole, uint64_t hash)
         snprintf(to + DT_SIGNATURE_BYTES - 20, 20, "~%016" PRIx64, hash);
 }
 
-static uint64_t hashed(uint64_t h, const char *text)
-{
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 0x100000001B3u;
-    return h;
-}
-
 typedef struct line {
     char *to;
     size_t at;
@@ -97,7 +91,7 @@ typedef struct line {
 
 static void say(line *s, const char *text)
 {
-    s->hash = hashed(s->hash, text);
+    s->hash = dt_fnv_add(s->hash, text, strlen(text));
     s->at = put(s->to, s->at, text);
 }
 
@@ -118,7 +112,7 @@ void dt_cost_signature(
     const dt_plan *p, const dt_plan_op *op, char to[DT_SIGNATURE_BYTES], int64_t *samples)
 {
     char text[192];
-    line s = {to, 0, 0xCBF29CE484222325u};
+    line s = {to, 0, DT_FNV};
     to[0] = '\0';
     *samples = op->node >= 0 ? op->n1 - op->n0 : 0;
     snprintf(text, sizeof text, "%s.%s %s alt%d%s%s%s%s ", op->layer,

@@ -14,7 +14,6 @@
 #include "session/run/scores.h"
 
 enum { HELD_OUT_PROMPT = 64 }; /* characters, unless the context is shorter */
-enum { MOST_CHARACTERS = 1000000, MOST_TEMPERATURE = 100 };
 static const size_t most_bytes = (size_t)1 << 32;
 
 typedef struct writer {
@@ -186,12 +185,12 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "a run that trains or evaluates writes no text; open another with its model.weights");
-    if (o->count < 1 || o->count > MOST_CHARACTERS)
+    if (o->count < 1 || o->count > DT_GENERATE_CHARACTERS)
         return DT_FAIL(err, DT_E_CONFIG, "%lld characters: must be 1 to %d", (long long)o->count,
-            MOST_CHARACTERS);
-    if (!(o->temperature >= 0 && o->temperature <= MOST_TEMPERATURE))
-        return DT_FAIL(
-            err, DT_E_CONFIG, "temperature %g: must be 0 to %d", o->temperature, MOST_TEMPERATURE);
+            DT_GENERATE_CHARACTERS);
+    if (!(o->temperature >= 0 && o->temperature <= DT_GENERATE_TEMPERATURE))
+        return DT_FAIL(err, DT_E_CONFIG, "temperature %g: must be 0 to %d", o->temperature,
+            DT_GENERATE_TEMPERATURE);
     if (strcmp(s->opts.data.source, "text") != 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s: writing text needs data.source = text",
             dt_session_asked(asked, s, "data", "source"));

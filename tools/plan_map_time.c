@@ -8,7 +8,7 @@
 #include "tools/plan_map_box.h"
 #include "tools/xml.h"
 
-enum { HEAD = 30, FOOT = 26, TICKS = 5 };
+enum { HEAD = 30, FOOT = 26, TICKS = 5, KEY = 90 }; /* KEY: of one, with what it says */
 enum { LEFT = DTI_MAP_LEFT, RIGHT = DTI_MAP_WIDTH - DTI_MAP_RIGHT, WIDE = RIGHT - LEFT };
 
 /* A timeline that is being drawn. @scale: pixels a second */
@@ -138,8 +138,8 @@ static void ticks(const lanes *l, double seconds, double y)
 /* With what stands above it; where it ends. */
 static double one_timeline(const lanes *l, const char *what, double y)
 {
-    fprintf(l->f, "<text x=\"%d\" y=\"%.1f\">in time, as %s: %.6f s", LEFT, y + HEAD - 12, what,
-        l->t->seconds);
+    fprintf(l->f, "<text x=\"%d\" y=\"%.1f\">'%s' in time, as %s: %.6f s", LEFT, y + HEAD - 12,
+        l->p->program, what, l->t->seconds);
     if (l->t->stalled > 0)
         fprintf(l->f, ", of which the ops wait %.6f s", l->t->stalled);
     fprintf(l->f, "</text>\n<g data-seconds=\"%s\">\n", what);
@@ -168,14 +168,21 @@ double dti_map_time_tall(const dti_plan_picture *v)
     return tall > 0 ? tall + FOOT : 0;
 }
 
+/* What a colour says, with its right end at @x. */
+static void key(FILE *f, const char *class, const char *text, int x, double y)
+{
+    fprintf(f,
+        "<rect class=\"%s\" x=\"%d\" y=\"%.1f\" width=\"10\" height=\"10\"/><text class=\"end\" "
+        "x=\"%d\" y=\"%.1f\">%s</text>\n",
+        class, x - 10, y - 21, x - 14, y - 12, text);
+}
+
 void dti_map_time(const dti_plan_picture *v, bool page, FILE *f, double y)
 {
     const lanes predicted = lanes_of(v, v->time, f, page);
     const lanes measured = lanes_of(v, v->measured, f, page);
-    fprintf(f,
-        "<rect class=\"waits\" x=\"%d\" y=\"%.1f\" width=\"10\" height=\"10\"/><text class=\"end\" "
-        "x=\"%d\" y=\"%.1f\">waits</text>\n",
-        RIGHT - 10, y + HEAD - 21, RIGHT - 14, y + HEAD - 12);
+    key(f, "waits", "ops wait", RIGHT, y + HEAD);
+    key(f, "waits apart", "a copy waits", RIGHT - KEY, y + HEAD);
     if (v->time != NULL)
         y = one_timeline(&predicted, "predicted", y);
     if (v->measured != NULL)

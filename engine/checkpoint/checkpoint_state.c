@@ -182,7 +182,7 @@ static size_t count_numbers(const dt_st_file *f)
 
 static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
 {
-    *c = (dt_course){.eval_mean_iou = NAN};
+    *c = (dt_course){.eval_mean_iou = (double)NAN};
     for (size_t i = 0; i < NUMBERS; i++) {
         const dt_st_entry *e;
         int64_t v; /* a real's bits are not looked at */

@@ -71,6 +71,10 @@ void dti_gaps_close(dti_gaps *g)
     dt_free(g->hopeless);
     dt_free(g->out);
     dt_free(g->back);
+    for (int queue = 0; queue < DTI_QUEUES; queue++) {
+        dti_turns_close(&g->turns[queue]);
+        dt_free(g->turn_at[queue]);
+    }
     *g = (dti_gaps){0};
 }
 
@@ -179,22 +183,7 @@ void dti_gaps_enqueue(dti_gaps *g, dti_idle *x)
     insert(g->back, g->n_offload, behind, i);
     x->fate = DTI_OFFLOAD;
     g->n_offload++;
-}
-
-static void leave(int32_t *queue, size_t n, int32_t i)
-{
-    size_t at = 0;
-    while (queue[at] != i)
-        at++;
-    memmove(queue + at, queue + at + 1, (n - at - 1) * sizeof *queue);
-}
-
-static void dequeue(dti_gaps *g, dti_idle *x)
-{
-    x->fate = DTI_KEEP;
-    leave(g->out, g->n_offload, (int32_t)(x - g->idle));
-    leave(g->back, g->n_offload, (int32_t)(x - g->idle));
-    g->n_offload--;
+    g->turned = false;
 }
 
 static double later(double a, double b)
@@ -241,8 +230,20 @@ static double wait_of(dti_gaps *g)
     return g->inline_copies ? sum : out + in + fixed;
 }
 
+static dt_status open_turns(dti_gaps *g, dt_err *err)
+{
+    for (int queue = 0; queue < DTI_QUEUES; queue++) {
+        g->turn_at[queue] = dt_alloc(g->n_place + 1, sizeof *g->turn_at[queue]);
+        if (g->turn_at[queue] == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        DT_CHECK(dti_turns_open(&g->turns[queue], g->n, err));
+    }
+    return DT_OK;
+}
+
 dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
 {
+    DT_CHECK(open_turns(g, err));
     g->left = dt_alloc(g->n_place + 1, sizeof *g->left);
     g->over = dt_alloc(g->n_place + 1, sizeof *g->over);
     g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
@@ -265,12 +266,89 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     return DT_OK;
 }
 
+/* ---- one more in the queues ---- */
+
+/* Between the ops a copy out is one back as well, and all are waited for one after the other. */
+static dti_turn turn_out(const dti_gaps *g, const dti_idle *i)
+{
+    if (g->inline_copies)
+        return (dti_turn){.ready = -HUGE_VAL, .takes = i->fixed ? 0 : i->out + i->in};
+    return (dti_turn){.ready = g->end[i->gap.from_pos],
+        .takes = i->out,
+        .by = i->fixed ? g->begin[i->release + 1] : g->end[i->at - 1]};
+}
+
+static dti_turn turn_back(const dti_gaps *g, const dti_idle *i)
+{
+    if (g->inline_copies)
+        return (dti_turn){.ready = -HUGE_VAL};
+    return (dti_turn){.ready = -g->begin[i->gap.to_pos],
+        .early = i->early,
+        .takes = i->in,
+        .by = -g->begin[i->fixed ? i->fetch : i->at + 1]};
+}
+
+/* As dti_gaps_enqueue would place one: behind all that begin there, before all that end there. */
+static void find_places(dti_gaps *g)
+{
+    size_t out = 0, back = g->n_offload;
+    for (int32_t k = 0; k < (int32_t)g->n_place; k++) {
+        while (out < g->n_offload && g->idle[g->out[out]].gap.from_pos <= k)
+            out++;
+        while (back > 0 && g->idle[g->back[back - 1]].gap.to_pos <= k)
+            back--;
+        g->turn_at[DTI_OUT][k] = (int32_t)out;
+        g->turn_at[DTI_BACK][k] = (int32_t)back;
+    }
+}
+
+/* Waits for copies that were there are added up, in the order of the queue out. */
+static void take_turns(dti_gaps *g)
+{
+    const double last = g->inline_copies ? 0 : -g->end[g->n_place - 1];
+    size_t own = 0;
+    for (size_t k = 0; k < g->n_offload; k++) {
+        dti_idle *i = &g->idle[g->out[k]];
+        i->own = i->fixed && !g->inline_copies ? ++own : 0;
+        g->turns[DTI_OUT].turn[k] = turn_out(g, i);
+        g->turns[DTI_OUT].turn[k].own = i->own;
+    }
+    for (size_t k = 0; k < g->n_offload; k++) {
+        const dti_idle *i = &g->idle[g->back[k]];
+        g->turns[DTI_BACK].turn[k] = turn_back(g, i);
+        g->turns[DTI_BACK].turn[k].own = i->own;
+    }
+    dti_turns_run(&g->turns[DTI_OUT], g->n_offload, own, 0);
+    dti_turns_run(&g->turns[DTI_BACK], g->n_offload, own, last);
+    find_places(g);
+    g->turned = true;
+    g->turns_inline = g->inline_copies;
+}
+
+static double wait_in(dti_gaps *g, int queue, int32_t place, dti_turn more)
+{
+    return dti_turns_wait_with(&g->turns[queue], (size_t)g->turn_at[queue][place], &more);
+}
+
+/* wait_of, to the last bit, with one more in the queues. */
+static double wait_with(dti_gaps *g, const dti_idle *i)
+{
+    double fixed = 0;
+    const double out = wait_in(g, DTI_OUT, i->gap.from_pos, turn_out(g, i));
+    const double back = wait_in(g, DTI_BACK, i->gap.to_pos, turn_back(g, i));
+    for (size_t k = 1; k <= g->turns[DTI_OUT].n_own; k++) {
+        fixed += g->turns[DTI_OUT].own[k];
+        fixed += g->turns[DTI_BACK].own[k];
+    }
+    return out + back + fixed;
+}
+
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 {
+    if (!g->turned || g->turns_inline != g->inline_copies)
+        take_turns(g);
     i->at = pos;
-    dti_gaps_enqueue(g, i);
-    const double with = wait_of(g);
-    dequeue(g, i);
+    const double with = wait_with(g, i);
     i->at = DT_NONE;
     return with - g->late;
 }

@@ -8,6 +8,7 @@
 #ifndef DT_MEMORY_GAP_GAPS_H
 #define DT_MEMORY_GAP_GAPS_H
 
+#include "memory/gap/turns.h"
 #include "memory/pass.h"
 
 typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
@@ -23,6 +24,7 @@ typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
  * @early:     the copy back is to be done so many seconds before it is needed
  * @release @fetch: when offloaded, places after which it is gone, and before which it is taken back
  * @out_end @in_begin: seconds
+ * @own:     of one that is fixed, see struct dti_turn
  */
 typedef struct dti_idle {
     dti_gap gap;
@@ -34,6 +36,7 @@ typedef struct dti_idle {
     double early;
     int32_t release, fetch;
     double out_end, in_begin;
+    size_t own;
 } dti_idle;
 
 struct dti_gaps;
@@ -46,6 +49,9 @@ typedef struct dti_ranked {
 
 /* Absence, its area, load over and left over, in this order; see the end of this file. */
 enum { DTI_GAP_SCORES = 4 };
+
+/* Queues: of copies out, and of those back. */
+enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
 
 /**
  * struct dti_gaps - a program's gaps, in the order of their tensors.
@@ -61,6 +67,9 @@ enum { DTI_GAP_SCORES = 4 };
  * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
  * last one on
  * @late:    seconds that ops wait for them
+ * @turns:   both queues, the one back with its seconds negated, as time runs backwards in it; and
+ * @turn_at, by place, how many go before a gap that begins there, and before one that ends there:
+ * as the queues are if @turned, with copies between the ops if @turns_inline
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
@@ -80,6 +89,9 @@ typedef struct dti_gaps {
     int32_t *out, *back;
     double *shifted; /* room for the ends of ops that wait */
     double late;
+    dti_turns turns[DTI_QUEUES];
+    int32_t *turn_at[DTI_QUEUES];
+    bool turned, turns_inline;
     dti_gap_score *asked;
     dti_ranked *ranked;
     size_t n_ranked, next;
@@ -103,7 +115,7 @@ bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i);
 dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score);
 
 /* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak.
- */
+ * Many may be asked for until one is chosen: what is found of the queues is kept so long. */
 double dti_gaps_wait(dti_gaps *g, dti_idle *i);
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place instead */
 

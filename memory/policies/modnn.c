@@ -76,8 +76,9 @@ static const dt_parts parts = {.fit = fits, .round = dti_modnn_round};
 static bool may_leave(const dti_planner *x, const dti_idle *i, int32_t k)
 {
     const dti_gap *g = &i->gap;
-    const bool used = g->from != dti_producer(x->p, g->tensor) || g->crosses_loss;
-    return i->fate == DTI_KEEP && i->refused != k && used && g->from_pos < k && g->to_pos > k + 1;
+    if (i->fate != DTI_KEEP || i->refused == k || g->from_pos >= k || g->to_pos <= k + 1)
+        return false;
+    return g->from != dti_producer(x->p, g->tensor) || g->crosses_loss;
 }
 
 /* What is to leave at a place: the least delay, and of several that which is needed last. */
@@ -101,8 +102,8 @@ static dti_idle *cheapest(dti_planner *x, int32_t k)
 
 static dt_status make_room(dti_planner *x, int32_t k, dt_err *err)
 {
-    dti_idle *i = cheapest(x, k);
-    for (; i != NULL && x->gaps.left[k] > x->gaps.limit; i = cheapest(x, k)) {
+    dti_idle *i;
+    while (x->gaps.left[k] > x->gaps.limit && (i = cheapest(x, k)) != NULL) {
         const double delay = dti_gaps_wait_at(&x->gaps, i, k);
         i->at = k;
         DT_CHECK(dti_planner_offload(x, i, err, "room for %.40s; delays by %.3g ms",

@@ -238,9 +238,8 @@ typedef struct many {
     dti_gaps g;
 } many;
 
-static void open_many(many *t, dt_dice *dice)
+static void fill_many(many *t, dt_dice *dice)
 {
-    dt_err err = {0};
     *t = (many){.g = {.n_place = MANY, .n = MANY, .limit = UINT64_MAX, .inline_copies = true}};
     for (int k = 0; k < MANY; k++) {
         t->begin[k] = k;
@@ -256,6 +255,12 @@ static void open_many(many *t, dt_dice *dice)
     t->g.end = t->end;
     t->g.load = t->load;
     t->g.idle = t->idle;
+}
+
+static void open_many(many *t, dt_dice *dice)
+{
+    dt_err err = {0};
+    fill_many(t, dice);
     assert_ok(dti_gaps_open(&t->g, &err), &err);
 }
 
@@ -347,6 +352,55 @@ static void a_swap_that_is_late_is_seen(void **state)
     t.g.inline_copies = true;
     near(dti_gaps_wait(&t.g, &t.idle[2]), 12); /* 2 + 1 + 3 there and back, nothing being known */
     dti_gaps_close(&t.g);
+}
+
+/* Copies of a few sizes, some there before, that keep the queues busy most of the time. */
+static void open_copies(many *t, dt_dice *dice, bool fixed, bool between_ops)
+{
+    dt_err err = {0};
+    fill_many(t, dice);
+    t->g.inline_copies = between_ops;
+    for (int k = 0; k < MANY; k++) {
+        dti_idle *i = &t->idle[k];
+        i->out = 0.37 * (double)(1 + dt_roll(dice, 4));
+        i->in = 1.1 * i->out;
+        i->early = dt_roll(dice, 9) == 0 ? 0.7 : 0;
+        i->fixed = fixed && dt_roll(dice, 12) == 0;
+        i->release = i->gap.from_pos;
+        i->fetch = i->gap.to_pos - 1;
+    }
+    assert_ok(dti_gaps_open(&t->g, &err), &err);
+}
+
+static int32_t place_in(const dti_gap *g, dt_dice *dice)
+{
+    return g->from_pos + 1 + (int32_t)dt_roll(dice, (uint32_t)(g->to_pos - g->from_pos - 1));
+}
+
+/* Whatever was asked before, how much longer ops would wait is by how much the queues, run as a
+ * whole, are later once it is chosen: to the last bit, as policies choose by it. */
+static void a_wait_foretold_is_the_one_that_comes(void **state)
+{
+    (void)state;
+    static many t;
+    dt_dice dice = {9 + dt_test_seed(), 0};
+    for (int run = 0; run < 8; run++) {
+        open_copies(&t, &dice, run % 2 == 1, run / 2 == 3);
+        for (dti_idle *i; t.g.n_offload < MANY / 2;) {
+            for (int k = 0; k < MANY; k++)
+                if (t.idle[k].fate == DTI_KEEP)
+                    dti_gaps_wait_at(&t.g, &t.idle[k], place_in(&t.idle[k].gap, &dice));
+            while ((i = &t.idle[dt_roll(&dice, MANY)])->fate != DTI_KEEP)
+                continue;
+            const int32_t at = place_in(&i->gap, &dice);
+            const double wait = dti_gaps_wait_at(&t.g, i, at), before = t.g.late;
+            i->at = at;
+            dti_gaps_choose(&t.g, i, DTI_OFFLOAD);
+            assert_true(wait == t.g.late - before);
+        }
+        assert_true(t.g.late > 0);
+        dti_gaps_close(&t.g);
+    }
 }
 
 static void the_load_stays_within_the_limit_if_ops_may_wait(void **state)
@@ -764,6 +818,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(the_best_is_the_best_whatever_was_done_before),
         cmocka_unit_test(copies_follow_each_other),
         cmocka_unit_test(a_swap_that_is_late_is_seen),
+        cmocka_unit_test(a_wait_foretold_is_the_one_that_comes),
         cmocka_unit_test(the_load_stays_within_the_limit_if_ops_may_wait),
         cmocka_unit_test(the_curve_is_that_of_the_simulated_plan),
         cmocka_unit_test(plans_of_random_networks_keep_their_budgets),

@@ -698,6 +698,23 @@ static void a_folder_that_cannot_be_read_is_no_empty_one(void **state)
     }
 }
 
+/* What a saved state holds, and room for one more; their names live as long as the file. */
+static dti_st_out *saved_state(dt_st_file **f, size_t *n)
+{
+    dt_err err = {0};
+    save(2);
+    assert_ok(dt_st_open(f, file_of(2, DTI_STATE), &err), &err);
+    *n = dti_st_count(*f);
+    dti_st_out *out = dt_alloc(*n + 1, sizeof *out);
+    assert_non_null(out);
+    for (size_t i = 0; i < *n; i++) {
+        const dt_st_entry *e = dti_st_at(*f, i);
+        out[i] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
+        memcpy(out[i].d, e->d, sizeof e->d);
+    }
+    return out;
+}
+
 /* What versions before did not write is not known, and all else is taken. */
 static void a_state_of_an_older_version_is_read(void **state)
 {
@@ -706,19 +723,12 @@ static void a_state_of_an_older_version_is_read(void **state)
     dt_st_file *f;
     dt_course c;
     dt_err err = {0};
-    save(2);
-    assert_ok(dt_st_open(&f, file_of(2, DTI_STATE), &err), &err);
-    const size_t n = dti_st_count(f);
-    dti_st_out *out = dt_alloc(n, sizeof *out);
-    assert_non_null(out);
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        const dt_st_entry *e = dti_st_at(f, i);
-        if (strcmp(e->name, "run.best_by") == 0 || strcmp(e->name, "run.eval_mean_iou") == 0)
-            continue;
-        out[kept] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
-        memcpy(out[kept++].d, e->d, sizeof e->d);
-    }
+    size_t n, kept = 0;
+    dti_st_out *out = saved_state(&f, &n);
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(out[i].name, "run.best_by") != 0 &&
+            strcmp(out[i].name, "run.eval_mean_iou") != 0)
+            out[kept++] = out[i];
     assert_int_equal(kept, n - 2);
     assert_ok(put_state(out, kept, 0, &err), &err);
     assert_ok(dti_state_load(file_of(2, DTI_STATE), &to, &c, &err), &err);
@@ -735,18 +745,12 @@ static void hostile_states_are_refused(void **state)
     dt_st_file *f;
     dt_course c;
     dt_err err = {0};
-    save(2);
-    assert_ok(dt_st_open(&f, file_of(2, DTI_STATE), &err), &err);
-    const size_t n = dti_st_count(f);
-    dti_st_out *out = dt_alloc(n + 1, sizeof *out);
-    assert_non_null(out);
+    size_t n;
+    dti_st_out *out = saved_state(&f, &n);
     size_t at = n, momentum = n;
     for (size_t i = 0; i < n; i++) {
-        const dt_st_entry *e = dti_st_at(f, i);
-        out[i] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
-        memcpy(out[i].d, e->d, sizeof e->d);
-        at = strcmp(e->name, "run.at") == 0 ? i : at;
-        momentum = strncmp(e->name, "optimizer.0.", 12) == 0 ? i : momentum;
+        at = strcmp(out[i].name, "run.at") == 0 ? i : at;
+        momentum = strncmp(out[i].name, "optimizer.0.", 12) == 0 ? i : momentum;
     }
     assert_true(at < n && momentum < n);
     const struct {

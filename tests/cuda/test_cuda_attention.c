@@ -31,6 +31,14 @@ static const struct attention_case {
     {"heads=1 causal=on kind=naive", 1, {1, 20, 1, 192}, DT_BF16, false},
     {"heads=1 causal=on", 1, {1, 20, 1, 315}, DT_BF16, false},
     {"heads=1 causal=off", 1, {1, 5, 1, 768}, DT_BF16, false},
+    {"heads=2 causal=on", 1, {1, 200, 1, 240}, DT_BF16, false},
+    {"heads=1 causal=off", 1, {1, 193, 1, 192}, DT_BF16, true},
+    {"heads=1 causal=on", 1, {1, 210, 1, 39}, DT_BF16, false},
+    {"heads=1 causal=on kind=naive", 1, {1, 150, 1, 120}, DT_BF16, false},
+    {"heads=1 causal=on", 1, {1, 150, 1, 192}, DT_F32, false},
+    {"heads=1 causal=off", 1, {1, 148, 1, 123}, DT_F32, false},
+    {"heads=1 causal=on", 1, {1, 150, 1, 384}, DT_BF16, false},
+    {"heads=1 causal=off", 1, {1, 70, 1, 768}, DT_F32, false},
 };
 
 static void run(const struct attention_case *c, const dt_kernels *kernels, const float *x,

@@ -62,13 +62,25 @@ static void product_set(
             "cublasLtMatmulDescSetAttribute");
 }
 
-/* Ours {rows, columns}, row after row. */
+/* Ours {rows, columns}, a row @pitch values behind the one before. */
+static void layout_apart(product *m, cublasLtMatrixLayout_t *l, cudaDataType_t type, int64_t rows,
+    int64_t columns, int64_t pitch)
+{
+    if (m->status == CUBLAS_STATUS_SUCCESS)
+        passed(m, cublasLtMatrixLayoutCreate(l, type, (uint64_t)columns, (uint64_t)rows, pitch),
+            "cublasLtMatrixLayoutCreate");
+}
+
 static void layout(
     product *m, cublasLtMatrixLayout_t *l, cudaDataType_t type, int64_t rows, int64_t columns)
 {
-    if (m->status == CUBLAS_STATUS_SUCCESS)
-        passed(m, cublasLtMatrixLayoutCreate(l, type, (uint64_t)columns, (uint64_t)rows, columns),
-            "cublasLtMatrixLayoutCreate");
+    layout_apart(m, l, type, rows, columns, columns);
+}
+
+static void layout_outputs(
+    product *m, cublasLtMatrixLayout_t *l, cudaDataType_t type, const dti_cublas_problem *p)
+{
+    layout_apart(m, l, type, p->rows, p->out, p->pitch > 0 ? p->pitch : p->out);
 }
 
 static bool product_adds_bias(const dti_cublas_problem *p)
@@ -90,15 +102,15 @@ static void product_describe(product *m, const dti_cublas_problem *p, bool fused
         product_set(m, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed);
         layout(m, &m->a, type, p->out, p->in);
         layout(m, &m->b, type, p->rows, p->in);
-        layout(m, &m->d, type, p->rows, p->out);
+        layout_outputs(m, &m->d, type, p);
     } else if (p->direction == DTI_CUBLAS_DATA) {
         layout(m, &m->a, type, p->out, p->in);
-        layout(m, &m->b, type, p->rows, p->out);
-        layout(m, &m->d, type, p->rows, p->in);
+        layout_outputs(m, &m->b, type, p);
+        layout(m, &m->d, p->sums ? CUDA_R_32F : type, p->rows, p->in);
     } else {
         product_set(m, CUBLASLT_MATMUL_DESC_TRANSB, &transposed, sizeof transposed);
         layout(m, &m->a, type, p->rows, p->in);
-        layout(m, &m->b, type, p->rows, p->out);
+        layout_outputs(m, &m->b, type, p);
         layout(m, &m->d, CUDA_R_32F, p->out, p->in);
     }
     if (!fused || !product_adds_bias(p))
@@ -171,7 +183,7 @@ typedef struct answer {
     dti_cublas_facts facts;
 } answer;
 
-_Static_assert(sizeof(dti_cublas_problem) == 7 * 8, "a key has no padding");
+_Static_assert(sizeof(dti_cublas_problem) == 9 * 8, "a key has no padding");
 
 /* @started: it was tried to make the handle, with @status; @handle: NULL then: no device answers
  * @memo:    open addressing, forgotten as a whole when it fills up
@@ -410,8 +422,9 @@ dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes 
     const bool bias = product_adds_bias(&op->p);
     if (bias && op->fused)
         DT_CHECK(bind_bias(op, queue, bytes, err));
-    const cublasStatus_t s = cublasLtMatmul(op->lib->handle, m->op, &one, a, m->a, b, m->b, &zero,
-        d, m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
+    const cublasStatus_t s =
+        cublasLtMatmul(op->lib->handle, m->op, &one, a, m->a, b, m->b, bytes->add ? &one : &zero, d,
+            m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
     if (s != CUBLAS_STATUS_SUCCESS)
         return failed(s, "cublasLtMatmul", err);
     return bias && !op->fused ? dti_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,

@@ -19,10 +19,12 @@ typedef enum dti_cublas_direction {
 enum { DTI_CUBLAS_WORK = 32 << 20 }; /* most bytes of scratch an algorithm may want */
 
 /* Eight-byte members only, so that a problem can be compared as bytes.
- * @bias: forward adds one; other directions ignore it
- * @tf32: 1: fp32 may be rounded to TF32 */
+ * @bias:  forward adds one; other directions ignore it
+ * @tf32:  1: fp32 may be rounded to TF32
+ * @pitch: values from a row of y or dy to the next; 0: @out
+ * @sums:  1: dx is fp32 whatever the type, and a run may add to it */
 typedef struct dti_cublas_problem {
-    int64_t direction, rows, in, out, bias, bf16, tf32;
+    int64_t direction, rows, in, out, bias, bf16, tf32, pitch, sums;
 } dti_cublas_problem;
 
 typedef struct dti_cublas_facts {
@@ -51,9 +53,11 @@ dt_status dti_cublas_create(
 void dti_cublas_destroy(dti_cublas_op *op);
 
 /* Bytes for one execution: x or dx, y or dy, the weight or its gradient, the bias (fp32, forward
- * only), facts' scratch. */
+ * only), facts' scratch.
+ * @add: what comes out is added to what lies there, in fp32 */
 typedef struct dti_cublas_bytes {
     void *x, *y, *weight, *bias, *work;
+    bool add;
 } dti_cublas_bytes;
 
 /* Puts it on @queue (a cudaStream_t), without waiting; one op by one thread at a time. */

@@ -6,6 +6,7 @@
 #include "engine/base/alloc.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cuda/libraries_cuda.h"
+#include "layers/cuda/pieces_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
 #include "layers/weighted.h"
 #include "layers/linear.h"
@@ -30,7 +31,7 @@ dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_er
         return DT_OK;
     const dti_cublas_problem p = rows_problem(r, c);
     dti_cublas_facts own;
-    DT_TRY(err, dti_cublas_ask(dti_cuda_cublas(c), &p, &own, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dti_pieces_ask(dti_cuda_cublas(c), &p, &own, err), "layer '%s'", c->node->name);
     f->work_bytes = own.work_bytes;
     if (r->bias && c->form == DT_BACKWARD) { /* after the product, in the same scratch */
         const size_t sums = dti_cuda_columns_work(p.rows, p.out);
@@ -43,10 +44,10 @@ dt_status dti_rows_facts(const dti_rows *r, const dt_call *c, dt_facts *f, dt_er
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dti_cublas_facts){0}.impl), "copied whole");
 
-/* @op: NULL for forms that derive */
+/* @product: NULL for forms that derive */
 typedef struct rows_state {
     dti_rows r;
-    dti_cublas_op *op;
+    dti_pieces *product;
 } rows_state;
 
 dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_err *err)
@@ -58,7 +59,7 @@ dt_status dti_rows_create(const dti_rows *r, const dt_call *c, void **state, dt_
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare it", c->node->name);
     s->r = *r;
     const dt_status st =
-        dti_cuda_derives(c) ? DT_OK : dti_cublas_create(dti_cuda_cublas(c), &s->op, &p, err);
+        dti_cuda_derives(c) ? DT_OK : dti_pieces_create(dti_cuda_cublas(c), &s->product, &p, err);
     if (st != DT_OK) {
         dt_free(s);
         DT_TRY(err, st, "layer '%s'", c->node->name);
@@ -72,7 +73,7 @@ void dti_rows_destroy(void *state)
     rows_state *s = state;
     if (s == NULL)
         return;
-    dti_cublas_destroy(s->op);
+    dti_pieces_destroy(s->product);
     dt_free(s);
 }
 
@@ -83,7 +84,7 @@ static dt_status rows_backward_weights(
         .y = a->port[DT_DY],
         .weight = a->port[DT_DP],
         .work = a->port[DT_WORK]};
-    DT_CHECK(dti_cublas_run(s->op, a->queue, &b, err));
+    DT_CHECK(dti_pieces_run(s->product, a->queue, &b, err));
     if (!s->r.bias)
         return DT_OK;
     return dti_cuda_columns(
@@ -104,7 +105,7 @@ static dt_status rows_run_form(const dt_call *c, const rows_state *s, const dt_a
         .weight = a->port[data ? DT_D + 1 : DT_D],
         .bias = a->port[DT_P + 1],
         .work = a->port[DT_WORK]};
-    return dti_cublas_run(s->op, a->queue, &b, err);
+    return dti_pieces_run(s->product, a->queue, &b, err);
 }
 
 dt_status dti_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)

@@ -5,9 +5,14 @@ DT_C_HEADERS
 #include "layers/cuda/weighted_cuda.h"
 DT_C_HEADERS_END
 
-/* A block of column sums: a warp across 32 columns, and 8 rows at a time of the CHUNK or more it
- * adds up. */
-enum { COLUMN_WARPS = DTI_THREADS / DTI_WARP, COLUMN_CHUNK = 512, COLUMN_PARTS = 512 };
+/* A block of column sums: a warp across 32 groups of columns, and 8 rows at a time of the CHUNK or
+ * more it adds up. */
+enum {
+    COLUMN_WARPS = DTI_THREADS / DTI_WARP,
+    COLUMNS = DTI_WARP * DTI_FEW,
+    COLUMN_CHUNK = 256,
+    COLUMN_PARTS = 512
+};
 
 /* @wide: eight values begin at 16 bytes, on both sides */
 typedef struct convert_job {
@@ -51,6 +56,43 @@ dt_status dti_cuda_to_fp32(void *queue, float *to, const dt_bf16 *from, int64_t 
     return dt_cuda_launched("conversion to fp32", err);
 }
 
+typedef struct rows_job {
+    void *to;
+    const void *from;
+    int64_t to_pitch, from_pitch, rows, columns;
+} rows_job;
+
+enum { ROWS_AT_ONCE = 8 };
+
+/* A thread has a column: neighbours read and write neighbours, wherever rows begin. */
+DT_DEVICE void copy_rows(const rows_job *j, dt_dtype t)
+{
+    const int64_t c = dti_first(), step = gridDim.y;
+    for (int64_t r = blockIdx.y; r < j->rows && c < j->columns; r += ROWS_AT_ONCE * step) {
+        const int64_t from = r * j->from_pitch + c, to = r * j->to_pitch + c;
+        const int64_t rest = dti_quotient(j->rows - 1 - r, step) + 1; /* rows, this one too */
+        float v[ROWS_AT_ONCE];
+        DT_UNROLL(8)
+        for (int k = 0; k < ROWS_AT_ONCE; k++)
+            v[k] = k < rest ? dti_load(j->from, from + k * step * j->from_pitch, t) : 0.0f;
+        DT_UNROLL(8)
+        for (int k = 0; k < ROWS_AT_ONCE; k++)
+            if (k < rest)
+                dti_store(j->to, to + k * step * j->to_pitch, t, v[k]);
+    }
+}
+
+DT_KERNELS(copy_rows, rows_job)
+
+dt_status dti_cuda_copy_rows(void *queue, dt_dtype type, void *to, int64_t to_pitch,
+    const void *from, int64_t from_pitch, int64_t rows, int64_t columns, dt_err *err)
+{
+    const rows_job j = {to, from, to_pitch, from_pitch, rows, columns};
+    const dti_grid grid = dti_grid_2d(columns, dti_ceil_div(rows, (int64_t)ROWS_AT_ONCE));
+    DT_LAUNCH_OF(copy_rows, type, grid, queue, j);
+    return dt_cuda_launched("copy of rows", err);
+}
+
 /* @wide: every row of y begins at 16 bytes */
 typedef struct bias_job {
     void *y;
@@ -86,11 +128,13 @@ dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bi
     return dt_cuda_launched("bias", err);
 }
 
-/* @part: sums of each part of the rows, part by part */
+/* @part: sums of each part of the rows, part by part
+ * @wide: every row begins at 16 bytes */
 typedef struct column_job {
     const void *m;
     int64_t rows, columns, parts, chunk;
     float *part, *sums;
+    bool wide;
 } column_job;
 
 static column_job column_job_of(int64_t rows, int64_t columns)
@@ -105,24 +149,35 @@ static column_job column_job_of(int64_t rows, int64_t columns)
     return j;
 }
 
-/* Part blockIdx.y of 32 columns: each warp adds up every eighth row, and the first one what all
- * have. */
+/* Part blockIdx.y of the block's columns: each warp adds up every eighth row, and then each thread
+ * what all warps have of a column. */
 DT_DEVICE void sum_part(const column_job *j, dt_dtype t)
 {
-    __shared__ float sums[COLUMN_WARPS][DTI_WARP];
+    __shared__ float sums[COLUMN_WARPS][COLUMNS];
     const int lane = (int)(threadIdx.x % DTI_WARP), warp = (int)(threadIdx.x / DTI_WARP);
-    const int64_t column = (int64_t)blockIdx.x * DTI_WARP + lane, first = blockIdx.y * j->chunk;
+    const int64_t begin = (int64_t)blockIdx.x * COLUMNS, c = begin + lane * DTI_FEW;
+    const int64_t first = blockIdx.y * j->chunk;
     const int64_t end = first + j->chunk < j->rows ? first + j->chunk : j->rows;
-    float sum = 0;
-    for (int64_t r = first + warp; r < end && column < j->columns; r += COLUMN_WARPS)
-        sum += dti_load(j->m, r * j->columns + column, t);
-    sums[warp][lane] = sum;
+    const int n = c < j->columns ? dti_few(c, j->columns) : 0;
+    float sum[DTI_FEW] = {0};
+    DT_UNROLL(4)
+    for (int64_t r = first + warp; r < end; r += COLUMN_WARPS) {
+        float v[DTI_FEW];
+        dti_take(j->m, r * j->columns + c, n, j->wide, t, v);
+        DT_UNROLL(8)
+        for (int k = 0; k < DTI_FEW; k++)
+            sum[k] += v[k];
+    }
+    DT_UNROLL(8)
+    for (int k = 0; k < DTI_FEW; k++)
+        sums[warp][lane * DTI_FEW + k] = sum[k];
     __syncthreads();
-    if (warp > 0 || column >= j->columns)
-        return;
-    for (int i = 1; i < COLUMN_WARPS; i++)
-        sum += sums[i][lane];
-    j->part[blockIdx.y * j->columns + column] = sum;
+    for (int k = (int)threadIdx.x; k < COLUMNS && begin + k < j->columns; k += DTI_THREADS) {
+        float all = 0;
+        for (int i = 0; i < COLUMN_WARPS; i++)
+            all += sums[i][k];
+        j->part[blockIdx.y * j->columns + begin + k] = all;
+    }
 }
 
 DT_KERNELS(sum_part, column_job)
@@ -147,8 +202,9 @@ dt_status dti_cuda_columns(void *queue, dt_dtype type, const void *m, int64_t ro
     float *sums, float *work, dt_err *err)
 {
     column_job j = column_job_of(rows, columns);
-    const dti_grid grid = {(unsigned)dti_ceil_div(columns, (int64_t)DTI_WARP), (unsigned)j.parts};
+    const dti_grid grid = {(unsigned)dti_ceil_div(columns, (int64_t)COLUMNS), (unsigned)j.parts};
     j.m = m;
+    j.wide = dti_wide(m) && dti_wide_rows(columns, type);
     j.part = j.parts == 1 ? sums : work;
     j.sums = sums;
     DT_LAUNCH_OF(sum_part, type, grid, queue, j);

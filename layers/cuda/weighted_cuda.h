@@ -35,6 +35,10 @@ dt_status dti_cuda_to_bf16(
 dt_status dti_cuda_to_fp32(
     void *queue, float *to, const dt_bf16 *from, int64_t count, dt_err *err) DT_NODISCARD;
 
+/* Rows of @columns values, each so many values behind the one before, to others. */
+dt_status dti_cuda_copy_rows(void *queue, dt_dtype type, void *to, int64_t to_pitch,
+    const void *from, int64_t from_pitch, int64_t rows, int64_t columns, dt_err *err) DT_NODISCARD;
+
 /* y[row][column] += bias[column], rounded once more in bf16. */
 dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
     int64_t columns, dt_err *err) DT_NODISCARD;

@@ -180,6 +180,11 @@ static float factor(const dti_cublas_problem *p, const void *from, int64_t i, dt
     return v;
 }
 
+static int64_t pitch_of(const dti_cublas_problem *p)
+{
+    return p->pitch > 0 ? p->pitch : p->out;
+}
+
 static void forward(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_dtype t)
 {
     for (int64_t r = 0; r < p->rows; r++)
@@ -187,18 +192,20 @@ static void forward(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_d
             float sum = p->bias ? ((const float *)b->bias)[o] : 0;
             for (int64_t i = 0; i < p->in; i++)
                 sum += factor(p, b->x, r * p->in + i, t) * factor(p, b->weight, o * p->in + i, t);
-            dti_store(b->y, r * p->out + o, t, sum);
+            dti_store(b->y, r * pitch_of(p) + o, t, sum);
         }
 }
 
 static void data(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_dtype t)
 {
+    const dt_dtype to = p->sums ? DT_F32 : t;
     for (int64_t r = 0; r < p->rows; r++)
         for (int64_t i = 0; i < p->in; i++) {
-            float sum = 0;
+            float sum = b->add ? dti_load(b->x, r * p->in + i, to) : 0;
             for (int64_t o = 0; o < p->out; o++)
-                sum += factor(p, b->y, r * p->out + o, t) * factor(p, b->weight, o * p->in + i, t);
-            dti_store(b->x, r * p->in + i, t, sum);
+                sum += factor(p, b->y, r * pitch_of(p) + o, t) *
+                       factor(p, b->weight, o * p->in + i, t);
+            dti_store(b->x, r * p->in + i, to, sum);
         }
 }
 
@@ -208,7 +215,7 @@ static void weights(const dti_cublas_problem *p, const dti_cublas_bytes *b, dt_d
         for (int64_t i = 0; i < p->in; i++) {
             float sum = 0;
             for (int64_t r = 0; r < p->rows; r++)
-                sum += factor(p, b->y, r * p->out + o, t) * factor(p, b->x, r * p->in + i, t);
+                sum += factor(p, b->y, r * pitch_of(p) + o, t) * factor(p, b->x, r * p->in + i, t);
             dti_store(b->weight, o * p->in + i, DT_F32, sum);
         }
 }

@@ -20,6 +20,8 @@
 #include "layers/cudnn/cudnn_choose_cuda.c"
 #include "layers/cuda/fc_cuda.c"
 #include "layers/cuda/linear_cuda.c"
+#define PIECE_BYTES (256 << 10)
+#include "layers/cuda/pieces_cuda.c"
 #include "layers/cuda/weighted_cuda.cu"
 
 /* --- the libraries --- */
@@ -129,18 +131,20 @@ dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes 
 {
     const dti_cublas_problem *p = &op->p;
     const dt_dtype t = p->bf16 ? DT_BF16 : DT_F32;
-    const int64_t in = p->in, out = p->out;
-    const matrix x = {b->x, in, 1}, dy = {b->y, out, 1}, dyt = {b->y, 1, out};
+    const int64_t in = p->in, out = p->out, pitch = p->pitch > 0 ? p->pitch : out;
+    const dt_dtype sums = p->sums ? DT_F32 : t;
+    const matrix x = {b->x, in, 1}, dy = {b->y, pitch, 1}, dyt = {b->y, 1, pitch};
     const matrix w = {b->weight, in, 1}, wt = {b->weight, 1, in};
     (void)queue, (void)err;
     memset(b->work, 0x55, SCRATCH);
     for (int64_t r = 0; r < p->rows && p->direction == DTI_CUBLAS_FORWARD; r++)
         for (int64_t k = 0; k < out; k++)
-            dti_store(b->y, r * out + k, t,
+            dti_store(b->y, r * pitch + k, t,
                 sum_of(&x, &wt, r, k, in, t) + (p->bias ? ((const float *)b->bias)[k] : 0));
     for (int64_t r = 0; r < p->rows && p->direction == DTI_CUBLAS_DATA; r++)
         for (int64_t k = 0; k < in; k++)
-            dti_store(b->x, r * in + k, t, sum_of(&dy, &w, r, k, out, t));
+            dti_store(b->x, r * in + k, sums,
+                sum_of(&dy, &w, r, k, out, t) + (b->add ? dti_load(b->x, r * in + k, sums) : 0));
     for (int64_t o = 0; o < out && p->direction == DTI_CUBLAS_WEIGHTS; o++)
         for (int64_t k = 0; k < in; k++)
             ((float *)b->weight)[o * in + k] = sum_of(&dyt, &x, o, k, p->rows, t);
@@ -179,6 +183,8 @@ static const struct layer_case {
     {&dt_layer_linear, &dt_linear_cuda, "out=16 in_out=on", 2, {1, 300, 1, 8}, DT_F32},
     {&dt_layer_linear, &dt_linear_cuda, "out=16 bias=off", 2, {1, 6, 1, 8}, DT_BF16},
     {&dt_layer_linear, &dt_linear_cuda, "out=9 in_out=on", 2, {1, 6, 1, 8}, DT_BF16},
+    {&dt_layer_linear, &dt_linear_cuda, "out=131", 2, {1, 300, 1, 8}, DT_BF16}, /* one piece */
+    {&dt_layer_linear, &dt_linear_cuda, "out=259", 2, {1, 300, 1, 8}, DT_BF16}, /* two */
     {&dt_layer_fc, &dt_fc_cuda, "out=10", 3, {1, 4, 3, 5}, DT_F32},
     {&dt_layer_fc, &dt_fc_cuda, "out=8 bias=off", 600, {1, 1, 1, 16}, DT_F32},
     {&dt_layer_fc, &dt_fc_cuda, "out=10", 3, {1, 4, 3, 5}, DT_BF16},

@@ -47,12 +47,12 @@ DT_DEVICE void bn_statistics_begin(
     dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, state[0]);
 }
 
-DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n,
+DT_DEVICE void bn_statistics_add(const void *job, int64_t row, int64_t c, int n, bool wide,
     float (*state)[DTI_FEW], float *first, float *second, dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
     float x[DTI_FEW];
-    dti_take(j->n.x, row * j->n.s.channels + c, n, j->n.wide, t, x);
+    dti_take(j->n.x, row * j->n.s.channels + c, n, wide, t, x);
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++) {
         const float d = x[k] - state[0][k];
@@ -85,34 +85,56 @@ DT_KERNEL(bn_finish, bn_job)
             (float)((1 - given.momentum) * (double)given.old[i][c] + given.momentum * now[i]);
 }
 
-/* Each thread stays with its channels. It reads two rows before it writes one, which hides more of
- * the memory's delay. */
-DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
+/* A thread's first row, and how far its next one is. */
+DT_DEVICE int64_t bn_step(const bn_job *j)
 {
-    const int64_t c = dti_column(&j->n.s), high = DTI_THREADS / j->n.s.across;
-    const int64_t step = gridDim.y * high;
-    const int n = dti_few(c, j->n.s.channels);
+    return (int64_t)gridDim.y * (DTI_THREADS / j->n.s.across);
+}
+
+DT_DEVICE int64_t bn_first(const bn_job *j)
+{
+    return (int64_t)blockIdx.y * (DTI_THREADS / j->n.s.across) + dti_lane_row(&j->n.s);
+}
+
+/* Of channel c in the row @on after row r, or in row r where there is none. */
+DT_DEVICE int64_t bn_place(const bn_job *j, int64_t r, int64_t on, int64_t c)
+{
+    return (r + (r + on < j->n.s.rows ? on : 0)) * j->n.s.channels + c;
+}
+
+/* Each thread stays with its channels, @n from @c on, which lie at 16 bytes if @wide. Then it reads
+ * two rows before it writes one, which hides more of the memory's delay. */
+DT_DEVICE void bn_normalise_rows(const bn_job *j, int64_t c, int n, bool wide, dt_dtype t)
+{
+    const int64_t step = bn_step(j);
     float mean[DTI_FEW], scale[DTI_FEW], bias[DTI_FEW], v[2][DTI_FEW];
-    if (n <= 0)
-        return;
+    const int many = wide ? 2 : 1;
     bn_params(j, c, n, mean, scale, bias);
-    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->n.s); r < j->n.s.rows; r += 2 * step) {
-        const int64_t at = r * j->n.s.channels + c, next = at + step * j->n.s.channels;
-        const bool both = r + step < j->n.s.rows;
-        dti_take(j->n.x, at, n, j->n.wide, t, v[0]);
-        dti_take(j->n.x, both ? next : at, n, j->n.wide, t, v[1]);
+    for (int64_t r = bn_first(j); r < j->n.s.rows; r += many * step) {
         DT_UNROLL(2)
-        for (int i = 0; i < 2; i++) {
+        for (int i = 0; i < many; i++)
+            dti_take(j->n.x, bn_place(j, r, i * step, c), n, wide, t, v[i]);
+        DT_UNROLL(2)
+        for (int i = 0; i < many; i++) {
             DT_UNROLL(8)
             for (int k = 0; k < DTI_FEW; k++) {
                 const float y = bn_norm(v[i][k] - mean[k], scale[k], bias[k]);
                 v[i][k] = j->relu ? dti_rectify(y) : y;
             }
+            if (r + i * step < j->n.s.rows)
+                dti_put(j->n.to, bn_place(j, r, i * step, c), n, wide, t, v[i]);
         }
-        dti_put(j->n.to, at, n, j->n.wide, t, v[0]);
-        if (both)
-            dti_put(j->n.to, next, n, j->n.wide, t, v[1]);
     }
+}
+
+DT_DEVICE void bn_normalise(const bn_job *j, dt_dtype t)
+{
+    const int64_t c = dti_column(&j->n.s);
+    const int n = dti_few(c, j->n.s.channels);
+    if (j->n.wide && n == DTI_FEW)
+        bn_normalise_rows(j, c, DTI_FEW, true, t);
+    else if (n > 0)
+        bn_normalise_rows(j, c, n, false, t);
 }
 
 DT_KERNELS(bn_normalise, bn_job)
@@ -124,14 +146,14 @@ DT_DEVICE void bn_sums_begin(
     bn_params((const bn_job *)job, c, n, state[0], state[1], state[2]);
 }
 
-DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW],
-    float *first, float *second, dt_dtype t)
+DT_DEVICE void bn_sums_add(const void *job, int64_t row, int64_t c, int n, bool wide,
+    float (*state)[DTI_FEW], float *first, float *second, dt_dtype t)
 {
     const bn_job *j = (const bn_job *)job;
     const int64_t at = row * j->n.s.channels + c;
     float x[DTI_FEW], d[DTI_FEW];
-    dti_take(j->n.x, at, n, j->n.wide, t, x);
-    dti_take(j->n.dy, at, n, j->n.wide, t, d);
+    dti_take(j->n.x, at, n, wide, t, x);
+    dti_take(j->n.dy, at, n, wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++) {
         const float apart = x[k] - state[0][k];
@@ -149,39 +171,51 @@ DT_DEVICE void bn_sums(const bn_job *j, dt_dtype t)
 
 DT_KERNELS(bn_sums, bn_job)
 
-/* dx = scale (dy - shift - slope (x - mean)); dx may be dy. */
-DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
+/* dx = scale (dy - shift - slope (x - mean)); dx may be dy. As in bn_normalise_rows. */
+DT_DEVICE void bn_differentiate_rows(const bn_job *j, int64_t c, int n, bool wide, dt_dtype t)
 {
-    const int64_t c = dti_column(&j->n.s), high = DTI_THREADS / j->n.s.across;
-    const int n = dti_few(c, j->n.s.channels);
+    const int64_t step = bn_step(j);
     const float over = 1.0f / (float)j->n.s.rows;
     float mean[DTI_FEW], scale[DTI_FEW], bias[DTI_FEW], shift[DTI_FEW], slope[DTI_FEW];
-    float v[DTI_FEW], d[DTI_FEW];
-    if (n <= 0)
-        return;
+    float x[2][DTI_FEW], d[2][DTI_FEW];
+    const int many = wide ? 2 : 1;
     bn_params(j, c, n, mean, scale, bias);
     dti_take(j->n.dbias, c, n, dti_wide(j->n.dbias), DT_F32, shift);
     dti_take(j->n.dweight, c, n, dti_wide(j->n.dweight), DT_F32, slope);
-    dti_take(j->n.istd, c, n, dti_wide(j->n.istd), DT_F32, v);
+    dti_take(j->n.istd, c, n, dti_wide(j->n.istd), DT_F32, x[0]);
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++) {
         shift[k] *= over;
-        slope[k] *= v[k] * over;
+        slope[k] *= x[0][k] * over;
     }
-    DT_UNROLL(2)
-    for (int64_t r = blockIdx.y * high + dti_lane_row(&j->n.s); r < j->n.s.rows;
-         r += gridDim.y * high) {
-        const int64_t at = r * j->n.s.channels + c;
-        dti_take(j->n.x, at, n, j->n.wide, t, v);
-        dti_take(j->n.dy, at, n, j->n.wide, t, d);
-        DT_UNROLL(8)
-        for (int k = 0; k < DTI_FEW; k++) {
-            const float apart = v[k] - mean[k];
-            const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
-            d[k] = scale[k] * ((off ? 0.0f : d[k]) - shift[k] - apart * slope[k]);
+    for (int64_t r = bn_first(j); r < j->n.s.rows; r += many * step) {
+        DT_UNROLL(2)
+        for (int i = 0; i < many; i++) {
+            dti_take(j->n.x, bn_place(j, r, i * step, c), n, wide, t, x[i]);
+            dti_take(j->n.dy, bn_place(j, r, i * step, c), n, wide, t, d[i]);
         }
-        dti_put(j->n.to, at, n, j->n.wide, t, d);
+        DT_UNROLL(2)
+        for (int i = 0; i < many; i++) {
+            DT_UNROLL(8)
+            for (int k = 0; k < DTI_FEW; k++) {
+                const float apart = x[i][k] - mean[k];
+                const bool off = j->relu && bn_norm(apart, scale[k], bias[k]) <= 0.0f;
+                d[i][k] = scale[k] * ((off ? 0.0f : d[i][k]) - shift[k] - apart * slope[k]);
+            }
+            if (r + i * step < j->n.s.rows)
+                dti_put(j->n.to, bn_place(j, r, i * step, c), n, wide, t, d[i]);
+        }
     }
+}
+
+DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
+{
+    const int64_t c = dti_column(&j->n.s);
+    const int n = dti_few(c, j->n.s.channels);
+    if (j->n.wide && n == DTI_FEW)
+        bn_differentiate_rows(j, c, DTI_FEW, true, t);
+    else if (n > 0)
+        bn_differentiate_rows(j, c, n, false, t);
 }
 
 DT_KERNELS(bn_differentiate, bn_job)

@@ -22,6 +22,7 @@ typedef struct ce_job {
     int64_t first;                    /* row from which a launch of backward counts */
     int64_t counted;                  /* classes whose pixels are counted; 0: none */
     bool eval, accumulate;
+    bool wide; /* probabilities lie at 16 bytes where eight scores do */
 } ce_job;
 
 enum { CE_WARPS = DTI_THREADS / DTI_WARP, CE_SOME = 4 }; /* some: scores that a thread holds */
@@ -31,19 +32,46 @@ DT_DEVICE float ce_smooth(const ce_job *j)
     return j->eval ? 0.0f : j->now->hyper.label_smoothing;
 }
 
-/* The greatest score that is a number. */
-DT_DEVICE float ce_greatest(const ce_job *j, int64_t at, double *shared, dt_dtype t)
+/* A row in chunks of up to eight scores: those before the first that lies at 16 bytes, if any, then
+ * eight at a time. @at: the row's first score; a chunk's first is @first of the row. */
+typedef struct ce_row_of {
+    int64_t at, classes, chunks;
+    int head;
+} ce_row_of;
+
+typedef struct ce_chunk {
+    int64_t first;
+    int n;
+    float v[DTI_FEW]; /* -inf where there is none */
+} ce_chunk;
+
+DT_DEVICE ce_row_of ce_chunks(const ce_job *j, int64_t row, dt_dtype t)
 {
-    float most = -INFINITY;
-    DT_UNROLL(4)
-    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-        const float v = dti_load(j->x, at + c, t);
-        most = v > most ? v : most;
-    }
-    return (float)dti_block_max((double)most, shared);
+    ce_row_of r;
+    const int bytes = t == DT_BF16 ? 2 : 4;
+    r.at = row * j->classes;
+    r.classes = j->classes;
+    const int over = (int)(((uintptr_t)j->x + (uintptr_t)(r.at * bytes)) % 16);
+    r.head = over == 0 ? 0 : (16 - over) / bytes;
+    r.head = r.head < j->classes ? r.head : (int)j->classes;
+    r.chunks = (r.head > 0) + (j->classes - r.head + DTI_FEW - 1) / DTI_FEW;
+    return r;
 }
 
-/* Its first class; -1 with a NaN anywhere. */
+DT_DEVICE ce_chunk ce_take(const ce_job *j, const ce_row_of *r, int64_t i, dt_dtype t)
+{
+    ce_chunk c;
+    const bool head = r->head > 0 && i == 0;
+    c.first = head ? 0 : r->head + (i - (r->head > 0)) * DTI_FEW;
+    c.n = head ? r->head : dti_few(c.first, r->classes);
+    dti_take(j->x, r->at + c.first, c.n, true, t, c.v);
+    DT_UNROLL(8)
+    for (int k = 0; k < DTI_FEW; k++)
+        c.v[k] = k < c.n ? c.v[k] : -INFINITY;
+    return c;
+}
+
+/* The first class of the greatest score; -1 with a NaN anywhere. */
 DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *shared, dt_dtype t)
 {
     double first = (double)j->classes, nan = 0;
@@ -57,33 +85,70 @@ DT_DEVICE int32_t ce_predicted(const ce_job *j, int64_t at, float most, double *
     return nan > 0 ? -1 : (int32_t)first;
 }
 
-/* Of one row: exponentials in single precision, sums in double. A class comes before the label if
- * its score is greater, or equal with a lower index; with a NaN anywhere there is no ranking. */
+/* What a thread's scores add up to: the greatest that is a number, exponentials of all distances
+ * from that, the scores themselves; how many come before the label. */
+typedef struct ce_sums {
+    float most;
+    double exponentials, scores;
+    int before;
+} ce_sums;
+
+/* A class comes before the label if its score is greater, or equal with a lower index; with a NaN
+ * anywhere there is no ranking. @smooth: the sum of scores is wanted */
+DT_DEVICE void ce_add(const ce_chunk *c, float own, int64_t label, bool smooth, ce_sums *s)
+{
+    float most = s->most;
+    DT_UNROLL(8)
+    for (int k = 0; k < DTI_FEW; k++)
+        most = c->v[k] > most ? c->v[k] : most;
+    if (most > s->most)
+        s->exponentials *= (double)dti_curve_exp(s->most - most);
+    s->most = most;
+    DT_UNROLL(8)
+    for (int k = 0; k < DTI_FEW; k++) {
+        const float v = c->v[k];
+        s->exponentials += v == -INFINITY ? 0.0 : (double)dti_curve_exp(v - most);
+        s->before += k < c->n && (c->first + k < label ? v >= own : v > own);
+        s->before += v != v ? 5 : 0;
+    }
+    DT_UNROLL(8)
+    for (int k = 0; k < DTI_FEW && smooth; k++)
+        s->scores += k < c->n ? (double)c->v[k] : 0.0;
+}
+
+DT_DEVICE void ce_probabilities(
+    const ce_job *j, const ce_row_of *r, float most, float over, dt_dtype t)
+{
+    for (int64_t i = threadIdx.x; i < r->chunks; i += blockDim.x) {
+        ce_chunk c = ce_take(j, r, i, t);
+        DT_UNROLL(8)
+        for (int k = 0; k < DTI_FEW; k++)
+            c.v[k] = dti_curve_exp(c.v[k] - most) * over;
+        dti_put(j->prob, r->at + c.first, c.n, j->wide, DT_F32, c.v);
+    }
+}
+
+/* Of one row: exponentials in single precision, sums in double. */
 DT_DEVICE void ce_row(const ce_job *j, int64_t row, double *shared, dt_dtype t)
 {
-    const int64_t at = row * j->classes;
-    const int32_t label = j->labels[row];
+    const ce_row_of r = ce_chunks(j, row, t);
+    const int64_t label = j->labels[row];
     const bool known = label >= 0 && label < j->classes;
-    const float most = ce_greatest(j, at, shared, t), smooth = ce_smooth(j);
-    const float own = known ? dti_load(j->x, at + label, t) : NAN;
-    double sum = 0, below = 0;
-    int64_t before = 0;
-    DT_UNROLL(4)
-    for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x) {
-        const float v = dti_load(j->x, at + c, t), d = v - most;
-        sum += (double)dti_curve_exp(d);
-        below += (double)d;
-        before += c < label ? v >= own : v > own;
-        before += v != v ? 5 : 0;
+    const float smooth = ce_smooth(j), own = known ? dti_load(j->x, r.at + label, t) : NAN;
+    ce_sums s = {-INFINITY, 0, 0, 0};
+    DT_UNROLL(2)
+    for (int64_t i = threadIdx.x; i < r.chunks; i += blockDim.x) {
+        const ce_chunk c = ce_take(j, &r, i, t);
+        ce_add(&c, own, label, smooth != 0, &s);
     }
-    sum = dti_block_sum(sum, shared);
-    below = dti_block_sum(below, shared);
-    const double ahead = dti_block_sum((double)before, shared);
-    const float over = (float)(1 / sum);
+    const float most = (float)dti_block_max((double)s.most, shared);
+    const double mine = s.exponentials * (double)dti_curve_exp(s.most - most);
+    const double sum = dti_block_sum(mine, shared);
+    const double below = dti_block_sum(s.scores, shared) - (double)j->classes * (double)most;
+    const double ahead = dti_block_sum((double)s.before, shared);
     if (j->prob != NULL)
-        for (int64_t c = threadIdx.x; c < j->classes; c += blockDim.x)
-            j->prob[at + c] = dti_curve_exp(dti_load(j->x, at + c, t) - most) * over;
-    const int32_t predicted = j->counted > 0 ? ce_predicted(j, at, most, shared, t) : -1;
+        ce_probabilities(j, &r, most, (float)(1 / sum), t);
+    const int32_t predicted = j->counted > 0 ? ce_predicted(j, r.at, most, shared, t) : -1;
     if (threadIdx.x > 0)
         return;
     double loss = log(sum) - ((double)own - (double)most);
@@ -243,6 +308,7 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     j.eval = c->form == DT_EVAL;
     j.counted = j.eval ? dt_counted_classes(x) : 0;
     j.accumulate = a->accumulate;
+    j.wide = dti_wide(j.x) && dti_wide(j.prob);
     if (c->form == DT_BACKWARD)
         return ce_run_backward(j, c, a->queue, err);
     const dti_grid one = {1, 1};

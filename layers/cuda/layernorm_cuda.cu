@@ -115,16 +115,16 @@ DT_DEVICE void ln_sums_begin(
     (void)job, (void)row, (void)c, (void)n, (void)state, (void)t;
 }
 
-DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW],
-    float *first, float *second, dt_dtype t)
+DT_DEVICE void ln_sums_add(const void *job, int64_t row, int64_t c, int n, bool wide,
+    float (*state)[DTI_FEW], float *first, float *second, dt_dtype t)
 {
     const dti_norm_job *j = (const dti_norm_job *)job;
     const int64_t at = row * j->s.channels + c;
     const float mean = ln_mean(j, row), istd = j->istd[row];
     float x[DTI_FEW], d[DTI_FEW];
     (void)state;
-    dti_take(j->x, at, n, j->wide, t, x);
-    dti_take(j->dy, at, n, j->wide, t, d);
+    dti_take(j->x, at, n, wide, t, x);
+    dti_take(j->dy, at, n, wide, t, d);
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++) {
         first[k] += d[k];

@@ -10,17 +10,18 @@
  * parts by shape alone; each part leaves its two sums a channel in scratch, in double precision,
  * and these are added up in the order of parts. */
 enum {
-    DTI_COLUMN_BLOCK = 16,   /* rows that a thread adds up in single precision */
-    DTI_COLUMN_PARTS = 256,  /* at most */
-    DTI_COLUMN_BLOCKS = 528, /* that keep a large card busy */
-    DTI_TOTAL_CHANNELS = 16, /* of a block that adds up parts; as many threads share the parts */
-    DTI_COLUMN_STATE = 5     /* numbers a channel that threads may keep */
+    DTI_COLUMN_BLOCK = 16,    /* rows that a thread adds up in single precision */
+    DTI_COLUMN_PARTS = 1056,  /* at most */
+    DTI_COLUMN_BLOCKS = 1056, /* that keep a large card busy, whose last ones are few among them */
+    DTI_TOTAL_CHANNELS = 8,   /* of a block that adds up parts; as many threads share the parts */
+    DTI_COLUMN_STATE = 5      /* numbers a channel that threads may keep */
 };
 
 /* A block is @across groups of channels wide and 256 / @across rows high. */
 typedef struct dti_columns {
     int64_t rows, channels, part_rows, parts;
     int across;
+    bool wide;       /* eight values lie at 16 bytes in every row; false until it is set */
     double *partial; /* part by part, the first sum of all channels, then the second */
 } dti_columns;
 
@@ -30,6 +31,7 @@ static inline dti_columns dti_columns_of(int64_t rows, int64_t channels, void *w
     dti_columns s;
     s.rows = rows;
     s.channels = channels;
+    s.wide = false;
     s.across = 4;
     while (s.across < 32 && s.across < groups)
         s.across *= 2;
@@ -79,69 +81,84 @@ DT_DEVICE int64_t dti_lane_row(const dti_columns *s)
 }
 
 /* What is summed up: begin sets numbers of the thread's channels before its first row; add takes
- * one row of eight channels at most. */
+ * one row of @n channels, which lie at 16 bytes if @wide. */
 typedef void dti_column_begin(
     const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW], dt_dtype t);
-typedef void dti_column_add(const void *job, int64_t row, int64_t c, int n, float (*state)[DTI_FEW],
-    float *first, float *second, dt_dtype t);
+typedef void dti_column_add(const void *job, int64_t row, int64_t c, int n, bool wide,
+    float (*state)[DTI_FEW], float *first, float *second, dt_dtype t);
 
 /* The sums of distances from a middle, and of their squares, become those of the values. */
-DT_DEVICE void dti_columns_move(const float *middle, double rows, double *first, double *second)
+DT_DEVICE void dti_columns_move(
+    const float *middle, double rows, volatile double (*sum)[DTI_THREADS])
 {
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++) {
-        const double m = (double)middle[k];
-        second[k] += m * (2 * first[k] + rows * m);
-        first[k] += rows * m;
+        const double m = (double)middle[k], first = sum[k][threadIdx.x];
+        sum[DTI_FEW + k][threadIdx.x] += m * (2 * first + rows * m);
+        sum[k][threadIdx.x] = first + rows * m;
     }
 }
 
-/* A thread's sums over its rows, every @high-th from @row on. */
-DT_DEVICE void dti_columns_thread(const dti_columns *s, const void *job, dti_column_begin *begin,
-    dti_column_add *add, bool distances, int64_t row, int64_t rows, double (*sum)[DTI_FEW],
-    dt_dtype t)
+/* A thread's sums over its rows, every @high-th from @row on, to its place among those of all,
+ * which is volatile lest they be kept in registers: these are what limits how many threads there
+ * can be.
+ */
+DT_DEVICE void dti_columns_rows(const dti_columns *s, const void *job, dti_column_add *add,
+    float (*state)[DTI_FEW], int64_t row, int64_t rows, int n, bool wide,
+    volatile double (*sum)[DTI_THREADS], dt_dtype t)
 {
     const int64_t c = dti_column(s), high = DTI_THREADS / s->across;
-    const int n = dti_few(c, s->channels);
-    float state[DTI_COLUMN_STATE][DTI_FEW];
-    begin(job, row, c, n, state, t);
     for (int64_t i = 0; i < rows; i += DTI_COLUMN_BLOCK) {
         float first[DTI_FEW] = {0}, second[DTI_FEW] = {0};
-        if (rows - i >= DTI_COLUMN_BLOCK) {
+        if (wide && rows - i >= DTI_COLUMN_BLOCK) {
             DT_UNROLL(4)
             for (int k = 0; k < DTI_COLUMN_BLOCK; k++)
-                add(job, row + (i + k) * high, c, n, state, first, second, t);
+                add(job, row + (i + k) * high, c, n, wide, state, first, second, t);
         } else {
-            for (int64_t k = i; k < rows; k++)
-                add(job, row + k * high, c, n, state, first, second, t);
+            DT_UNROLL(1)
+            for (int64_t k = i; k < rows && k < i + DTI_COLUMN_BLOCK; k++)
+                add(job, row + k * high, c, n, wide, state, first, second, t);
         }
         DT_UNROLL(8)
         for (int k = 0; k < DTI_FEW; k++) {
-            sum[0][k] += (double)first[k];
-            sum[1][k] += (double)second[k];
+            sum[k][threadIdx.x] += (double)first[k];
+            sum[DTI_FEW + k][threadIdx.x] += (double)second[k];
         }
     }
+}
+
+/* Whole and aligned groups have a loop of their own: several rows are on their way at once only
+ * where nothing is asked between their loads. */
+DT_DEVICE void dti_columns_thread(const dti_columns *s, const void *job, dti_column_begin *begin,
+    dti_column_add *add, bool distances, int64_t row, int64_t rows,
+    volatile double (*sum)[DTI_THREADS], dt_dtype t)
+{
+    const int64_t c = dti_column(s);
+    const int n = dti_few(c, s->channels);
+    float state[DTI_COLUMN_STATE][DTI_FEW];
+    begin(job, row, c, n, state, t);
+    if (s->wide && n == DTI_FEW)
+        dti_columns_rows(s, job, add, state, row, rows, DTI_FEW, true, sum, t);
+    else
+        dti_columns_rows(s, job, add, state, row, rows, n, false, sum, t);
     if (distances)
-        dti_columns_move(state[0], (double)rows, sum[0], sum[1]);
+        dti_columns_move(state[0], (double)rows, sum);
 }
 
 /* One block: the sums of a part. @distances: see dti_columns_move, with middles in state[0]. */
 DT_DEVICE void dti_columns_sum(const dti_columns *s, const void *job, dti_column_begin *begin,
     dti_column_add *add, bool distances, dt_dtype t)
 {
-    __shared__ double shared[2 * DTI_FEW][DTI_THREADS];
+    __shared__ volatile double shared[2 * DTI_FEW][DTI_THREADS];
     const int64_t high = DTI_THREADS / s->across;
     const dti_span part = dti_span_of(s->rows, s->part_rows, (int64_t)blockIdx.y);
     const int64_t row = part.begin + dti_lane_row(s);
-    double sum[2][DTI_FEW] = {{0}};
+    DT_UNROLL(16)
+    for (int k = 0; k < 2 * DTI_FEW; k++)
+        shared[k][threadIdx.x] = 0;
     if (row < part.end && dti_column(s) < s->channels)
         dti_columns_thread(s, job, begin, add, distances, row,
-            dti_quotient(part.end - row + high - 1, high), sum, t);
-    DT_UNROLL(8)
-    for (int k = 0; k < DTI_FEW; k++) {
-        shared[k][threadIdx.x] = sum[0][k];
-        shared[DTI_FEW + k][threadIdx.x] = sum[1][k];
-    }
+            dti_quotient(part.end - row + high - 1, high), shared, t);
     __syncthreads();
     for (int i = (int)threadIdx.x; i < 2 * DTI_FEW * s->across; i += DTI_THREADS) {
         const int k = i / s->across, group = i % s->across;
@@ -226,6 +243,7 @@ static inline dti_norm_job dti_norm_job_of(const dt_call *c, const dt_args *a, d
     j.rms = false;
     j.wide =
         dti_wide(j.x) && dti_wide(j.dy) && dti_wide(j.to) && dti_wide_rows(j.s.channels, c->dtype);
+    j.s.wide = j.wide;
     return j;
 }
 

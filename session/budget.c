@@ -14,6 +14,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "memory/usage.h"
+#include "session/feeds.h"
 #include "session/human.h"
 #include "session/plan_set.h"
 
@@ -219,11 +220,11 @@ static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err
         dt_human_bytes(needs, need), need, dt_session_disk_path(s), dt_human_bytes(has, rest));
 }
 
-/* Threads that are still to be started: the team, the loader's and those that move. */
+/* Threads that are still to be started: the team, those of two loaders and those that move. */
 static int threads_to_come(const dt_plan_set *p, bool loaded)
 {
     const dt_session *s = p->session;
-    return s->threads + (loaded ? 0 : 2) + (s->opts.memory.copy_threads ? 2 : 0) +
+    return s->threads + (loaded ? 0 : 2 * dti_decoders(s)) + (s->opts.memory.copy_threads ? 2 : 0) +
            (dt_plan_set_tier_peak(p, DT_TIER_DISK) > 0 ? 4 : 0);
 }
 

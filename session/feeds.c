@@ -56,6 +56,13 @@ static const struct {
 } fetched[] = {{"cifar10", "cifar10"}, {"idx", "mnist"}, {"text", "tinyshakespeare"}};
 
 /* Says, after what is wrong with it, where the data is named, and what may bring it. */
+int dti_decoders(const dt_session *s)
+{
+    enum { MOST = 64 };
+    const int idle = s->threads < MOST ? s->threads : MOST;
+    return s->context.device == DT_CUDA ? idle : 1;
+}
+
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
 {
@@ -93,8 +100,11 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         return DT_OK;
     }
     DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
-    const dt_loader_opts l = {
-        .batch = s->micro_batch, .ahead = (int)s->opts.data.ahead, .seed = o.seed, .rests = true};
+    const dt_loader_opts l = {.batch = s->micro_batch,
+        .ahead = (int)s->opts.data.ahead,
+        .threads = dti_decoders(s),
+        .seed = o.seed,
+        .rests = true};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
     f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;
     return DT_OK;
@@ -194,6 +204,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
         .shuffle = s->opts.data.shuffle && !desc->fixed_order,
         .drop_last = s->opts.train.drop_last,
         .ahead = (int)s->opts.data.ahead,
+        .threads = dti_decoders(s),
         .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));

@@ -17,6 +17,9 @@ typedef struct dt_feeds {
     char warning[256];  /* what of the data does not go with the network; "": nothing */
 } dt_feeds;
 
+/* Threads of each loader: one, but all that the session has beside a card, where the processor has
+ * nothing else to do and one cannot keep up. */
+int dti_decoders(const dt_session *s);
 /* Open what [data] names. Evaluation takes data.eval_path, or the split the source keeps apart.
  * Release with dt_feeds_close even after a failure. */
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;

@@ -136,7 +136,7 @@ const dt_device_module *dti_device_module(dt_device_kind k)
     return k == DT_CPU ? NULL : loaded;
 }
 
-const dt_driver *dti_device_driver(dt_device_kind k)
+const dt_driver *dt_device_driver(dt_device_kind k)
 {
     const dt_device_module *m = dti_device_module(k);
     if (k == DT_CPU)
@@ -148,7 +148,7 @@ dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err)
 {
     void *self = NULL;
     DT_CHECK(dti_device_load(k, err));
-    const dt_driver *d = dti_device_driver(k);
+    const dt_driver *d = dt_device_driver(k);
     DT_CHECK(d->open(0, &self, err));
     const dt_status st = d->facts(self, f, err);
     d->close(self);

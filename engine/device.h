@@ -51,7 +51,7 @@ bool dt_device_likely(dt_device_kind k);
 const dt_device_module *dti_device_module(dt_device_kind k);
 
 /* What the runner drives it by; NULL: not loaded. */
-const dt_driver *dti_device_driver(dt_device_kind k);
+const dt_driver *dt_device_driver(dt_device_kind k);
 
 /* Its memory and its name. DT_E_DEVICE when it does not answer. */
 dt_status dt_device_facts(dt_device_kind k, dt_driver_facts *f, dt_err *err) DT_NODISCARD;

@@ -20,6 +20,7 @@
 #include "memory/tier.h"
 #include "session/budget.h"
 #include "session/density_count.h"
+#include "session/device_rates.h"
 #include "session/feeds.h"
 #include "session/machine.h"
 #include "session/origin.h"
@@ -36,13 +37,18 @@ enum { SMALL = 128 << 10, LEAST = 512 << 10, LARGE = 16 << 20 }; /* bytes of a c
 enum { MOST_OF_DISK = 512 << 20 };
 enum { COPIES = 33 }; /* of each size */
 
-/* What a thread copies, over and over, beside the ops. */
+/* What a thread copies, over and over, beside the ops.
+ * @idle:   nothing: steps are made as they are in training, which on a device are not those that
+ * are timed, row after row
+ * @device: between its memory and pinned one; NULL: memory to memory, or a tier */
 typedef struct load {
     const char *name;
+    bool idle;
+    dti_device_rates *device;
     dt_tier tier;
     dt_direction direction;
     dt_usual_stream stream;
-    const dt_tier_desc *desc; /* NULL: memory to memory */
+    const dt_tier_desc *desc; /* NULL: of no tier with files */
     void *state;
     unsigned char *from, *to;
     atomic_bool stop;
@@ -54,7 +60,7 @@ typedef struct load {
     dt_status st;
 } load;
 
-enum { MOST_LOADS = 4 };
+enum { MOST_LOADS = 5 };
 
 /* How long who waits for an event takes to go on. @asked: one has been told and not answered */
 typedef struct relay {
@@ -92,6 +98,7 @@ typedef struct profiling {
     bool done;
     load load[MOST_LOADS];
     int n_load;
+    dti_device_rates *device; /* NULL: the device is the processor */
     pthread_t thread;
     bool running;
     relay relay;
@@ -144,6 +151,8 @@ static uint64_t slot_bytes(const load *l)
 static dt_status copy_once(load *l, size_t bytes, int i, dt_err *err)
 {
     const uint64_t at = (uint64_t)(i % SLOTS) * LARGE;
+    if (l->device != NULL)
+        return dti_device_rates_copy(l->device, l->direction == DT_FROM_TIER, at, bytes, err);
     if (l->desc == NULL) {
         memcpy(l->to + at, l->from + at, bytes);
         return DT_OK;
@@ -282,7 +291,7 @@ static dt_status measure_link(profiling *p, load *l, dt_err *err)
     l->alone = large;
     const dt_link link = line_through(small, large, l->size);
     p->out->costs.thread_link[l->tier][l->direction] = link;
-    if (l->tier == DT_TIER_DISK) /* it has its threads, whatever copies to the host */
+    if (l->desc != NULL || l->device != NULL) /* whatever copies to the host between ops */
         p->out->costs.link[l->tier][l->direction] = link;
     return DT_OK;
 }
@@ -302,10 +311,12 @@ static void measure_team(profiling *p, const load *l)
     }
     const dt_link link =
         line_through(at_share(small, 9, quiet), at_share(large, 9, quiet), l->size);
+    if (p->device != NULL) {
+        p->out->costs.host = 2 * link.rate; /* it reads and writes */
+        return;
+    }
     p->out->costs.link[DT_TIER_HOST][DT_TO_TIER] = link;
     p->out->costs.link[DT_TIER_HOST][DT_FROM_TIER] = link;
-    if (dt_context_device(&p->s->context) != DT_CPU)
-        p->out->costs.host = 2 * link.rate; /* it reads and writes */
 }
 
 static bool has_disk(const dt_session *s)
@@ -334,6 +345,7 @@ static dt_status fill_slots(load *l, dt_err *err)
 static dt_status open_loads(profiling *p, dt_err *err)
 {
     static const load kinds[MOST_LOADS] = {
+        {.name = "nothing", .idle = true},
         {.name = "to the host",
             .tier = DT_TIER_HOST,
             .direction = DT_TO_TIER,
@@ -353,10 +365,13 @@ static dt_status open_loads(profiling *p, dt_err *err)
     };
     const size_t size = usual_size(p), all = waiting_bytes(p);
     const size_t slots = (all < MOST_OF_DISK ? all : MOST_OF_DISK) / size;
-    p->n_load = has_disk(p->s) ? MOST_LOADS : 2;
-    for (int i = 0; i < p->n_load; i++) {
-        load *l = &p->load[i];
+    const int first = p->device != NULL ? 0 : 1, end = has_disk(p->s) ? MOST_LOADS : MOST_LOADS - 2;
+    for (int i = first; i < end; i++) {
+        load *l = &p->load[p->n_load++];
         memcpy(l, &kinds[i], sizeof *l);
+        if (l->idle)
+            continue;
+        l->device = l->tier == DT_TIER_HOST ? p->device : NULL;
         l->size = size;
         l->n_slot = slots > SLOTS ? slots : SLOTS;
         l->from = aligned_alloc(4096, (size_t)SLOTS * LARGE + 4096);
@@ -389,8 +404,12 @@ static void close_loads(profiling *p)
 static dt_status start_load(profiling *p, load *l, dt_err *err)
 {
     char text[96];
-    snprintf(text, sizeof text, "%d steps beside copies %s", BESIDE, l->name);
+    snprintf(text, sizeof text,
+        l->idle ? "%d steps as they are in training" : "%d steps beside copies %s", BESIDE,
+        l->name);
     tell(p, text);
+    if (l->idle)
+        return DT_OK;
     atomic_store(&l->stop, false);
     l->bytes = l->seconds = 0;
     p->running = dt_thread_start(&p->thread, 0, copy_on, l) == 0;
@@ -588,6 +607,19 @@ static dt_status run_steps(profiling *p, dt_err *err)
 
 /* ---- from rows to costs ---- */
 
+static bool is_timed(const dt_row *row)
+{
+    return row->kind == DT_ROW_COMPUTE || row->kind == DT_ROW_COPY_IN;
+}
+
+static size_t timed_rows(const dt_plan *plan)
+{
+    size_t n = 0;
+    for (size_t r = 0; r < plan->n_row; r++)
+        n += is_timed(&plan->row[r]);
+    return n;
+}
+
 static dt_status add_rows(
     profiling *p, size_t i, dt_cost_entry *to, size_t *n, double *fetched, double *fetch_seconds)
 {
@@ -596,7 +628,7 @@ static dt_status add_rows(
     for (size_t r = 0; times > 0 && r < x->plan->n_row; r++) {
         const dt_row *row = &x->plan->row[r];
         double *v = p->row[i] + (int64_t)r * most;
-        if (row->kind != DT_ROW_COMPUTE && row->kind != DT_ROW_COPY_IN)
+        if (!is_timed(row))
             continue;
         const double seconds = mean_of_quiet(p, v);
         const double spread = at_share(v, p->timed, 0.75) - at_share(v, p->timed, 0.25);
@@ -645,11 +677,36 @@ static dt_status add_means(profiling *p, dt_cost_entry *e, size_t n, dt_err *err
     return DT_OK;
 }
 
+/* The most operations a second that any op of a device reaches, in place of a roof that is not
+ * known. */
+static void roof_of_ops(profiling *p)
+{
+    const dt_plan_set *set = p->s->plans;
+    double best = 0;
+    for (size_t i = 0; i < set->n; i++) {
+        const dt_planned *x = set->planned[i];
+        const double times = (double)dti_plan_set_times(set, x);
+        for (size_t r = 0; times > 0 && r < x->plan->n_row; r++) {
+            const dt_row *row = &x->plan->row[r];
+            if (row->kind != DT_ROW_COMPUTE)
+                continue;
+            const double seconds = mean_of_quiet(p, p->row[i] + (int64_t)r * most_timed(p)) / times;
+            const double rate = seconds > 0 ? x->plan->op[row->op].flops / seconds : 0;
+            best = rate > best ? rate : best;
+        }
+    }
+    for (int w = 0; w < DT_WORKS && best > 0; w++)
+        for (int t = 0; t < DT_DTYPES; t++)
+            p->out->costs.flops[w][t] = best;
+}
+
 static dt_status collect(profiling *p, dt_err *err)
 {
     const dt_plan_set *set = p->s->plans;
     size_t most = 0, n = 0;
     double fetched = 0, fetch_seconds = 0;
+    if (p->device != NULL)
+        roof_of_ops(p);
     for (size_t i = 0; i < set->n; i++)
         most += set->planned[i]->plan->n_row;
     dt_cost_entry *e = dt_alloc(most, sizeof *e);
@@ -674,19 +731,25 @@ static dt_status collect(profiling *p, dt_err *err)
 /* What copies and ops do to each other, never less than nothing. */
 static void slow_each_other(profiling *p)
 {
+    const double step = p->load[0].idle ? p->load[0].step : p->out->step;
     for (int i = 0; i < p->n_load; i++) {
         const load *l = &p->load[i];
         dt_costs *c = &p->out->costs;
-        const double ops = p->out->step > 0 ? l->step / p->out->step : 1;
+        if (l->idle)
+            continue;
+        const double ops = step > 0 ? l->step / step : 1;
         const double copies = l->bytes > 0 ? l->seconds / l->bytes * (double)l->size / l->alone : 1;
         c->slow[DT_USUAL_COMPUTE][l->stream] = ops > 1 ? ops : 1;
         c->slow[l->stream][DT_USUAL_COMPUTE] = copies > 1 ? copies : 1;
     }
 }
 
-/* More than rounding, clocks and the loop around the rows. */
+/* More than rounding, clocks and the loop around the rows. Of a device nothing follows from it: it
+ * rests while the host sees to each row, which it does not in training. */
 static dt_status check_sum(const profiling *p, dt_err *err)
 {
+    if (p->device != NULL)
+        return DT_OK;
     const double told = p->out->rows + mean_of_quiet(p, p->between);
     const double rest = fabs(p->out->step - told), allowed = 0.02 * p->out->step + 1e-3;
     if (rest <= allowed)
@@ -696,6 +759,29 @@ static dt_status check_sum(const profiling *p, dt_err *err)
         "was at work here, and such a "
         "profile would not hold; profile again when the machine is quiet, or with more --steps",
         p->out->step, told);
+}
+
+/* A device that is waited for after each row takes longer for all of them than for a step that it
+ * is told of as a whole: each row less, by the same. */
+static void as_in_training(profiling *p)
+{
+    const dt_plan_set *set = p->s->plans;
+    dt_costs *c = &p->out->costs;
+    double rows = 0;
+    if (p->device == NULL || !(p->load[0].step > 0 && p->load[0].step < p->out->step))
+        return;
+    for (size_t i = 0; i < set->n; i++)
+        rows += (double)timed_rows(set->planned[i]->plan) *
+                (double)dti_plan_set_times(set, set->planned[i]);
+    const double more = p->out->rows - p->load[0].step;
+    const double each = more > 0 && rows > 0 ? more / rows : 0;
+    for (size_t i = 0; i < c->n_entry; i++) {
+        dt_cost_entry *e = &c->entry[i];
+        e->seconds = e->seconds > 2 * each ? e->seconds - each : e->seconds / 2;
+    }
+    p->out->step = p->load[0].step;
+    p->out->rows = more > 0 ? p->out->step : p->out->rows;
+    c->rest = p->out->step - p->out->rows;
 }
 
 /* ---- codecs ---- */
@@ -716,25 +802,56 @@ static void fill(packing *k, double density)
     }
 }
 
+/* @n values once, by the processor. */
+static dt_status pack_here(
+    packing *k, const dt_codec *codec, size_t n, double *pack, double *unpack, dt_err *err)
+{
+    const double from = dt_seconds();
+    if (!dt_pack(codec, k->values, n, k->packed, k->bytes))
+        return DT_FAIL(err, DT_E_INTERNAL, "%s packs into no capacity", codec->name);
+    const double then = dt_seconds();
+    DT_CHECK(dt_unpack(codec, k->packed, k->bytes, k->back, n, err));
+    *pack = then - from;
+    *unpack = dt_seconds() - then;
+    return DT_OK;
+}
+
+static dt_status pack_once(const profiling *p, packing *k, const dt_codec *codec, size_t n,
+    bool across, double *pack, double *unpack, dt_err *err)
+{
+    return p->device != NULL ? dti_device_rates_codec(p->device, codec, k->values, n,
+                                   dt_packed_bytes(codec, n, 1), across, pack, unpack, err)
+                             : pack_here(k, codec, n, pack, unpack, err);
+}
+
+/* By few values where many would take too long. */
 static dt_status time_codec(
+    profiling *p, packing *k, const dt_codec *codec, double density, bool across, dt_err *err)
+{
+    enum { TURNS = 5, FEW = 256 }; /* the few are so small a share */
+    static const double patience = 0.5;
+    double pack[TURNS], unpack[TURNS];
+    dt_codec_rate rate = {.density = density, .across = across};
+    snprintf(rate.codec, sizeof rate.codec, "%s", codec->name);
+    size_t n = k->count / FEW;
+    DT_CHECK(pack_once(p, k, codec, n, across, pack, unpack, err));
+    n = (pack[0] + unpack[0]) * FEW > patience ? n : k->count;
+    for (int i = 0; i < TURNS; i++)
+        DT_CHECK(pack_once(p, k, codec, n, across, &pack[i], &unpack[i], err));
+    const double bytes = (double)(n * sizeof(float));
+    rate.pack = bytes / at_share(pack, TURNS, quiet);
+    rate.unpack = bytes / at_share(unpack, TURNS, quiet);
+    return dt_costs_add_rate(&p->out->costs, &rate, err);
+}
+
+/* On a device beside the values and across the link, if it has the codec. */
+static dt_status time_near_and_far(
     profiling *p, packing *k, const dt_codec *codec, double density, dt_err *err)
 {
-    double pack[5], unpack[5];
-    dt_codec_rate rate = {.density = density};
-    snprintf(rate.codec, sizeof rate.codec, "%s", codec->name);
-    for (int i = 0; i < 5; i++) {
-        double from = dt_seconds();
-        if (!dt_pack(codec, k->values, k->count, k->packed, k->bytes))
-            return DT_FAIL(err, DT_E_INTERNAL, "%s packs into no capacity", codec->name);
-        pack[i] = dt_seconds() - from;
-        from = dt_seconds();
-        DT_CHECK(dt_unpack(codec, k->packed, k->bytes, k->back, k->count, err));
-        unpack[i] = dt_seconds() - from;
-    }
-    const double bytes = (double)(k->count * sizeof(float));
-    rate.pack = bytes / at_share(pack, 5, quiet);
-    rate.unpack = bytes / at_share(unpack, 5, quiet);
-    return dt_costs_add_rate(&p->out->costs, &rate, err);
+    if (p->device != NULL && !dt_device_driver(p->s->context.device)->can_pack(codec))
+        return DT_OK;
+    DT_CHECK(time_codec(p, k, codec, density, false, err));
+    return p->device != NULL ? time_codec(p, k, codec, density, true, err) : DT_OK;
 }
 
 static dt_status time_codecs(profiling *p, packing *k, dt_err *err)
@@ -746,7 +863,7 @@ static dt_status time_codecs(profiling *p, packing *k, dt_err *err)
         fill(k, densities[d]);
         for (size_t i = 0; i < n; i++)
             if (all[i]->sparse || d + 1 == DT_COUNT(densities))
-                DT_CHECK(time_codec(p, k, all[i], densities[d], err));
+                DT_CHECK(time_near_and_far(p, k, all[i], densities[d], err));
     }
     return DT_OK;
 }
@@ -774,17 +891,30 @@ static dt_status measure_codecs(profiling *p, dt_err *err)
 
 /* ---- the whole ---- */
 
-/* The roof is what floors are taken from, so it comes first. */
-static dt_status measure_machine(profiling *p, dt_err *err)
+static dt_status measure_processor(dt_costs *c, dt_dtype t, dt_err *err)
 {
     dt_machine m;
+    DT_CHECK(dti_machine_measure(&m, t, err));
+    for (int w = 0; w < DT_WORKS; w++)
+        for (int k = 0; k < DT_DTYPES; k++)
+            c->flops[w][k] = m.flops[k] > 0 ? m.flops[k] : m.flops[DT_F32];
+    c->bytes = m.bytes;
+    return DT_OK;
+}
+
+/* The roof is what floors are taken from, so it comes first; a device's arithmetic is what its best
+ * op shows (roof_of_ops). */
+static dt_status measure_machine(profiling *p, dt_err *err)
+{
+    const dt_driver *d = dt_device_driver(p->s->context.device);
     dt_costs *c = &p->out->costs;
     tell(p, "measuring the machine, its links and codecs");
-    DT_CHECK(dti_machine_measure(&m, p->s->graph->dtype, err));
-    for (int w = 0; w < DT_WORKS; w++)
-        for (int t = 0; t < DT_DTYPES; t++)
-            c->flops[w][t] = m.flops[t] > 0 ? m.flops[t] : m.flops[DT_F32];
-    c->bytes = m.bytes;
+    if (d != NULL && !d->immediate) {
+        DT_CHECK(dti_device_rates_open(&p->device, d, (uint64_t)SLOTS * LARGE, err));
+        DT_CHECK(dti_device_rates_own(p->device, &c->bytes, err));
+    } else {
+        DT_CHECK(measure_processor(c, p->s->graph->dtype, err));
+    }
     DT_CHECK(measure_codecs(p, err));
     return open_loads(p, err);
 }
@@ -823,8 +953,9 @@ static dt_status measure(profiling *p, dt_err *err)
         return DT_OK;
     DT_CHECK(collect(p, err));
     slow_each_other(p);
-    DT_CHECK(dt_costs_seal(&p->out->costs, err));
-    return check_sum(p, err);
+    DT_CHECK(check_sum(p, err));
+    as_in_training(p);
+    return dt_costs_seal(&p->out->costs, err);
 }
 
 dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile *out, dt_err *err)
@@ -834,6 +965,7 @@ dt_status dt_profile_measure(dt_session *s, const dt_profile_opts *o, dt_profile
     dti_session_origin(s, &out->origin);
     const dt_status st = measure(&p, err);
     close_loads(&p);
+    dti_device_rates_close(p.device);
     for (size_t i = 0; p.row != NULL && i < s->plans->n; i++)
         dt_free(p.row[i]);
     dt_free(p.row);

@@ -135,7 +135,7 @@ typedef struct owner {
 static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
 {
     const dt_device_kind device = dt_context_device(w->context);
-    const dt_driver *d = dti_device_driver(device);
+    const dt_driver *d = dt_device_driver(device);
     const dt_map *m = w->map;
     if (strcmp(p->net, w->graph->name) != 0)
         return DT_FAIL(err, DT_E_CONFIG, "the plan is of network '%s', not of '%s': plan again",

@@ -195,7 +195,7 @@ struct dt_runner {
 /* What drives the device of such a runner; NULL: its module is not loaded. */
 static inline const dt_driver *dti_runner_driver(const dt_runner_opts *o)
 {
-    return o->driver != NULL ? o->driver : dti_device_driver(dt_context_device(o->context));
+    return o->driver != NULL ? o->driver : dt_device_driver(dt_context_device(o->context));
 }
 
 /* For tests: in runs with threads every copy and every op is late by a random time of up to 0.15

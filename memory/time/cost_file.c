@@ -217,6 +217,7 @@ static dt_status read_codec(const reading *r, const cJSON *v)
     DT_CHECK(number_to(r, v, "density", 0, 1, &codec.density));
     DT_CHECK(rate(r, v, "pack", &codec.pack));
     DT_CHECK(rate(r, v, "unpack", &codec.unpack));
+    codec.across = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "across"));
     return dt_costs_add_rate(r->costs, &codec, r->err);
 }
 
@@ -414,6 +415,8 @@ static void add_codecs(cJSON *to, const dt_costs *c)
         cJSON_AddNumberToObject(o, "density", c->rate[i].density);
         cJSON_AddNumberToObject(o, "pack", c->rate[i].pack);
         cJSON_AddNumberToObject(o, "unpack", c->rate[i].unpack);
+        if (c->rate[i].across)
+            cJSON_AddTrueToObject(o, "across");
     }
 }
 

@@ -206,7 +206,9 @@ static int by_codec(const void *a, const void *b)
 {
     const dt_codec_rate *x = a, *y = b;
     const int order = strcmp(x->codec, y->codec);
-    return order != 0 ? order : (x->density > y->density) - (x->density < y->density);
+    if (order != 0 || x->across != y->across)
+        return order != 0 ? order : x->across - y->across;
+    return (x->density > y->density) - (x->density < y->density);
 }
 
 static void drop_doubles(dt_costs *c)
@@ -440,12 +442,13 @@ dti_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
     return found;
 }
 
-double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack)
+/* 0: the table has none. */
+static double rate_of(const dt_costs *c, const char *codec, bool across, double density, bool pack)
 {
     const dt_codec_rate *below = NULL;
     for (size_t i = 0; i < c->n_rate; i++) {
         const dt_codec_rate *r = &c->rate[i];
-        if (strcmp(r->codec, codec) != 0)
+        if (strcmp(r->codec, codec) != 0 || r->across != across)
             continue;
         const double rate = pack ? r->pack : r->unpack;
         if (r->density >= density && below == NULL)
@@ -457,7 +460,13 @@ double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool 
         }
         below = r;
     }
-    return below == NULL ? c->codec : pack ? below->pack : below->unpack;
+    return below == NULL ? 0 : pack ? below->pack : below->unpack;
+}
+
+double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack)
+{
+    const double rate = rate_of(c, codec, false, density, pack);
+    return rate > 0 ? rate : c->codec;
 }
 
 double dt_relative_absolute_error(const double *predicted, const double *measured, size_t n)
@@ -489,6 +498,8 @@ void dti_costs_sum(const dt_costs *c, dt_sha256 *sum)
         const double value[] = {r->density, r->pack, r->unpack};
         dt_sha256_add(sum, r->codec, strlen(r->codec) + 1);
         dt_sha256_add(sum, value, sizeof value);
+        if (r->across)
+            dt_sha256_add(sum, "across", sizeof "across");
     }
 }
 
@@ -506,6 +517,8 @@ double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool t
     const size_t words = r->bytes / sizeof(float);
     const double packed = (double)dt_packed_bytes(codec, words, density);
     const double used = packed < (double)r->stored ? packed : (double)r->stored;
-    const double packing = (double)r->bytes / dt_costs_rate(c, codec->name, density, out);
+    const double across = rate_of(c, codec->name, true, density, out);
+    const double packing =
+        (double)r->bytes / (across > 0 ? across : dt_costs_rate(c, codec->name, density, out));
     return larger(dti_link_seconds(l, used), packing);
 }

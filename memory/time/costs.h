@@ -52,10 +52,12 @@ typedef struct dt_link {
     double latency, rate;
 } dt_link;
 
-/* Values of a density, packed and unpacked: raw bytes a second. */
+/* Values of a density, packed and unpacked: raw bytes a second. @across: the packed bytes lie
+ * behind the link to the host, where copies of a device have them; else beside the values. */
 typedef struct dt_codec_rate {
     char codec[16];
     double density, pack, unpack;
+    bool across;
 } dt_codec_rate;
 
 /* Kinds of arithmetic that reach different shares of a roof: products of matrices and all else,

@@ -46,11 +46,11 @@ static void every_codec_but_lz4_packs_on_the_device(void **state)
     const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i < n; i++) {
         const bool there = strcmp(all[i]->name, "lz4") != 0; /* looks for matches in turn */
-        if (dti_device_driver(DT_CUDA)->can_pack(all[i]) != there)
+        if (dt_device_driver(DT_CUDA)->can_pack(all[i]) != there)
             fail_msg("codec '%s' has %s cuda kernels", all[i]->name, there ? "no" : "now");
     }
     const dt_codec unknown = {.name = "unknown"};
-    assert_false(dti_device_driver(DT_CUDA)->can_pack(&unknown));
+    assert_false(dt_device_driver(DT_CUDA)->can_pack(&unknown));
 }
 
 static void without_a_card_opening_says_what_to_do(void **state)
@@ -63,7 +63,7 @@ static void without_a_card_opening_says_what_to_do(void **state)
     assert_ok(dti_device_load(DT_CUDA, &err), &err);
     if (dt_device_answers(DT_CUDA, NULL))
         skip();
-    assert_fails(dti_device_driver(DT_CUDA)->open(QUEUES, &self, &err), DT_E_DEVICE, &err,
+    assert_fails(dt_device_driver(DT_CUDA)->open(QUEUES, &self, &err), DT_E_DEVICE, &err,
         "device.kind = cpu");
     assert_null(self);
 }
@@ -85,7 +85,7 @@ static fixture *open_card(void)
     fixture *f = dt_alloc(1, sizeof *f);
     void *base, *host;
     assert_non_null(f);
-    f->d = dti_device_driver(DT_CUDA);
+    f->d = dt_device_driver(DT_CUDA);
     assert_ok(f->d->open(QUEUES, &f->self, &f->err), &f->err);
     assert_ok(f->d->events(f->self, 8, &f->err), &f->err);
     assert_ok(f->d->reserve(f->self, ROOM, &base, &f->err), &f->err);

@@ -293,7 +293,7 @@ static int start(void **state)
     assert_ok(dt_context_open(&card.context, DT_CUDA, NULL, false, &err), &err);
     if (!dt_device_answers(DT_CUDA, NULL))
         return 0;
-    card.driver = dti_device_driver(DT_CUDA);
+    card.driver = dt_device_driver(DT_CUDA);
     assert_ok(card.driver->open(1, &card.self, &err), &err);
     assert_ok(card.driver->reserve(card.self, ROOM, &there, &err), &err);
     assert_ok(card.driver->pin(card.self, ROOM, &here, &err), &err);

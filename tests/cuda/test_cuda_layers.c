@@ -27,7 +27,7 @@ static int open_card(void **state)
     assert_ok(dti_device_load(DT_CUDA, &err), &err);
     if (!dt_device_answers(DT_CUDA, &err))
         return 0;
-    card.d = dti_device_driver(DT_CUDA);
+    card.d = dt_device_driver(DT_CUDA);
     assert_non_null(card.d);
     assert_ok(card.d->open(1, &card.self, &err), &err);
     assert_ok(card.d->reserve(card.self, ROOM, &card.there, &err), &err);

@@ -62,7 +62,7 @@ int main(void)
     copies c = {0};
     dt_status st = dti_device_load(DT_CUDA, &err);
     if (st == DT_OK) {
-        c.d = dti_device_driver(DT_CUDA);
+        c.d = dt_device_driver(DT_CUDA);
         st = c.d->open(3, &c.self, &err);
     }
     if (st == DT_OK)

@@ -103,7 +103,7 @@ static void pieces_are_nearer_than_one_line(void **state)
     double measured[N], pieces[N], line[N];
     for (int k = 2; k <= 8; k++) {
         const double x = k / 10.0, rate = 1e9 / (1 + 4 * x * (1 - x));
-        const dt_codec_rate r = {"zvc", x, rate, rate};
+        const dt_codec_rate r = {"zvc", x, rate, rate, false};
         assert_ok(dt_costs_add_rate(&costs, &r, &err), &err);
     }
     assert_ok(dt_costs_seal(&costs, &err), &err);

@@ -429,6 +429,8 @@ static char *whole(size_t *n)
     dt_err err = {0};
     const dt_origin o = {.machine = "m", .isa = "i", .precision = "fp32", .threads = 2};
     const dt_codec_rate rate = {.codec = "zvc", .density = 0.5, .pack = 3, .unpack = 4};
+    const dt_codec_rate far = {
+        .codec = "zvc", .density = 0.5, .pack = 1, .unpack = 2, .across = true};
     char *text = NULL;
     learn(&c, 4, 60, 40);
     learn(&c, 2, 0.1, 40);
@@ -436,6 +438,7 @@ static char *whole(size_t *n)
     c.rest = 0.5;
     c.wake = 0.25;
     c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
+    assert_ok(dt_costs_add_rate(&c, &far, &err), &err);
     assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
     assert_ok(dti_densities_add(&d, "a.y", 0.25, 0.125, &err), &err);
     assert_ok(dt_costs_seal(&c, &err), &err);
@@ -457,7 +460,9 @@ static void a_profile_comes_back_as_it_was(void **state)
     put_file(text, n);
     assert_ok(read_back(&c, &d, &o, &err), &err);
     assert_int_equal(strlen(c.hash), 64);
-    assert_true(c.n_entry == 2 && c.n_rate == 1 && d.n == 1 && o.threads == 2);
+    assert_true(c.n_entry == 2 && c.n_rate == 2 && d.n == 1 && o.threads == 2);
+    assert_true(!c.rate[0].across && c.rate[1].across);
+    assert_true(fabs(dt_costs_rate(&c, "zvc", 0.5, true) - 3) < 1e-12);
     assert_true(fabs(dt_densities_of(&d, "a.y") - 0.25) < 1e-12);
     assert_true(fabs(dt_densities_mean(&d, "a.y") - 0.125) < 1e-12);
     assert_true(dt_densities_mean(&d, "b.y") < 0);

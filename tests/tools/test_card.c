@@ -205,6 +205,57 @@ static void a_trace_has_the_times_of_the_card(void **state)
     }
 }
 
+/* How fast copies, codecs and ops are is the card's business, and not the processor's beside it.
+ * What stands in the way of a measurement at all, other work on this machine, is no failure. */
+static void a_profile_is_of_the_card(void **state)
+{
+    NEED_BINARY();
+    dt_take_turns(1, 3);
+    char out[256], words[400];
+    snprintf(out, sizeof out, "%s", dt_temp_path("card.profile"));
+    snprintf(words, sizeof words, "profile FILE --steps 3 --out %s", out);
+    ran r = cli_run(words, cli_file("card.ini", LENET));
+    if (r.code == DT_E_DEVICE && strstr(r.err, "would not hold") != NULL) {
+        cli_done(&r);
+        skip();
+    }
+    assert_code(&r, 0);
+    assert_has(r.err, "steps as they are in training");
+    cli_done(&r);
+    char *text = cli_text(out);
+    cJSON *profile = cJSON_Parse(text);
+    const cJSON *codec;
+    int beside = 0, across = 0;
+    cJSON_ArrayForEach(codec, cJSON_GetObjectItem(profile, "codecs"))
+    {
+        const bool far = cJSON_IsTrue(cJSON_GetObjectItem(codec, "across"));
+        beside += !far;
+        across += far;
+        assert_string_not_equal(
+            cJSON_GetStringValue(cJSON_GetObjectItem(codec, "codec")), "lz4"); /* no kernels */
+    }
+    assert_true(beside > 4 && across == beside);
+    const cJSON *link;
+    double rate[2] = {0, 0}; /* between ops, and beside them: the same on a card */
+    cJSON_ArrayForEach(link, cJSON_GetObjectItem(profile, "links"))
+    {
+        const char *tier = cJSON_GetStringValue(cJSON_GetObjectItem(link, "tier"));
+        const char *by = cJSON_GetStringValue(cJSON_GetObjectItem(link, "by"));
+        const char *direction = cJSON_GetStringValue(cJSON_GetObjectItem(link, "direction"));
+        if (strcmp(tier, "host") == 0 && strcmp(direction, "out") == 0)
+            rate[strcmp(by, "team") == 0] = json_number(link, "rate");
+    }
+    assert_true(rate[0] > 0 && rate[0] == rate[1]);
+    cJSON_Delete(profile);
+    dt_free(text);
+    snprintf(
+        words, sizeof words, "plan FILE --set memory.policy=cdma --set memory.profile=%s", out);
+    r = cli_run(words, cli_file("card.ini", LENET));
+    assert_code(&r, 0);
+    assert_has(r.out, "predicted");
+    cli_done(&r);
+}
+
 static void losses_are_near_those_of_the_processor(void **state)
 {
     NEED_BINARY();
@@ -258,6 +309,7 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(micro_batches_end_with_the_same_bits),
         cmocka_unit_test(what_cannot_be_captured_is_launched_plainly),
         cmocka_unit_test(a_trace_has_the_times_of_the_card),
+        cmocka_unit_test(a_profile_is_of_the_card),
         cmocka_unit_test(losses_are_near_those_of_the_processor),
         cmocka_unit_test(a_run_that_goes_on_ends_with_the_same_bits),
     };

@@ -272,12 +272,19 @@ bool dt_policies_host_updates(const dt_policies *s)
     return false;
 }
 
+const dt_pool_desc *dti_pass_pool(const dt_pass_env *e)
+{
+    return e->pool != NULL ? e->pool : dt_pool_find("greedy");
+}
+
 /* What places a plan that is only compared. */
 static const dt_pool_desc *tried_by(const dt_pool_desc *pool)
 {
     if (pool == NULL)
         pool = dt_pool_find("greedy");
-    return pool->tries != NULL ? pool->tries : pool;
+    while (pool->tries != NULL)
+        pool = pool->tries;
+    return pool;
 }
 
 dt_status dti_pass_score(
@@ -346,22 +353,35 @@ static dt_status lower_and_time(
     return st;
 }
 
-dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err)
+static dt_status cost_by(
+    const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dti_pass_cost *out, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
-    const dt_lower_opts o = dti_pass_lower_opts(e);
-    if (o.memo == NULL)
-        return lower_and_time(e, p, &o, out, err);
+    if (o->memo == NULL)
+        return lower_and_time(e, p, o, out, err);
     DT_CHECK(dt_program_index(p, err)); /* as lowering does */
-    cost_key(p, &o, key);
-    const dti_pass_cost *known = dti_memo_find(o.memo, key, sizeof *known);
+    cost_key(p, o, key);
+    const dti_pass_cost *known = dti_memo_find(o->memo, key, sizeof *known);
     if (known == NULL) {
-        DT_CHECK(lower_and_time(e, p, &o, out, err));
-        dti_memo_put(o.memo, key, out, sizeof *out);
+        DT_CHECK(lower_and_time(e, p, o, out, err));
+        dti_memo_put(o->memo, key, out, sizeof *out);
         return DT_OK;
     }
     *out = *known;
     return DT_OK;
+}
+
+dt_status dti_pass_cost_of(const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err)
+{
+    const dt_lower_opts o = dti_pass_lower_opts(e);
+    return cost_by(e, p, &o, out, err);
+}
+
+dt_status dti_pass_cost_placed(const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err)
+{
+    dt_lower_opts o = dti_pass_lower_opts(e);
+    o.pool = dti_pass_pool(e);
+    return cost_by(e, p, &o, out, err);
 }
 
 dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,

@@ -66,6 +66,11 @@ typedef struct dti_pass_cost {
 } dti_pass_cost;
 dt_status dti_pass_cost_of(
     const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
+/* The same as the run places it, where another pool stands in for its own (dt_pool_desc.tries). */
+dt_status dti_pass_cost_placed(
+    const dt_pass_env *e, dt_program *p, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
+/* The pool of the run. */
+const dt_pool_desc *dti_pass_pool(const dt_pass_env *e);
 /* What @p would come to, and take of the device, if @rewrite, which is given @self, changed it: a
  * copy is changed. */
 typedef dt_status dti_rewrite_of(void *self, dt_program *copy, dt_err *err);

@@ -51,7 +51,7 @@ void dt_program_destroy(dt_program *p)
 
 static void *copied(const void *from, size_t n, size_t each, bool *ok)
 {
-    void *to = dt_alloc(n, each);
+    void *to = dt_realloc(NULL, n, each); /* nothing of it stays as it comes */
     *ok = *ok && to != NULL;
     if (to != NULL && n > 0)
         memcpy(to, from, n * each);

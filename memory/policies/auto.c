@@ -164,8 +164,21 @@ static bool hopeless(const dti_auto *s, const dti_found *f, const dti_pass_cost 
     return false;
 }
 
-/* By the run's pool, unless a quick one shows that this is in vain: then the bytes are the bound.
- */
+/* Whether a list that stands in for the run's pool places above the run's budget may be within it
+ * by that pool itself, and would then be taken. Where that searches it would take too long. */
+static bool may_fit(const dti_auto *s, const dti_found *f)
+{
+    const dti_pass_cost *c = &f->cost;
+    bool may = f->fate == NULL && c->bound <= s->own && c->device > s->own &&
+               dti_pass_pool(s->env)->tries != NULL && dti_pass_pool(s->env)->search == NULL;
+    for (size_t i = 0; i < s->n && may; i++)
+        may = s->plan[i].cost.device > s->own || !dti_pass_fits(s->env, &s->plan[i].cost) ||
+              c->seconds < s->plan[i].cost.seconds;
+    return may;
+}
+
+/* By what stands in for the run's pool, unless a quick one shows that this is in vain: then the
+ * bytes are the bound. */
 static dt_status cost_of(const dti_auto *s, dt_program *p, dti_found *f, dt_err *err)
 {
     dti_pass_cost *out = &f->cost;
@@ -173,10 +186,12 @@ static dt_status cost_of(const dti_auto *s, dt_program *p, dti_found *f, dt_err 
     const dt_lower_opts lower = quickly(s->env);
     quick.lower = &lower;
     DT_CHECK(dti_pass_cost_of(&quick, p, out, err));
-    if (!hopeless(s, f, out))
-        return dti_pass_cost_of(s->env, p, out, err);
-    out->device = out->bound;
-    return DT_OK;
+    if (hopeless(s, f, out)) {
+        out->device = out->bound;
+        return DT_OK;
+    }
+    DT_CHECK(dti_pass_cost_of(s->env, p, out, err));
+    return may_fit(s, f) ? dti_pass_cost_placed(s->env, p, out, err) : DT_OK;
 }
 
 /* On a copy of a program; *kept becomes that, unless it is NULL. */
@@ -424,6 +439,7 @@ static bool is_of_all_runs(const dti_auto *s, uint64_t budget)
 static dt_status find_own(dti_auto *s, uint64_t own, dt_err *err)
 {
     dti_auto_drop_bases(s);
+    s->own = own;
     DT_CHECK(dti_auto_add_policies(s, false, err));
     DT_CHECK(find_at(s, own, own, err));
     return s->env->hasty || !s->searches ? DT_OK : search(s, own, err);

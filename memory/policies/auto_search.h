@@ -28,6 +28,7 @@ typedef struct dti_auto_base {
  * struct dti_auto - a search.
  * @plan:  n plans, of which none is ahead of another in everything
  * @least @most: device peaks between which budgets lie
+ * @own:   the run's budget while plans are sought for that; 0: for all runs
  * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
  * @tensor @value: by value, and the values the cheapest to make again first
  * @base:  n_base programs that one policy has made; it moves when one is added
@@ -40,7 +41,7 @@ typedef struct dti_auto {
     int64_t moves;
     size_t n;
     dti_found plan[DTI_MOST_FOUND];
-    uint64_t least, most;
+    uint64_t least, most, own;
     size_t n_op;
     double *seconds, ops;
     size_t n_value;

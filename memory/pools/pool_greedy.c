@@ -13,8 +13,9 @@
 
 extern const dt_pool_desc dt_pool_best_fit;
 
-/* Steps are visits of one placed interval, about a nanosecond each. */
-enum { STEPS_FOR_ORDERS = 160000000, STEPS_FOR_CHANGES = 8000000 };
+/* Steps are visits of one placed interval, about a nanosecond each. Of those for orders, more than
+ * STEPS_OF_FEW tell that there are too many intervals to try orders of all. */
+enum { STEPS_FOR_ORDERS = 160000000, STEPS_OF_FEW = 80000000, STEPS_FOR_CHANGES = 8000000 };
 enum {
     FEW = 256,  /* so few intervals that the bound itself is the goal */
     MANY = 1000 /* so many that the steps for changes would pay for a handful only */
@@ -138,10 +139,10 @@ static bool near_enough(const search *s)
     return s->peak - s->bound <= (s->n > FEW ? s->bound / 2048 : 0);
 }
 
-static void try_orders(search *s)
+static void try_orders(search *s, int64_t steps)
 {
     static key (*const rules[])(const dt_interval *) = {by_length, by_bytes, by_stop, by_offset};
-    s->steps = STEPS_FOR_ORDERS;
+    s->steps = steps;
     for (size_t r = 0; r < DT_COUNT(rules) && !near_enough(s); r++) {
         for (size_t i = 0; i < s->n; i++) {
             s->keys[i] = rules[r](&s->v[s->order[i]]);
@@ -241,8 +242,26 @@ static void release(search *s)
     dti_shelf_deinit(&s->shelf);
 }
 
+/* Several orders, and what there are too many for by one order in slabs of the time; then, unless
+ * it is to be brief, what takes long. False: no memory. */
+static bool search_orders(search *s, size_t n, bool brief)
+{
+    const int64_t steps = brief ? STEPS_OF_FEW : STEPS_FOR_ORDERS;
+    try_orders(s, steps);
+    const bool many = steps - s->steps > STEPS_OF_FEW;
+    if (many && !dti_pool_many(s->v, n, true, &s->peak))
+        return false;
+    if (many && brief)
+        return true;
+    if (s->steps < 0)
+        return near_enough(s) || dti_pool_many(s->v, n, false, &s->peak);
+    if (s->order_peak == s->peak && s->peak < UINT64_MAX && s->n < MANY)
+        improve(s);
+    return true;
+}
+
 /* Start from what best_fit makes of it, so as never to be worse. */
-static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+static dt_status place_by(dt_interval *v, size_t n, bool brief, uint64_t *peak, dt_err *err)
 {
     search s = {.v = v,
         .peak = UINT64_MAX,
@@ -253,29 +272,39 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
     dt_status st = dt_pool_best_fit.place(v, n, &s.peak, NULL);
     if (st == DT_E_BUDGET)
         s.peak = UINT64_MAX;
-    if (st == DT_E_NOMEM || !allocate(&s, n)) {
-        st = DT_FAIL(err, DT_E_NOMEM, "pool greedy: out of memory for %zu intervals", n);
-    } else {
+    bool room = st != DT_E_NOMEM && allocate(&s, n);
+    if (room) {
         for (size_t i = 0; i < n; i++)
             if (v[i].bytes > 0)
                 s.order[s.n++] = i;
-        try_orders(&s);
-        st = DT_OK;
-        if (s.steps < 0 && !dti_pool_many(v, n, &s.peak))
-            st = DT_FAIL(err, DT_E_NOMEM, "pool greedy: out of memory for %zu intervals", n);
-        else if (s.order_peak == s.peak && s.peak < UINT64_MAX && s.n < MANY)
-            improve(&s);
-        *peak = s.peak;
-        if (st == DT_OK && s.peak == UINT64_MAX)
-            st = DT_FAIL(
-                err, DT_E_BUDGET, "pool greedy: %zu intervals need more than 2^64 bytes", n);
+        room = search_orders(&s, n, brief);
     }
     release(&s);
-    return st;
+    *peak = s.peak;
+    if (!room)
+        return DT_FAIL(err, DT_E_NOMEM, "pool greedy: out of memory for %zu intervals", n);
+    if (s.peak == UINT64_MAX)
+        return DT_FAIL(err, DT_E_BUDGET, "pool greedy: %zu intervals need more than 2^64 bytes", n);
+    return DT_OK;
 }
+
+static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+{
+    return place_by(v, n, false, peak, err);
+}
+
+static dt_status place_briefly(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+{
+    return place_by(v, n, true, peak, err);
+}
+
+/* What searches place with: the same but for very many intervals. */
+static const dt_pool_desc brief_greedy = {
+    .name = "brief greedy", .summary = "greedy, and little of it", .place = place_briefly};
 
 const dt_pool_desc dt_pool_greedy = {
     .name = "greedy",
     .summary = "knowing all lifetimes: the best of several orders, improved at the peak (default)",
     .place = place,
+    .tries = &brief_greedy,
 };

@@ -462,8 +462,8 @@ static bool place_rest(dt_interval *v, size_t n, uint64_t *off, uint64_t *peak)
 
 /* Tiers begin at multiples of the largest align, so that each is as if it began at 0. @part: room
  * for n intervals. */
-static bool place_tiers(const dt_interval *v, const sized *s, size_t n, dt_interval *part,
-    uint64_t *off, uint64_t *peak)
+static bool place_tiers(const dt_interval *v, const sized *s, size_t n, bool once,
+    dt_interval *part, uint64_t *off, uint64_t *peak)
 {
     const size_t tiers = (n + TIER - 1) / TIER;
     uint64_t base = 0, align = 1, high = 0;
@@ -477,7 +477,7 @@ static bool place_tiers(const dt_interval *v, const sized *s, size_t n, dt_inter
         const bool small = from > 0 && dt_pool_lower_bound(part, n - from) <= base / SMALL;
         to = small || n - from < 2 * (n / tiers) ? n : from + n / tiers;
         ok = small ? place_rest(part, to - from, off + from, &high)
-                   : place_tier(part, to - from, tiers > 1, off + from, &high);
+                   : place_tier(part, to - from, once || tiers > 1, off + from, &high);
         if (!dti_round_up(base, align, &base) || high > UINT64_MAX - base) {
             *peak = UINT64_MAX;
         } else {
@@ -489,14 +489,14 @@ static bool place_tiers(const dt_interval *v, const sized *s, size_t n, dt_inter
     return ok;
 }
 
-bool dti_pool_many(dt_interval *v, size_t n, uint64_t *peak)
+bool dti_pool_many(dt_interval *v, size_t n, bool once, uint64_t *peak)
 {
     sized *s = dt_alloc(n, sizeof *s);
     uint64_t *off = dt_alloc(n, sizeof *off), found = UINT64_MAX;
     dt_interval *part = dt_alloc(n, sizeof *part);
     const bool room = s != NULL && off != NULL && part != NULL && n <= UINT32_MAX;
     const size_t m = room ? sort_sizes(s, v, n) : 0;
-    const bool ok = room && place_tiers(v, s, m, part, off, &found);
+    const bool ok = room && place_tiers(v, s, m, once, part, off, &found);
     if (ok && found < *peak) {
         *peak = found;
         for (size_t i = 0; i < m; i++)

@@ -4,8 +4,8 @@
 
 #include "memory/pools/pool.h"
 
-/* v is placed and *peak its peak: place it lower if that can be. False when memory runs out, with
- * both as they were. */
-bool dti_pool_many(dt_interval *v, size_t n, uint64_t *peak);
+/* v is placed and *peak its peak: place it lower if that can be; @once: by one order alone, in a
+ * small part of the time. False when memory runs out, with both as they were. */
+bool dti_pool_many(dt_interval *v, size_t n, bool once, uint64_t *peak);
 
 #endif

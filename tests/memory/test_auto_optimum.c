@@ -320,6 +320,51 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
     assert_true(fitted >= BUDGETS - 1);
 }
 
+/* --- pools --- */
+
+static dt_status tight(dt_interval *v, size_t n, uint64_t *peak, dt_err *e)
+{
+    return dt_pool_find("greedy")->place(v, n, peak, e);
+}
+
+/* All of it half as high again. */
+static dt_status loose(dt_interval *v, size_t n, uint64_t *peak, dt_err *e)
+{
+    const dt_status st = tight(v, n, peak, e);
+    const uint64_t up = *peak / 2 & ~(uint64_t)0xfff;
+    for (size_t i = 0; st == DT_OK && i < n; i++)
+        v[i].off += v[i].bytes > 0 ? up : 0;
+    *peak += up;
+    return st;
+}
+
+/* What searches place with is not what the run places with: plans that are too large by the first
+ * may fit by the second. */
+static void what_the_runs_pool_fits_is_taken(void **state)
+{
+    (void)state;
+    static const dt_pool_desc tried = {.name = "loose", .place = loose};
+    static const dt_pool_desc pool = {.name = "tight", .place = tight, .tries = &tried};
+    static const char *const policies[] = {"chen_sqrt", "chen_cheap", "vdnn_all"};
+    const dt_costs costs = card(1);
+    dt_lowered m = dt_program_of(chain(1), DT_PROGRAM_FIRST, SAMPLES);
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        dt_pass_env env = {.costs = &costs, .pool = &pool};
+        dti_pass_cost one, all;
+        dt_program *p = by(&m, policies[i], &env);
+        assert_ok(dti_pass_cost_placed(&env, p, &one, &err), &err);
+        dt_program_destroy(p);
+        env.budgets.device = one.device;
+        p = by(&m, "auto", &env);
+        assert_ok(dti_pass_cost_placed(&env, p, &all, &err), &err);
+        dt_program_destroy(p);
+        if (!(all.device <= one.device && all.seconds <= one.seconds * (1 + 1e-9)))
+            fail_msg("auto takes %g s and %zu bytes, %s %g s and %zu", all.seconds,
+                (size_t)all.device, policies[i], one.seconds, (size_t)one.device);
+    }
+    dt_lowered_close(&m);
+}
+
 /* --- copies back --- */
 
 /* AlexNet's pictures are most of what it moves. They are fetched again for the first layer's
@@ -398,6 +443,7 @@ DT_TEST_GROUP(auto_optimum)
         cmocka_unit_test(near_the_best_of_every_way),
         cmocka_unit_test(not_behind_rotor_on_chains),
         cmocka_unit_test(checkmate_by_search_is_not_behind_rotor_on_chains),
+        cmocka_unit_test(what_the_runs_pool_fits_is_taken),
         cmocka_unit_test(what_is_waited_for_is_asked_for_earlier),
         cmocka_unit_test(costs_off_by_a_tenth_lose_little),
     };

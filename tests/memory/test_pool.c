@@ -628,6 +628,35 @@ static void many_intervals_stay_near_the_bound(void **state)
     }
 }
 
+/* Searches place with it: the same offsets for few, and for many never lower than greedy's. */
+static void brief_greedy_is_never_below_greedy(void **state)
+{
+    (void)state;
+    static const size_t rows[] = {1, 200, 4000, 12000, 30000};
+    const dt_pool_desc *greedy = dt_pool_find("greedy"), *brief = greedy->tries;
+    assert_non_null(brief);
+    assert_null(brief->tries);
+    for (size_t k = 0; k < DT_COUNT(rows); k++) {
+        static dt_err err;
+        dt_interval *v, *w;
+        const size_t n = rows[k];
+        uint64_t low, high, online;
+        assert_ok(dt_pool_random(&v, n, 7, &err), &err);
+        assert_ok(dt_pool_random(&w, n, 7, &err), &err);
+        assert_ok(dt_pool_find("best_fit")->place(v, n, &online, &err), &err);
+        assert_ok(greedy->place(v, n, &low, &err), &err);
+        assert_ok(brief->place(w, n, &high, &err), &err);
+        assert_placed(w, n, high);
+        print_message("%zu made up: %.4f, briefly %.4f of the bound\n", n,
+            ratio(low, dt_pool_lower_bound(v, n)), ratio(high, dt_pool_lower_bound(v, n)));
+        assert_true(low <= high && high <= online);
+        if (n <= 4000)
+            assert_memory_equal(v, w, n * sizeof *v);
+        dt_free(v);
+        dt_free(w);
+    }
+}
+
 /* Of lives that are all the whole time the sum may round up to more than their number times that,
  * from these numbers of them on. There is a slab all the same. */
 static void equal_lives_whose_sum_rounds_up_are_placed(void **state)
@@ -647,7 +676,7 @@ static void equal_lives_whose_sum_rounds_up_are_placed(void **state)
             lives += (double)rows[k].length;
         }
         assert_true((double)rows[k].length * (double)rows[k].n < lives);
-        assert_true(dti_pool_many(v, rows[k].n, &peak));
+        assert_true(dti_pool_many(v, rows[k].n, false, &peak));
         assert_int_equal(peak, rows[k].n * BYTES);
         assert_placed(v, rows[k].n, peak);
     }
@@ -1006,6 +1035,7 @@ DT_TEST_GROUP(pool)
         cmocka_unit_test(public_hard_cases_stay_near_the_bound),
         cmocka_unit_test(public_hard_cases_are_solved_by_search),
         cmocka_unit_test(many_intervals_stay_near_the_bound),
+        cmocka_unit_test(brief_greedy_is_never_below_greedy),
         cmocka_unit_test(equal_lives_whose_sum_rounds_up_are_placed),
         cmocka_unit_test(a_repair_reaches_its_goal_or_changes_nothing),
         cmocka_unit_test(a_repair_survives_failed_allocations),

@@ -1,0 +1,300 @@
+/* Files that are written whole or not at all: the configuration, facts, the summary. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cjson/cJSON.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/json.h"
+#include "engine/base/text.h"
+#include "session/environment.h"
+#include "session/run_dir/run_dir_internal.h"
+
+/* What a run writes before its first step. That waits for no disk: until a run has made a step
+ * there is nothing to lose, and dti_run_dir_settle syncs all of them at once. */
+static const char *const of_beginning[] = {"config.ini", "env.json", "plan.txt"};
+
+static bool is_of_beginning(const char *name)
+{
+    for (size_t i = 0; i < DT_COUNT(of_beginning); i++)
+        if (strcmp(name, of_beginning[i]) == 0)
+            return true;
+    return false;
+}
+
+static dt_status write_bytes(
+    dt_run_dir *d, const char *name, const char *text, size_t n, dt_err *err)
+{
+    dt_file_writer *w;
+    DT_CHECK(dt_run_dir_there(d, err));
+    DT_CHECK(dt_writer_open(&w, dti_run_dir_file(d, name), err));
+    const dt_status st = dt_writer_put(w, text, n, err);
+    if (st == DT_OK)
+        return d->begins && is_of_beginning(name) ? dt_writer_rename(w, err)
+                                                  : dt_writer_commit(w, err);
+    dt_writer_abandon(w);
+    return st;
+}
+
+dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err)
+{
+    if (!d->begins)
+        return DT_OK;
+    d->begins = false; /* a sync that fails is not tried again: the bytes may be gone */
+    dt_status st = dt_run_dir_there(d, err);
+    for (size_t i = 0; i < DT_COUNT(of_beginning) && st == DT_OK; i++)
+        if (access(dti_run_dir_file(d, of_beginning[i]), F_OK) == 0)
+            st = dt_sync_path(dti_run_dir_file(d, of_beginning[i]), err);
+    if (st == DT_OK)
+        st = dt_sync_path(d->path, err);
+    DT_TRY(err, st, "run directory '%s' cannot be written; set run.dir to another folder", d->path);
+    return DT_OK;
+}
+
+dt_status dti_run_dir_write(
+    dt_run_dir *d, const char *name, dti_run_dir_printer *print, const void *arg, dt_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *f = open_memstream(&text, &n);
+    if (f == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    dt_status st = print(arg, f, err);
+    const bool lost = ferror(f) != 0;
+    if ((fclose(f) != 0 || lost) && st == DT_OK)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    if (st == DT_OK)
+        st = write_bytes(d, name, text, n, err);
+    free(text);
+    return st;
+}
+
+static dt_status print_config(const void *arg, FILE *f, dt_err *err)
+{
+    (void)err;
+    dt_config_dump(arg, f);
+    return DT_OK;
+}
+
+dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
+{
+    return dti_run_dir_write(d, "config.ini", print_config, c, err);
+}
+
+/* ---- JSON objects ---- */
+
+typedef struct object {
+    cJSON *o;
+    bool lost; /* no memory */
+} object;
+
+static void add_raw(object *j, const char *key, const char *text)
+{
+    j->lost |= cJSON_AddRawToObject(j->o, key, text) == NULL;
+}
+
+/* Paths need not be UTF-8, JSON must: bytes that are not become '?'. NULL is left out. */
+static void add_text(object *j, const char *key, const char *value)
+{
+    if (value == NULL)
+        return;
+    char *text = dt_strdup(value);
+    j->lost |= text == NULL;
+    if (text == NULL)
+        return;
+    const size_t n = strlen(text);
+    for (size_t at = 0; (at += dt_utf8_bad(text + at, n - at)) < n;)
+        text[at] = '?';
+    j->lost |= cJSON_AddStringToObject(j->o, key, text) == NULL;
+    dt_free(text);
+}
+
+const char *dti_real_text(char to[DTI_NUMBER_BYTES], double v)
+{
+    if (isfinite(v))
+        snprintf(to, DTI_NUMBER_BYTES, "%.9g", v);
+    else
+        snprintf(to, DTI_NUMBER_BYTES, "\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
+    return to;
+}
+
+static void add_real(object *j, const char *key, double v)
+{
+    char text[DTI_NUMBER_BYTES];
+    add_raw(j, key, dti_real_text(text, v));
+}
+
+static void add_int(object *j, const char *key, int64_t v)
+{
+    char text[DTI_NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRId64, v);
+    add_raw(j, key, text);
+}
+
+static void add_bytes(object *j, const char *key, uint64_t v)
+{
+    char text[DTI_NUMBER_BYTES];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    add_raw(j, key, text);
+}
+
+/* Write the object and forget it. */
+static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err *err)
+{
+    char *text = j->lost ? NULL : cJSON_Print(j->o);
+    cJSON_Delete(j->o);
+    if (text == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    const size_t n = strlen(text);
+    text[n] = '\n'; /* in place of the NUL: the length is known */
+    const dt_status st = write_bytes(d, name, text, n + 1, err);
+    cJSON_free(text);
+    return st;
+}
+
+dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err)
+{
+    char text[DT_FACT_BYTES];
+    object j = {.o = cJSON_CreateObject()};
+    add_text(&j, "network", f->network);
+    add_text(&j, "version", f->version);
+    add_text(&j, "compiler", __VERSION__);
+    add_text(&j, "library", f->library);
+    add_text(&j, "device", f->device);
+    add_text(&j, "cpu", dt_cpu_name(text));
+    add_text(&j, "isa", f->isa);
+    add_text(&j, "library_isa", f->library_isa);
+    add_int(&j, "threads", f->threads);
+    add_bytes(&j, "seed", f->seed);
+    add_text(&j, "system", dt_system_name(text));
+    add_text(&j, "started", dt_date(text));
+    return write_object(d, "env.json", &j, err);
+}
+
+static bool is_plain(const char *name)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
+    return name[0] != '\0' && name[0] != '.' && name[strspn(name, plain)] == '\0';
+}
+
+bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
+{
+    enum { CAP = 65536, DEPTH = 4, VALUES = 64 };
+    char path[4096], *text = NULL;
+    size_t n = 0;
+    cJSON *j = NULL;
+    dt_err ignored = {0};
+    if (snprintf(path, sizeof path, "%s/env.json", folder) >= (int)sizeof path ||
+        dt_read_file(&text, &n, path, CAP, DT_E_DATA, &ignored) != DT_OK)
+        return false;
+    bool found = dt_json_parse(&j, text, n, DEPTH, VALUES, &ignored) == DT_OK;
+    dt_free(text);
+    const cJSON *name = found ? cJSON_GetObjectItemCaseSensitive(j, "network") : NULL;
+    found =
+        cJSON_IsString(name) && is_plain(name->valuestring) && strlen(name->valuestring) < bytes;
+    if (found)
+        snprintf(to, bytes, "%s", name->valuestring);
+    cJSON_Delete(j);
+    return found;
+}
+
+/* ---- summary ---- */
+
+static const char *status_word(dt_status s)
+{
+    return s == DT_OK ? "done" : s == DT_E_STOPPED ? "stopped" : "failed";
+}
+
+static void add_what(object *j, const dti_run_summary *s)
+{
+    add_text(j, "status", status_word(s->status));
+    add_int(j, "exit_code", s->status);
+    add_text(j, "error", s->error);
+    add_text(j, "model", s->model);
+    add_int(j, "parameters", s->parameters);
+    add_text(j, "policy", s->policy);
+    if (s->chosen_by != NULL)
+        add_text(j, "chosen_by", s->chosen_by);
+    add_raw(j, "exact", s->exact ? "true" : "false");
+    add_text(j, "pool", s->pool);
+    add_text(j, "precision", s->precision);
+    add_text(j, "device", s->device);
+    add_text(j, "isa", s->isa);
+    add_text(j, "library_isa", s->library_isa);
+    add_int(j, "threads", s->threads);
+    add_int(j, "batch", s->batch);
+    add_int(j, "micro_batch", s->micro_batch);
+}
+
+static void add_course(object *j, const dti_run_summary *s)
+{
+    add_int(j, "steps", s->steps);
+    add_int(j, "steps_planned", s->steps_planned);
+    add_int(j, "epochs", s->epochs);
+    add_int(j, "samples", s->samples);
+    add_real(j, "seconds", s->seconds);
+    if (s->steps > 0 && !isnan(s->images_per_second))
+        add_real(j, "images_per_second", s->images_per_second);
+    else
+        add_raw(j, "images_per_second", "null");
+    if (s->steps > 0) {
+        add_real(j, "first_loss", s->first_loss);
+        add_real(j, "final_loss", s->final_loss);
+    } else {
+        add_raw(j, "first_loss", "null");
+        add_raw(j, "final_loss", "null");
+    }
+    if (s->eval == NULL)
+        return;
+    add_int(j, "eval_step", s->eval->step);
+    add_int(j, "eval_samples", s->eval->samples);
+    add_real(j, "eval_loss", s->eval->loss);
+    add_real(j, "eval_top1", s->eval->top1);
+    add_real(j, "eval_top5", s->eval->top5);
+    if (s->eval->pixels && !isnan(s->eval->mean_iou))
+        add_real(j, "eval_mean_iou", s->eval->mean_iou);
+}
+
+static void add_memory(object *j, const dti_run_summary *s)
+{
+    if (s->device_budget > 0)
+        add_bytes(j, "device_budget", s->device_budget);
+    else
+        add_raw(j, "device_budget", "null");
+    add_bytes(j, "device_peak_planned", s->device_peak_planned);
+    if (s->device_peak_measured > 0)
+        add_bytes(j, "device_peak_measured", s->device_peak_measured);
+    else
+        add_raw(j, "device_peak_measured", "null");
+    add_bytes(j, "host_peak_planned", s->host_peak_planned);
+    add_bytes(j, "disk_peak_planned", s->disk_peak_planned);
+    if (s->moved != NULL) {
+        add_bytes(j, "moved_out_host", s->moved->out[DT_TIER_HOST]);
+        add_bytes(j, "moved_out_disk", s->moved->out[DT_TIER_DISK]);
+        add_bytes(j, "moved_in_host", s->moved->in[DT_TIER_HOST]);
+        add_bytes(j, "moved_in_disk", s->moved->in[DT_TIER_DISK]);
+        add_real(j, "copy_seconds", s->moved->copy_seconds);
+        add_real(j, "stall_seconds", s->moved->stall_seconds);
+    }
+    add_bytes(j, "steps_rerun", (uint64_t)s->reruns);
+    add_bytes(j, "process_peak", s->process_peak);
+    add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
+}
+
+dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *err)
+{
+    char date[DT_FACT_BYTES];
+    DT_CHECK(dti_run_dir_settle(d, err));
+    object j = {.o = cJSON_CreateObject()};
+    add_what(&j, s);
+    add_course(&j, s);
+    add_memory(&j, s);
+    add_bytes(&j, "metrics_lost", d->lost);
+    add_text(&j, "run_dir", d->path);
+    add_text(&j, "finished", dt_date(date));
+    return write_object(d, "summary.json", &j, err);
+}

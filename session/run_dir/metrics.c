@@ -1,0 +1,85 @@
+/* metrics.jsonl: a line a step and one an evaluation, at once. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/io.h"
+#include "session/run_dir/run_dir_internal.h"
+
+dt_status dti_metrics_open(dt_run_dir *d, bool go_on, dt_err *err)
+{
+    const char *path = dti_run_dir_file(d, "metrics.jsonl");
+    const int how = go_on ? O_RDWR | O_NOFOLLOW | O_NONBLOCK : O_WRONLY | O_EXCL;
+    d->metrics = dt_open(path, how | O_CREAT | O_CLOEXEC, 0666);
+    if (d->metrics < 0)
+        return DT_FAIL(err, DT_E_IO, "create '%s': %s", path, strerror(errno));
+    return DT_OK;
+}
+
+void dti_metrics_close(dt_run_dir *d)
+{
+    if (d->metrics < 0)
+        return;
+    if (d->lost > 0 && ftruncate(d->metrics, (off_t)d->metrics_bytes) != 0)
+        d->lost++;
+    (void)dt_io->fsync(d->metrics);
+    (void)dt_io->close(d->metrics);
+    d->metrics = -1;
+}
+
+void dti_run_dir_sync(dt_run_dir *d)
+{
+    (void)dt_io->fsync(d->metrics);
+}
+
+static void append(dt_run_dir *d, const char *line, int n)
+{
+    dt_err *why = d->lost == 0 ? &d->why : NULL;
+    if (dt_write_at(d->metrics, "metrics.jsonl", line, (size_t)n, (off_t)d->metrics_bytes, why) ==
+        DT_OK)
+        d->metrics_bytes += n;
+    else
+        d->lost++;
+}
+
+void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)
+{
+    char line[512], loss[DTI_NUMBER_BYTES], lr[DTI_NUMBER_BYTES], rate[DTI_NUMBER_BYTES],
+        time[DTI_NUMBER_BYTES];
+    char norm[DTI_NUMBER_BYTES], clipped[DTI_NUMBER_BYTES + 32] = "", wait[DTI_NUMBER_BYTES];
+    if (r->clips)
+        snprintf(clipped, sizeof clipped, ", \"grad_norm\": %s", dti_real_text(norm, r->grad_norm));
+    const int n = snprintf(line, sizeof line,
+        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
+        ", \"split\": \"train\", \"loss\": %s, \"lr\": %s%s, \"images_per_second\": %s, "
+        "\"step_seconds\": %s, \"wait_seconds\": %s}\n",
+        r->step, r->epoch, dti_real_text(loss, r->loss), dti_real_text(lr, r->lr), clipped,
+        dti_real_text(rate, (double)r->samples / r->step_seconds),
+        dti_real_text(time, r->step_seconds), dti_real_text(wait, r->wait_seconds));
+    append(d, line, n);
+}
+
+void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
+{
+    char line[512], loss[DTI_NUMBER_BYTES], top1[DTI_NUMBER_BYTES], top5[DTI_NUMBER_BYTES],
+        time[DTI_NUMBER_BYTES];
+    char mean[DTI_NUMBER_BYTES], iou[DTI_NUMBER_BYTES + 32] = "";
+    if (r->pixels)
+        snprintf(iou, sizeof iou, ", \"mean_iou\": %s", dti_real_text(mean, r->mean_iou));
+    const int n = snprintf(line, sizeof line,
+        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
+        ", \"split\": \"eval\", \"loss\": %s, \"top1\": %s, \"top5\": %s%s, \"samples\": %" PRId64
+        ", \"seconds\": %s}\n",
+        r->step, r->epoch, dti_real_text(loss, r->loss), dti_real_text(top1, r->top1),
+        dti_real_text(top5, r->top5), iou, r->samples, dti_real_text(time, r->seconds));
+    append(d, line, n);
+}
+
+uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why)
+{
+    if (why != NULL)
+        *why = d->why.text;
+    return d->lost;
+}

@@ -287,9 +287,16 @@ static const dt_pool_desc *tried_by(const dt_pool_desc *pool)
     return pool;
 }
 
+static void tell(const dt_pass_env *e)
+{
+    if (e->tries != NULL)
+        e->tries(e->listener);
+}
+
 dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
 {
+    tell(e);
     const dt_pool_desc *pool = tried_by(e->pool);
     dt_memo *memo = e->lower != NULL ? e->lower->memo : NULL;
     return e->score != NULL ? e->score(e, p, place, out, err)
@@ -357,6 +364,7 @@ static dt_status cost_by(
     const dt_pass_env *e, dt_program *p, const dt_lower_opts *o, dti_pass_cost *out, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
+    tell(e);
     if (o->memo == NULL)
         return lower_and_time(e, p, o, out, err);
     DT_CHECK(dt_program_index(p, err)); /* as lowering does */

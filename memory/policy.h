@@ -28,7 +28,7 @@ typedef struct dt_budgets {
  * @lower:   how the run's plans are made; NULL: by pool alone
  * @kept:    what searches have found before; NULL: nothing is kept
  * @score:   how dti_pass_score scores; NULL: by dti_score_program
- * @tries:   told, with @listener, before each plan that a long search tries; NULL: nobody
+ * @tries:   told, with @listener, before each plan that a policy tries; NULL: nobody
  */
 typedef struct dt_pass_env {
     const void *opts;

@@ -199,8 +199,6 @@ static dt_status try_on(const dti_auto *s, const dt_program *from, bool made, dt
     dt_program **kept, dt_err *err)
 {
     dt_program *copy = NULL;
-    if (s->env->tries != NULL)
-        s->env->tries(s->env->listener);
     dt_status st = dt_program_copy(&copy, from, err);
     if (st == DT_OK)
         st = dt_program_index(copy, err);

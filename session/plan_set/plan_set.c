@@ -68,8 +68,7 @@ static void tell_search(void *self)
     if (x->said || dt_seconds() - x->began < s->patience)
         return;
     x->said = true;
-    snprintf(line, sizeof line,
-        "looking for the fastest plan of '%s', %" PRId64 " samples: this may take a minute",
+    snprintf(line, sizeof line, "trying plans of '%s', %" PRId64 " samples: this may take a minute",
         dt_program_kind_name(x->of->kind), x->of->n);
     s->searching(line);
 }

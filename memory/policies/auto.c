@@ -220,6 +220,11 @@ dt_status dti_auto_try(const dti_auto *s, dti_found *f, dt_program **kept, dt_er
     return try_on(s, s->p, false, f, kept, err);
 }
 
+static dt_status no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+}
+
 /* Those that others are ahead of are left out. */
 static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
 {
@@ -230,7 +235,7 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
     dti_found own = *f;
     own.fate = f->fate != NULL ? dt_alloc(s->n_value + 1, 1) : NULL;
     if (f->fate != NULL && own.fate == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+        return no_memory(err);
     if (f->fate != NULL)
         memcpy(own.fate, f->fate, s->n_value);
     for (size_t i = 0; i < s->n; i++)
@@ -239,11 +244,15 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
         else
             s->plan[n++] = s->plan[i];
     s->n = n;
-    if (s->n < DTI_MOST_FOUND)
+    void *grown = s->plan;
+    const bool ok = dt_grow(&grown, &s->room, s->n, sizeof *s->plan);
+    s->plan = grown;
+    if (ok) {
         s->plan[s->n++] = own;
-    else
-        dt_free(own.fate);
-    return DT_OK;
+        return DT_OK;
+    }
+    dt_free(own.fate);
+    return no_memory(err);
 }
 
 dt_status dti_auto_add(dti_auto *s, dti_found *f, dt_program **kept, dt_err *err)
@@ -341,6 +350,15 @@ static void keep_front(dti_auto *s, const char key[DT_SHA256_TEXT])
     dt_free(text);
 }
 
+static void drop_plans(dti_auto *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        dt_free(s->plan[i].fate);
+    dt_free(s->plan);
+    s->plan = NULL;
+    s->n = s->room = 0;
+}
+
 /* From this session, or the file of one before. */
 static bool take_front(dti_auto *s, const char key[DT_SHA256_TEXT])
 {
@@ -353,11 +371,12 @@ static bool take_front(dti_auto *s, const char key[DT_SHA256_TEXT])
     dt_free(text);
     if (f == NULL)
         return false;
-    s->n = f->n;
+    drop_plans(s);
+    s->plan = f->plan; /* with their fates */
+    s->n = s->room = f->n;
     s->least = f->least;
     s->most = f->most;
-    memcpy(s->plan, f->plan, f->n * sizeof *s->plan); /* with their fates */
-    f->n = 0;
+    f->plan = NULL;
     dti_front_destroy(f);
     return true;
 }
@@ -483,8 +502,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_status st = find_all(s, err);
     if (st == DT_OK)
         st = make(s, choose(s), p, err);
-    for (size_t i = 0; i < s->n; i++)
-        dt_free(s->plan[i].fate);
+    drop_plans(s);
     dti_auto_drop_bases(s);
     dt_free(s->base);
     dt_free(s->seconds);

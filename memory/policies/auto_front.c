@@ -9,7 +9,7 @@
 
 #include "engine/base/alloc.h"
 
-enum { LINE = 320 };
+enum { LINE = 320, SHORTEST = 24 }; /* of a plan, without its fates */
 
 void dti_front_destroy(void *front)
 {
@@ -129,7 +129,7 @@ dti_front *dti_front_parse(const char *text, size_t n_value)
     size_t n, values;
     uint64_t least, most;
     if (sscanf(text, "%zu %zu %" SCNu64 " %" SCNu64, &n, &values, &least, &most) != 4 || n == 0 ||
-        n > DTI_MOST_FOUND || values != n_value)
+        n > strlen(text) / SHORTEST || values != n_value)
         return NULL;
     dti_front *f = create(n, n_value);
     bool ok = f != NULL;

@@ -5,7 +5,7 @@
 
 #include "memory/policy.h"
 
-enum { DTI_MOST_FOUND = 512, DTI_FATES = 3 };
+enum { DTI_FATES = 3 };
 
 /**
  * struct dti_found - a plan of the front, as it is made again; and what it comes to.

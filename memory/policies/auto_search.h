@@ -26,7 +26,7 @@ typedef struct dti_auto_base {
 
 /**
  * struct dti_auto - a search.
- * @plan:  n plans, of which none is ahead of another in everything
+ * @plan:  n plans, of which none is ahead of another in everything; it moves when one is added
  * @least @most: device peaks between which budgets lie
  * @own:   the run's budget while plans are sought for that; 0: for all runs
  * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
@@ -39,8 +39,8 @@ typedef struct dti_auto {
     const dt_pass_env *env;
     bool lossy, searches;
     int64_t moves;
-    size_t n;
-    dti_found plan[DTI_MOST_FOUND];
+    size_t n, room;
+    dti_found *plan;
     uint64_t least, most, own;
     size_t n_op;
     double *seconds, ops;

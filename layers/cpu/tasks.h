@@ -7,22 +7,8 @@
 #include "engine/base/compiler.h"
 #include "engine/base/team.h"
 
-/* Functions that are compiled for several instruction sets, the best of which is taken when the
- * program starts. Put it on loops without OpenMP's parallel inside. Lanes of a vector are elements
- * or channels, and no sum runs across lanes, so the bits do not depend on the choice. Clang before
- * 16 names the one that chooses as no other file calls it. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__has_attribute) &&                       \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                             \
-    (!defined(__clang__) || __clang_major__ >= 16)
-#if __has_attribute(target_clones)
-#define DT_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#endif
-#endif
-#ifndef DT_CLONES
-#define DT_CLONES
-#endif
-
-/* Helpers of such functions: they must become part of each. */
+/* Helpers of functions that are compiled for several instruction sets (DT_CLONES): they must become
+ * part of each. */
 #define DT_INLINE DT_BOTH static inline __attribute__((always_inline))
 
 enum { DTI_GRAIN = 1 << 14 }; /* elements of a task of elementwise work */

@@ -46,13 +46,12 @@ uint64_t dt_revolve_extra(uint64_t n, uint64_t s)
 enum { MOST_CELLS = 1 << 26 };
 /* Dearer than any sequence; two of them and all forward steps fit 64 bits. */
 static const uint64_t never = (uint64_t)1 << 62;
-#define BY_TAPE UINT16_MAX
+#define BY_TAPE SIZE_MAX
 
 /**
  * struct table - by stretch and units of memory.
  * @slots:  memory is 0 to slots - 1 units
- * @cost @cut: of [i, l] with m units: the least cost, and the stage to which forward runs, or
- * BY_TAPE
+ * @cost:  of [i, l] with m units the least; a number below never, or never
  * @sum @all: of the forward costs before each stage, and of all
  * @x @tape @fextra @bextra: in units; x[0] is the input, x[i + 1] the output of stage i
  */
@@ -60,7 +59,6 @@ typedef struct table {
     const dt_chain *c;
     size_t slots;
     uint64_t unit, *cost, *sum, *all, *x, *tape, *fextra, *bextra;
-    uint16_t *cut;
 } table;
 
 static size_t at(const table *t, size_t i, size_t l, size_t m)
@@ -86,15 +84,18 @@ static void solve_one(table *t, size_t i)
 {
     const dt_chain_stage *s = &t->c->stage[i];
     const uint64_t need = t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
-    for (size_t m = 0; m < t->slots; m++) {
+    for (size_t m = 0; m < t->slots; m++)
         t->cost[at(t, i, i, m)] = m >= need ? s->forward + s->backward : never;
-        t->cut[at(t, i, i, m)] = BY_TAPE;
-    }
 }
 
-/* Of costs that fall with the units, the first in [from, to) that is @enough or less; or to. */
+/* Of costs that fall with the units, the first in [from, to) that is @enough or less; or to. Mostly
+ * it is one of the ends. */
 static size_t first_within(const uint64_t *cost, size_t from, size_t to, uint64_t enough)
 {
+    if (from >= to || cost[from] <= enough)
+        return from;
+    if (cost[to - 1] > enough)
+        return to;
     while (from < to) {
         const size_t mid = from + (to - from) / 2;
         if (cost[mid] <= enough)
@@ -105,18 +106,36 @@ static size_t first_within(const uint64_t *cost, size_t from, size_t to, uint64_
     return from;
 }
 
+DT_CLONES static void add(
+    uint64_t *restrict to, const uint64_t *restrict from, size_t n, uint64_t more)
+{
+    for (size_t m = 0; m < n; m++)
+        to[m] = from[m] + more;
+}
+
+/* Of costs that are all below never, which processors compare faster as signed ones. */
+DT_CLONES static void take_less(uint64_t *restrict cost, const uint64_t *restrict ahead,
+    const uint64_t *restrict behind, size_t n, uint64_t forward)
+{
+    for (size_t m = 0; m < n; m++) {
+        const int64_t sum = (int64_t)(forward + ahead[m] + behind[m]), have = (int64_t)cost[m];
+        cost[m] = (uint64_t)(sum < have ? sum : have);
+    }
+}
+
 /* Keep the first stage's tape. */
 static void keep_tape(table *t, size_t i, size_t l, size_t least)
 {
     const uint64_t *one = &t->cost[at(t, i, i, 0)], *rest = &t->cost[at(t, i + 1, l, 0)];
     uint64_t *cost = &t->cost[at(t, i, l, 0)];
-    uint16_t *cut = &t->cut[at(t, i, l, 0)];
-    for (size_t m = t->slots; m-- > 0;) {
-        const bool fits = m >= least && m >= t->tape[i];
-        const uint64_t sum = fits ? one[m] + rest[m - t->tape[i]] : never;
-        cost[m] = sum < never ? sum : never;
-        cut[m] = BY_TAPE;
-    }
+    const size_t slots = t->slots, tape = t->tape[i] < slots ? (size_t)t->tape[i] : slots;
+    size_t from = first_within(one, most(least, tape), slots, never - 1);
+    if (from < slots)
+        from = tape + first_within(rest, from - tape, slots - tape, never - 1);
+    for (size_t m = 0; m < from && m < slots; m++)
+        cost[m] = never;
+    if (from < slots) /* what one stage takes does not go by the units */
+        add(cost + from, rest + (from - tape), slots - from, one[from]);
 }
 
 /* Run forward to stage j and keep its input, where that costs less. */
@@ -125,19 +144,13 @@ static void run_ahead(table *t, size_t i, size_t j, size_t l, size_t from, size_
     const uint64_t forward = t->sum[j] - t->sum[i], shift = t->x[j];
     const uint64_t *ahead = &t->cost[at(t, i, j - 1, 0)];
     const uint64_t *whole = &t->cost[at(t, j, l, 0)];
-    uint64_t *cost = &t->cost[at(t, i, l, 0)];
-    uint16_t *cut = &t->cut[at(t, i, l, 0)];
     from = from > shift ? from : (size_t)shift;
     if (from >= to)
         return;
     from = (size_t)shift + first_within(whole, from - (size_t)shift, to - (size_t)shift, never - 1);
     from = first_within(ahead, from, to, never - 1);
-    const uint64_t *behind = whole + (from - (size_t)shift);
-    for (size_t m = from; m < to; m++) {
-        const uint64_t sum = forward + ahead[m] + behind[m - from];
-        cut[m] = sum < cost[m] ? (uint16_t)j : cut[m];
-        cost[m] = sum < cost[m] ? sum : cost[m];
-    }
+    take_less(&t->cost[at(t, i, l, from)], ahead + from, whole + (from - (size_t)shift), to - from,
+        forward);
 }
 
 /* With the first stage's tape, or by running ahead to a later one. That takes these forward steps
@@ -195,12 +208,29 @@ static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *
     return DT_OK;
 }
 
+/* What gave the least cost: the first of what did. */
+static size_t cut_of(const table *t, size_t i, size_t l, size_t m)
+{
+    const uint64_t cost = t->cost[at(t, i, l, m)];
+    if (i == l)
+        return BY_TAPE;
+    if (m >= t->tape[i] &&
+        t->cost[at(t, i, i, m)] + t->cost[at(t, i + 1, l, m - t->tape[i])] == cost)
+        return BY_TAPE;
+    for (size_t j = i + 1; j <= l; j++)
+        if (m >= t->x[j] && t->sum[j] - t->sum[i] + t->cost[at(t, i, j - 1, m)] +
+                                    t->cost[at(t, j, l, m - t->x[j])] ==
+                                cost)
+            return j;
+    return BY_TAPE;
+}
+
 /* A call is for a shorter stretch, so there are never more at once than there are stages. */
 static dt_status write_down(
     const table *t, size_t i, size_t l, size_t m, dt_chain_plan *p, dt_err *err)
 {
-    const uint16_t cut = t->cut[at(t, i, l, m)];
-    if (i == l || cut == BY_TAPE) {
+    const size_t cut = cut_of(t, i, l, m);
+    if (cut == BY_TAPE) {
         DT_CHECK(push(p, DT_CHAIN_FORWARD_KEEP_TAPE, i, err));
         if (i < l)
             DT_CHECK(write_down(t, i + 1, l, m - t->tape[i], p, err));
@@ -210,7 +240,7 @@ static dt_status write_down(
     for (size_t j = i + 1; j < cut; j++)
         DT_CHECK(push(p, DT_CHAIN_FORWARD, j, err));
     DT_CHECK(write_down(t, cut, l, m - t->x[cut], p, err));
-    return write_down(t, i, cut - 1u, m, p, err);
+    return write_down(t, i, cut - 1, m, p, err);
 }
 
 static uint64_t divisor(uint64_t a, uint64_t b)
@@ -247,7 +277,6 @@ static uint64_t units(const table *t, uint64_t bytes)
 void dti_chain_room_deinit(dti_chain_room *room)
 {
     dt_free(room->cost);
-    dt_free(room->cut);
     *room = (dti_chain_room){0};
 }
 
@@ -258,8 +287,7 @@ static bool room_for(dti_chain_room *room, size_t cells)
         return true;
     dti_chain_room_deinit(room);
     room->cost = dt_alloc(cells, sizeof *room->cost);
-    room->cut = dt_alloc(cells, sizeof *room->cut);
-    if (room->cost == NULL || room->cut == NULL)
+    if (room->cost == NULL)
         return false;
     room->cells = cells;
     return true;
@@ -274,7 +302,6 @@ static dt_status table_init(
     t->slots = (size_t)(bytes / t->unit) + 1;
     const bool cells = room_for(room, n * (n + 1) / 2 * t->slots);
     t->cost = room->cost;
-    t->cut = room->cut;
     t->sum = dt_alloc(n + 1, sizeof *t->sum);
     t->all = dt_alloc(n + 1, sizeof *t->all);
     t->x = dt_alloc(n + 1, sizeof *t->x);

@@ -80,7 +80,6 @@ dt_status dt_chain_solve(
 typedef struct dti_chain_room {
     size_t cells;
     uint64_t *cost;
-    uint16_t *cut;
 } dti_chain_room;
 dt_status dti_chain_solve_in(dti_chain_room *room, dt_chain_plan *out, const dt_chain *c,
     uint64_t budget, dt_err *err) DT_NODISCARD;

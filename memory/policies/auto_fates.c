@@ -248,8 +248,7 @@ static dt_status fit_by(
 /* The problem with what is away left out of the device between forward and backward. */
 static dt_status with_away(dti_auto *s, uint64_t budget, dti_found *f, dt_err *err)
 {
-    const dt_lower_opts o = {
-        .pool = s->env->pool != NULL ? s->env->pool : dt_pool_find("greedy"), .policy = ""};
+    const dt_lower_opts o = {.pool = dti_pass_pool(s->env), .policy = ""};
     dti_remat_program r = {0};
     dt_plan *plan = NULL;
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);

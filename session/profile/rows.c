@@ -1,6 +1,5 @@
 /* From the rows of the timed steps to costs: ops of one signature, fetches of inputs, what lies
  * between the rows, and what copies and ops do to each other. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

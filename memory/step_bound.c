@@ -15,7 +15,9 @@
  * struct least - what is known of the program.
  * @once @again: seconds by op, of it in order, and of it when it runs again
  * @own: by op of the graph, bytes of its output while it runs; 0 where that may lie over an input
+ * @tier: by tier, values may wait there
  * @rate: bytes a second that leave the device and come back
+ * @price: seconds that a byte which leaves and comes back takes from the ops, as it slows them
  * @behind: by op, it does not run before the input is there
  * @fetch: seconds of the inputs' copies; @fetched: by op of the graph, of its own; 0: it is none
  * @first @repeat: by op of the graph, seconds of its ops that are behind, and of it when it runs
@@ -25,7 +27,8 @@
  */
 typedef struct least {
     const dt_pass_env *env;
-    double *once, *again, compute, rate;
+    double *once, *again, compute, rate, price;
+    bool tier[DT_TIERS];
     dti_remat_program r;
     uint64_t *own;
     bool *behind;
@@ -90,17 +93,22 @@ static dt_status all_again(least *l, const dt_program *p, dt_err *err)
     return st;
 }
 
-/* Packed as small as the codecs make it: its values that are not zero, and a bit for each. */
+/* Bytes that a value takes at least, wherever it is: codecs leave zeros out. */
+static double packed_bytes(const least *l, const dt_tensor *t)
+{
+    const dt_densities *d = l->env->dense || !dt_packs(t) ? NULL : l->env->density;
+    const double left = d != NULL ? dt_densities_mean(d, t->name) : -1;
+    return (left >= 0 ? fmin(1, left) : 1) * (double)t->bytes;
+}
+
 static void pack(least *l, const dt_program *p)
 {
     for (uint32_t v = 0; v < l->r.graph.n_op; v++) {
         const int32_t t = l->r.tensor[v];
         if (l->r.op[v] == DT_NONE) /* statistics, masks: not with every choice */
             l->r.graph.bytes[v] = 0;
-        else if (t != DT_NONE && l->env->density != NULL && dt_packs(&p->tensor[t])) {
-            const double left = dti_pass_density(l->env, &p->tensor[t], 1) + 1.0 / 32;
-            l->r.graph.bytes[v] = (uint64_t)(fmin(1, left) * (double)l->r.graph.bytes[v]);
-        }
+        else if (t != DT_NONE)
+            l->r.graph.bytes[v] = (uint64_t)packed_bytes(l, &p->tensor[t]);
     }
 }
 
@@ -124,19 +132,60 @@ static dt_status find_own(least *l, const dt_program *p, dt_err *err)
     return DT_OK;
 }
 
-/* Bytes a second that go to a tier and come back, all tiers beside each other. Packed ones are more
- * than they take. */
-static double rate_of(const dt_pass_env *env)
+/* ---- links ---- */
+
+/* By the team or a thread of the tier's, whichever is faster. */
+static dt_link link_of(const least *l, int tier, int way)
 {
-    const dt_costs *c = dti_pass_costs(env);
-    double rate = 0;
-    for (int tier = DT_TIER_HOST; tier <= DT_TIER_DISK; tier++) {
-        const dt_link *a = c->link[tier], *b = c->thread_link[tier];
-        const double out = fmax(a[DT_TO_TIER].rate, b[DT_TO_TIER].rate);
-        const double in = fmax(a[DT_FROM_TIER].rate, b[DT_FROM_TIER].rate);
-        rate += out > 0 && in > 0 ? 1 / (1 / out + 1 / in) : 0;
+    const dt_costs *c = dti_pass_costs(l->env);
+    const dt_link *a = &c->link[tier][way], *b = &c->thread_link[tier][way];
+    return (dt_link){fmin(a->latency, b->latency), fmax(a->rate, b->rate)};
+}
+
+static int stream_of(int tier, int way)
+{
+    const dt_stream s = {
+        .kind = way == DT_TO_TIER ? DT_STREAM_OUT : DT_STREAM_IN, .tier = (dt_tier)tier};
+    return dt_usual_stream_of(&s);
+}
+
+/* Of a second in which a stream copies, the share that the ops lose by that at least. Beside
+ * several streams they get on by the product of 1 ÷ slow, which is more than what each takes would
+ * leave if it were added up: so shares are less, by what is right for all streams at once. While
+ * the ops stand still, they lose more. */
+static void find_losses(const least *l, double loss[DT_USUAL_STREAMS])
+{
+    const dt_costs *c = dti_pass_costs(l->env);
+    double left = 1, sum = 0;
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
+        for (int way = 0; way < DT_TIER_DIRECTIONS; way++) {
+            const int k = stream_of(tier, way);
+            loss[k] = l->tier[tier] ? 1 - 1 / fmax(1, c->slow[DT_USUAL_COMPUTE][k]) : 0;
+            left *= 1 - loss[k];
+            sum += loss[k];
+        }
+    for (int k = 0; k < DT_USUAL_STREAMS && sum > 0; k++)
+        loss[k] *= (1 - left) / sum;
+}
+
+/* What a byte takes of the links and of the ops; all tiers beside each other, and by the one where
+ * it takes least. */
+static void open_links(least *l)
+{
+    double loss[DT_USUAL_STREAMS] = {0};
+    l->tier[DT_TIER_DISK] = true; /* and there alone where moves go there */
+    l->tier[DT_TIER_HOST] = dti_pass_lower_opts(l->env).tier != DT_TIER_DISK;
+    find_losses(l, loss);
+    l->price = HUGE_VAL;
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++) {
+        const double out = link_of(l, tier, DT_TO_TIER).rate,
+                     in = link_of(l, tier, DT_FROM_TIER).rate;
+        if (!l->tier[tier] || !(out > 0 && in > 0))
+            continue;
+        l->rate += 1 / (1 / out + 1 / in);
+        l->price = fmin(l->price,
+            loss[stream_of(tier, DT_TO_TIER)] / out + loss[stream_of(tier, DT_FROM_TIER)] / in);
     }
-    return env->density != NULL && env->density->n > 0 ? 32 * rate : rate;
 }
 
 /* Seconds of the batch's copy to the device: by the team or a thread, whichever is faster. */
@@ -267,19 +316,15 @@ static dt_status find_parts(least *l, const dt_program *p, dt_err *err)
 /* All tiers beside each other, each with a share of the bytes by its rate. */
 static dti_copies copies(const least *l, dt_direction way)
 {
-    const dt_costs *c = dti_pass_costs(l->env);
     dti_copies sum = {.latency = HUGE_VAL};
-    for (int tier = DT_TIER_HOST; tier <= DT_TIER_DISK; tier++) {
-        const dt_link *a = &c->link[tier][way], *b = &c->thread_link[tier][way];
-        const double rate = fmax(a->rate, b->rate), latency = fmin(a->latency, b->latency);
-        if (!(rate > 0))
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++) {
+        const dt_link by = link_of(l, tier, way);
+        if (!l->tier[tier] || !(by.rate > 0))
             continue;
-        sum.latency = fmin(sum.latency, latency * rate);
-        sum.rate += rate;
+        sum.latency = fmin(sum.latency, by.latency * by.rate);
+        sum.rate += by.rate;
     }
     sum.latency = sum.rate > 0 ? sum.latency / sum.rate : 0;
-    if (l->env->density != NULL && l->env->density->n > 0)
-        sum.rate *= 32;
     return sum;
 }
 
@@ -293,6 +338,7 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     l->once = dt_alloc(p->n_op + 1, sizeof *l->once);
     l->again = dt_alloc(p->n_op + 1, sizeof *l->again);
     dt_status st = l->once != NULL && l->again != NULL ? DT_OK : no_memory(err);
+    open_links(l);
     for (size_t i = 0; st == DT_OK && i < p->n_op; i++)
         l->once[i] = l->again[i] = HUGE_VAL;
     if (st == DT_OK)
@@ -341,6 +387,36 @@ static dt_status extra(const least *l, double room, double enough, double *out, 
     return DT_OK;
 }
 
+/* So many bytes away, and seconds of what must run again beside that with the most of them. */
+typedef struct share {
+    double from, to, again;
+} share;
+
+/* What is beyond the room runs again or moves, and what moves has its price. The more moves, the
+ * less runs again: of shares between none and all the one that may take least is cut in two, until
+ * it is small. */
+static dt_status by_price(const least *l, double room, double *low, dt_err *err)
+{
+    enum { SHARES = 32 };
+    share all[SHARES] = {{0}};
+    const double near = 1e-3 * l->compute;
+    for (uint32_t v = 0; v < l->r.graph.n_op; v++)
+        all[0].to += (double)l->r.graph.bytes[v];
+    if (!(l->price > 0) || !(l->price < HUGE_VAL))
+        return DT_OK;
+    size_t best = 0;
+    for (size_t n = 1; n < SHARES && l->price * (all[best].to - all[best].from) > near; n++) {
+        all[n] = all[best];
+        all[n].from = all[best].to = (all[best].from + all[best].to) / 2;
+        DT_CHECK(extra(l, room + all[best].to, HUGE_VAL, &all[best].again, err));
+        for (size_t i = best = 0; i <= n; i++)
+            if (all[i].again + l->price * all[i].from < all[best].again + l->price * all[best].from)
+                best = i;
+    }
+    *low = fmax(*low, l->compute + all[best].again + l->price * all[best].from);
+    return DT_OK;
+}
+
 /* Several moments at once, and the ops and copies between them. */
 static dt_status by_moments(const least *l, double room, double *low, dt_err *err)
 {
@@ -366,7 +442,7 @@ static dt_status by_moments(const least *l, double room, double *low, dt_err *er
 
 /* Bytes of values that backward reads and forward has made, when forward ends: whatever the order
  * of each, all of them are on the device then or away. Inputs are fetched anew. */
-static double bytes_at_loss(dt_program *p)
+static double bytes_at_loss(const least *l, dt_program *p)
 {
     double sum = 0;
     for (size_t t = 0; t < p->n_tensor; t++) {
@@ -377,7 +453,7 @@ static double bytes_at_loss(dt_program *p)
             continue;
         for (int32_t i = 0; !crosses && dti_gap_next(p, (int32_t)t, &i, &g);)
             crosses = g.crosses_loss;
-        sum += crosses ? (double)of->bytes : 0;
+        sum += crosses ? packed_bytes(l, of) : 0;
     }
     return sum;
 }
@@ -390,8 +466,10 @@ static dt_status moved_once(
     dt_status st = dt_program_copy(&p, kept, err);
     if (st == DT_OK)
         st = dt_program_index(p, err);
-    const double beyond = st == DT_OK && p->loss != DT_NONE ? bytes_at_loss(p) - room : 0;
-    *seconds = beyond <= 0 ? 0 : l->rate > 0 ? beyond / l->rate : HUGE_VAL;
+    const double beyond = st == DT_OK && p->loss != DT_NONE ? bytes_at_loss(l, p) - room : 0;
+    *seconds = l->compute;
+    if (beyond > 0)
+        *seconds = l->rate > 0 ? fmax(beyond / l->rate, l->compute + beyond * l->price) : HUGE_VAL;
     dt_program_destroy(p);
     return st;
 }
@@ -419,7 +497,7 @@ static double room_of(const dt_program *kept, uint64_t budget)
 dt_status dti_step_bounds_of(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
     dti_step_bounds *out, dt_err *err)
 {
-    least l = {.env = env, .rate = rate_of(env)};
+    least l = {.env = env};
     const double room = room_of(kept, budget);
     double more = 0;
     *out = (dti_step_bounds){0};
@@ -436,7 +514,7 @@ dt_status dti_step_bounds_of(const dt_program *kept, const dt_pass_env *env, uin
 dt_status dt_step_bound(
     const dt_program *kept, const dt_pass_env *env, uint64_t budget, double *seconds, dt_err *err)
 {
-    least l = {.env = env, .rate = rate_of(env)};
+    least l = {.env = env};
     const double room = room_of(kept, budget);
     double low = 0, more = 0;
     dt_status st = open(&l, kept, err);
@@ -453,6 +531,8 @@ dt_status dt_step_bound(
             high = at;
         more = high - low;
     }
+    if (st == DT_OK)
+        st = by_price(&l, room, &low, err);
     if (st == DT_OK && low < HUGE_VAL)
         st = by_moments(&l, room, &low, err);
     *seconds = low;

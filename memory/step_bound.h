@@ -10,9 +10,11 @@
  * cheapest of what backward may read, from the first one on that reads the input behind its copy;
  * and what must run again or move: at any one moment bytes are within the budget
  * (memory/remat/bound.c), and those away from the device have to leave it and to come back within
- * the step, by the links of the tiers; and several moments at once, with what runs and moves
- * between them (memory/remat/moments.h). Order is the program's. DT_E_BUDGET when an op with all
- * that it touches does not fit, DT_E_NOMEM. */
+ * the step, by the links of the tiers, where they slow the ops beside them; and several moments at
+ * once, with what runs and moves between them (memory/remat/moments.h). Order is the program's.
+ * Values wait where the lowering's tier says, which where that is the disk leaves out what a
+ * policy's own option sends to the host. DT_E_BUDGET when an op with all that it touches does not
+ * fit, DT_E_NOMEM. */
 dt_status dt_step_bound(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
     double *seconds, dt_err *err) DT_NODISCARD;
 

@@ -228,6 +228,16 @@ void dt_config_mark_known(dt_config *c, const char *text)
         s->key[i].known = true;
 }
 
+/* A section may be bound by several, and is named once. */
+static size_t add_word(const char **words, size_t n, const char *word)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(words[i], word) == 0)
+            return n;
+    words[n] = word;
+    return n + 1;
+}
+
 /* Words to suggest: the keys bound in section @text, or, without one, the sections. */
 static const char **known_words(const dt_config *c, const char *text)
 {
@@ -238,10 +248,10 @@ static const char **known_words(const dt_config *c, const char *text)
     const char **words = dt_alloc(room + c->n_bound, sizeof *words);
     for (size_t i = 0; words != NULL && i < c->n_bound; i++) {
         if (text == NULL)
-            words[n++] = c->bound[i].section;
+            n = add_word(words, n, c->bound[i].section);
         else if (strcmp(c->bound[i].section, text) == 0)
             for (const dt_opt *row = c->bound[i].rows; row->key != NULL; row++)
-                words[n++] = row->key;
+                n = add_word(words, n, row->key);
     }
     return words; /* zeroed, so NULL-terminated */
 }

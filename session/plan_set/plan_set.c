@@ -15,10 +15,7 @@
 
 /* ---- one plan ---- */
 
-/* Where tensors that move wait, by the request. What the team copies itself hides nowhere, so that
- * it comes from its home when it is needed and no earlier. What a pass tries is often tried again,
- * and what it settles for is the plan, so @memo knows what was placed. */
-static dt_lower_opts lower_opts(const dt_plan_set *p, dt_memo *memo)
+dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool hides = !dti_session_simulate_opts(p->session).inline_copies;
@@ -138,7 +135,7 @@ static dt_status make(
     const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
 {
     dt_memo *memo = dt_memo_create();
-    const dt_lower_opts lower = lower_opts(p, memo);
+    const dt_lower_opts lower = dti_plan_set_lower_opts(p, memo);
     dt_status st = make_program(p, policies, &lower, to, err);
     if (st == DT_OK)
         st = dt_lower(&to->plan, to->program, &lower, err);
@@ -150,7 +147,7 @@ dt_status dti_plan_set_peak_with(
     const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err)
 {
     dt_planned one = {.kind = like->kind, .n = like->n};
-    const dt_lower_opts lower = lower_opts(p, NULL);
+    const dt_lower_opts lower = dti_plan_set_lower_opts(p, NULL);
     uint64_t of_one = 0;
     dt_status st = make_program(p, p->policies, &lower, &one, err);
     if (st == DT_OK)

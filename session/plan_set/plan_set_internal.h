@@ -21,6 +21,12 @@ dt_status dti_plan_set_by_choice(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err) DT_NODISCARD;
 bool dti_takes_homes(const dt_plan_request *r);
 
+/* How its plans are lowered: where tensors that move wait, by the request. What the team copies
+ * itself hides nowhere, so that it comes from its home when it is needed and no earlier. What a
+ * pass tries is often tried again, and what it settles for is the plan, so @memo knows what was
+ * placed; NULL: nothing is remembered. */
+dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo);
+
 /* Whether neither policies nor fates change what is kept. */
 static inline bool dti_keeps_all(const dt_plan_set *p)
 {

@@ -1,5 +1,5 @@
 /* What a set's plans take by a session's costs, what they move, and what no plan is below. */
-#include "session/plan_set.h"
+#include "session/plan_set/plan_set_internal.h"
 
 #include <string.h>
 
@@ -98,7 +98,9 @@ static dt_status bound_of(const dt_plan_set *kept, uint64_t budget, double *seco
 {
     const dt_session *s = kept->session;
     const dt_simulate_opts o = dti_session_simulate_opts(s);
+    const dt_lower_opts lower = dti_plan_set_lower_opts(kept, NULL);
     const dt_pass_env env = {.machine = &o,
+        .lower = &lower,
         .density = s->densities.n > 0 ? &s->densities : NULL,
         .pool = dt_pool_find(s->opts.memory.pool),
         .costs = kept->asked.costs};

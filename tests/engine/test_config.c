@@ -636,7 +636,8 @@ static void unknown_names_get_line_and_suggestion(void **state) /* case 1 */
     sample s;
     dt_err err = {0};
     assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
-    assert_int_equal(dt_config_bind(c, "conv c1", strict_rows, &s, NULL), DT_E_CONFIG);
+    for (int twice = 0; twice < 2; twice++) /* a section of two readers is named once */
+        assert_int_equal(dt_config_bind(c, "conv c1", strict_rows, &s, NULL), DT_E_CONFIG);
     const dt_status st = dt_config_check_known(c, &err);
     assert_fails(
         st, DT_E_CONFIG, &err, "t.ini:2: [s] unknown key 'cuont', did you mean 'count'?\n");

@@ -21,6 +21,17 @@ static dt_costs card(void)
     return c;
 }
 
+/* One on which copies and ops slow each other, as on a processor. */
+static dt_costs slowing_card(void)
+{
+    dt_costs c = card();
+    for (int k = DT_USUAL_OUT; k <= DT_USUAL_READ; k++) {
+        c.slow[DT_USUAL_COMPUTE][k] = 1 + 0.3 * k;
+        c.slow[k][DT_USUAL_COMPUTE] = 1.2;
+    }
+    return c;
+}
+
 static double bound(const dt_lowered *m, const dt_pass_env *env, uint64_t budget)
 {
     double seconds = (double)NAN;
@@ -40,10 +51,10 @@ static void not_below(const dt_lowered *m, const dt_pass_env *env, const dti_pas
 static void random_plans_are_not_below(void **state)
 {
     (void)state;
-    const dt_costs costs = card();
-    const dt_pass_env env = {.costs = &costs};
+    const dt_costs machines[] = {card(), slowing_card()};
     int tried = 0;
     for (uint64_t seed = 0; seed < (uint64_t)dt_scaled(8, 12, 30); seed++) {
+        const dt_pass_env env = {.costs = &machines[seed % DT_COUNT(machines)]};
         dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
         assert_ok(dt_program_index(m.program, &err), &err);
         for (uint64_t k = 0; k < 12; k++) {
@@ -117,17 +128,12 @@ static dti_pass_cost cost_of(const dt_lowered *m, const char *list, const dt_pas
 
 /* Every exact one that plans without a search and leaves parameters where they are; and two lists.
  */
-static void no_policy_is_below(void **state)
+static int no_policy_is_below_of(const dt_lowered *m, dt_pass_env env)
 {
-    (void)state;
-    dt_take_turns(2, 4);
     size_t n;
     int tried = 0;
     const dt_policy *const *all = dt_policy_all(&n);
-    const dt_costs costs = card();
-    dt_pass_env env = {.costs = &costs};
-    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 8);
-    const uint64_t most = cost_of(&m, "keep_all", &env).device;
+    const uint64_t most = cost_of(m, "keep_all", &env).device;
     for (uint64_t tenths = 0; tenths <= 5; tenths += 5) {
         env.budgets.device = most * tenths / 10;
         for (size_t i = 0; i < n; i++) {
@@ -135,18 +141,62 @@ static void no_policy_is_below(void **state)
             if (!p->exact || p->searches || p->home != NULL || p->rung != NULL ||
                 (tenths > 0 && !p->by_budget) || !dt_picked(i, 6, 6, 1))
                 continue;
-            const dti_pass_cost c = cost_of(&m, p->name, &env);
-            not_below(&m, &env, &c);
+            const dti_pass_cost c = cost_of(m, p->name, &env);
+            not_below(m, &env, &c);
             tried++;
         }
     }
     env.budgets.device = 0;
     const char *const lists[] = {"chen_cheap,vdnn_conv", "chen_sqrt,capuchin"};
     for (size_t i = 0; i < DT_COUNT(lists); i++) {
-        const dti_pass_cost c = cost_of(&m, lists[i], &env);
-        not_below(&m, &env, &c);
+        const dti_pass_cost c = cost_of(m, lists[i], &env);
+        not_below(m, &env, &c);
     }
-    assert_true(tried > (dt_whole_scale() ? 20 : 0));
+    return tried;
+}
+
+static void no_policy_is_below(void **state)
+{
+    (void)state;
+    dt_take_turns(2, 4);
+    const dt_costs costs = card();
+    const dt_pass_env env = {.costs = &costs};
+    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 8);
+    assert_true(no_policy_is_below_of(&m, env) > (dt_whole_scale() ? 20 : 0));
+    dt_lowered_close(&m);
+}
+
+/* Where copies slow ops: to the host, to a disk alone, and with half of all values zero. */
+static void nor_where_copies_slow_ops(void **state)
+{
+    (void)state;
+    dt_take_turns(1, 4);
+    const dt_costs costs = slowing_card();
+    const dt_lower_opts to_disk = {
+        .pool = dt_pool_find("best_fit"), .policy = "", .tier = DT_TIER_DISK};
+    dt_densities half = {0};
+    assert_ok(dti_densities_add(&half, "*", 0.5, 0.4, &err), &err);
+    const dt_pass_env machines[] = {{.costs = &costs},
+        {.costs = &costs, .lower = &to_disk, .pool = to_disk.pool},
+        {.costs = &costs, .density = &half}};
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    for (size_t i = 0; i < DT_COUNT(machines); i++)
+        assert_true(no_policy_is_below_of(&m, machines[i]) > (dt_whole_scale() ? 20 : 0));
+    dt_lowered_close(&m);
+    dt_densities_close(&half);
+}
+
+/* What cannot stay and takes long to make again has to move, and slows ops. */
+static void what_copies_take_from_ops_is_seen(void **state)
+{
+    (void)state;
+    const dt_costs free = card(), slow = slowing_card();
+    const dt_pass_env without = {.costs = &free}, with = {.costs = &slow};
+    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 32);
+    const dti_pass_cost c = cost_of(&m, "capuchin,vdnn_all", &with);
+    const double all = bound(&m, &with, UINT64_MAX), least = bound(&m, &with, c.device);
+    assert_true(all <= bound(&m, &without, UINT64_MAX));
+    assert_true(least > bound(&m, &without, c.device) * 1.01 && least <= c.seconds);
     dt_lowered_close(&m);
 }
 
@@ -234,6 +284,8 @@ DT_TEST_GROUP(step_bound)
         cmocka_unit_test(random_plans_are_not_below),
         cmocka_unit_test(no_set_of_values_made_again_is_below),
         cmocka_unit_test(no_policy_is_below),
+        cmocka_unit_test(nor_where_copies_slow_ops),
+        cmocka_unit_test(what_copies_take_from_ops_is_seen),
         cmocka_unit_test(bounds_of_what_is_left_out_hold),
         cmocka_unit_test(recomputation_is_seen),
         cmocka_unit_test(the_copy_of_the_input_is_seen),

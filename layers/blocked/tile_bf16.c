@@ -108,15 +108,20 @@ PACK static void pack_b(const dti_tile *t, const float *b, piece *p)
         }
 }
 
-/* A block of c, added to or begun. */
-typedef void block_fn(
-    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row);
+/* What there is of a block: @m rows, @n columns, @pairs of values; and whether it is added to. */
+typedef struct extent {
+    int64_t m, n, pairs;
+    bool add;
+} extent;
+
+/* A whole block of c, of which that matters. */
+typedef void block_fn(const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row);
 
 DT_AMX static void multiply_amx(
-    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row)
+    const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
 {
     const size_t line = 64, width = (size_t)row * sizeof *c;
-    if (add) {
+    if (x->add) {
         _tile_loadd(0, c, width);
         _tile_loadd(1, c + TILE, width);
         _tile_loadd(2, c + TILE * row, width);
@@ -127,7 +132,7 @@ DT_AMX static void multiply_amx(
         _tile_zero(2);
         _tile_zero(3);
     }
-    for (int64_t k = 0; k < steps; k++, a += WORDS, b += WORDS) {
+    for (int64_t k = 0; k < x->pairs; k += TILE, a += WORDS, b += WORDS) {
         _tile_loadd(4, a, line);
         _tile_loadd(5, a + STEPS * WORDS, line);
         _tile_loadd(6, b, line);
@@ -143,60 +148,70 @@ DT_AMX static void multiply_amx(
     _tile_stored(3, c + TILE * row + TILE, width);
 }
 
-/* The same a few rows at a time, whose sums are kept in registers. */
-PACK static void multiply_pairs(
-    const uint32_t *a, const uint32_t *b, int64_t steps, bool add, float *c, int64_t row)
+enum { ROWS = 8 }; /* whose sums are kept in registers */
+
+PACK DT_INLINE void multiply_rows(
+    const uint32_t *a, const uint32_t *b, const extent *x, int wide, float *c, int64_t row)
 {
-    enum { ROWS = 8, WIDE = BLOCK / TILE };
-    for (int64_t i = 0; i < BLOCK; i += ROWS, c += ROWS * row) {
-        const uint32_t *left = a + i / TILE * STEPS * WORDS + i % TILE * TILE;
-        __m512 sum[ROWS][WIDE];
-        for (int r = 0; r < ROWS; r++)
-            for (int v = 0; v < WIDE; v++)
-                sum[r][v] = add ? _mm512_loadu_ps(c + r * row + v * TILE) : _mm512_setzero_ps();
-        for (int64_t s = 0; s < steps; s++)
-            for (int k = 0; k < TILE; k++) {
-                const uint32_t *right = b + s * WORDS + k * TILE;
-                const __m512bh first = (__m512bh)_mm512_load_si512(right);
-                const __m512bh second = (__m512bh)_mm512_load_si512(right + STEPS * WORDS);
-                for (int r = 0; r < ROWS; r++) {
-                    const uint32_t word = left[s * WORDS + r * TILE + k];
-                    const __m512bh pair = (__m512bh)_mm512_set1_epi32((int)word);
-                    sum[r][0] = _mm512_dpbf16_ps(sum[r][0], pair, first);
-                    sum[r][1] = _mm512_dpbf16_ps(sum[r][1], pair, second);
-                }
+    __m512 sum[ROWS][BLOCK / TILE];
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < wide; v++)
+            sum[r][v] = x->add ? _mm512_loadu_ps(c + r * row + v * TILE) : _mm512_setzero_ps();
+    for (int64_t s = 0; s < x->pairs; s += TILE, a += WORDS, b += WORDS) {
+        const int64_t pairs = least(x->pairs - s, TILE);
+        for (int64_t k = 0; k < pairs; k++) {
+            __m512bh right[BLOCK / TILE];
+            for (int v = 0; v < wide; v++)
+                right[v] = (__m512bh)_mm512_load_si512(b + v * STEPS * WORDS + k * TILE);
+            for (int r = 0; r < ROWS; r++) {
+                const __m512bh pair = (__m512bh)_mm512_set1_epi32((int)a[r * TILE + k]);
+                for (int v = 0; v < wide; v++)
+                    sum[r][v] = _mm512_dpbf16_ps(sum[r][v], pair, right[v]);
             }
-        for (int r = 0; r < ROWS; r++)
-            for (int v = 0; v < WIDE; v++)
-                _mm512_storeu_ps(c + r * row + v * TILE, sum[r][v]);
+        }
+    }
+    for (int r = 0; r < ROWS; r++)
+        for (int v = 0; v < wide; v++)
+            _mm512_storeu_ps(c + r * row + v * TILE, sum[r][v]);
+}
+
+PACK static void multiply_pairs(
+    const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
+{
+    for (int64_t i = 0; i < x->m; i += ROWS, c += ROWS * row) {
+        const uint32_t *from = a + i / TILE * STEPS * WORDS + i % TILE * TILE;
+        if (x->n > TILE)
+            multiply_rows(from, b, x, 2, c, row);
+        else
+            multiply_rows(from, b, x, 1, c, row);
     }
 }
 
 /* One that c has only a part of goes through a whole one. */
-static void multiply_edge(block_fn *block, const uint32_t *a, const uint32_t *b, int64_t steps,
-    bool add, float *c, int64_t row, int64_t m, int64_t n)
+static void multiply_edge(
+    block_fn *block, const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
 {
     _Alignas(64) float whole[BLOCK * BLOCK] = {0};
-    for (int64_t i = 0; i < m && add; i++)
-        memcpy(whole + i * BLOCK, c + i * row, (size_t)n * sizeof *c);
-    block(a, b, steps, add, whole, BLOCK);
-    for (int64_t i = 0; i < m; i++)
-        memcpy(c + i * row, whole + i * BLOCK, (size_t)n * sizeof *c);
+    for (int64_t i = 0; i < x->m && x->add; i++)
+        memcpy(whole + i * BLOCK, c + i * row, (size_t)x->n * sizeof *c);
+    block(a, b, x, whole, BLOCK);
+    for (int64_t i = 0; i < x->m; i++)
+        memcpy(c + i * row, whole + i * BLOCK, (size_t)x->n * sizeof *c);
 }
 
 static void multiply(block_fn *block, const dti_tile *t, const piece *p, bool add, float *c)
 {
-    const int64_t steps = dti_ceil_div(p->depth, STEP);
     for (int64_t i = 0; i < p->m; i += BLOCK)
         for (int64_t j = 0; j < p->n; j += BLOCK) {
             const uint32_t *a = p->a + i / TILE * STEPS * WORDS;
             const uint32_t *b = p->b + j / TILE * STEPS * WORDS;
-            const int64_t m = least(p->m - i, BLOCK), n = least(p->n - j, BLOCK);
+            const extent x = {
+                least(p->m - i, BLOCK), least(p->n - j, BLOCK), dti_ceil_div(p->depth, 2), add};
             float *to = c + i * t->c_row + j;
-            if (m == BLOCK && n == BLOCK)
-                block(a, b, steps, add, to, t->c_row);
+            if (x.m == BLOCK && x.n == BLOCK)
+                block(a, b, &x, to, t->c_row);
             else
-                multiply_edge(block, a, b, steps, add, to, t->c_row, m, n);
+                multiply_edge(block, a, b, &x, to, t->c_row);
         }
 }
 

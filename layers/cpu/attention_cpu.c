@@ -49,6 +49,12 @@ static int64_t left(const attend_job *j, int64_t first)
     return j->t - first < DTI_TILE_SIDE ? j->t - first : DTI_TILE_SIDE;
 }
 
+/* To whole vectors. */
+static int64_t padded(int64_t n)
+{
+    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
+}
+
 /* The next @n floats of a task's scratch. */
 static float *carve(float **work, int64_t n)
 {
@@ -101,8 +107,8 @@ DT_CLONES static void load_rows(
 static void load_transposed(const attend_job *j, const positions *from, int64_t first, float scale,
     float *to, int64_t lanes, float *rows)
 {
-    const int64_t n = left(j, first);
-    for (int64_t r = 0; r < DTI_TILE_SIDE; r += 4) {
+    const int64_t n = left(j, first), all = padded(n);
+    for (int64_t r = 0; r < all; r += 4) {
         const float *x[4];
         for (int k = 0; k < 4; k++) {
             float *row = rows + k * j->pad;
@@ -163,7 +169,7 @@ DT_INLINE float fast_exp(float x)
 /* A task computes all scores of a query, then their softmax, and keeps them. */
 static int64_t naive_scratch(const attend_job *j)
 {
-    const int64_t all = j->tiles * T;
+    const int64_t all = padded(j->t);
     return j->d * all + all * j->pad + T * all + 2 * T * j->pad;
 }
 
@@ -200,7 +206,7 @@ DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
 static void naive_tile(const head *h, int64_t first, const float *k, const float *v, float *work)
 {
     const attend_job *j = h->j;
-    const int64_t n = left(j, first), all = j->tiles * T;
+    const int64_t n = left(j, first), all = padded(j->t);
     float *s = carve(&work, T * all), *q = carve(&work, T * j->pad), *y = carve(&work, T * j->pad);
     const positions xq = part_of(h, DT_X, 0), to = whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
@@ -237,7 +243,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
 static void naive_task(const void *job, int64_t i)
 {
     const attend_job *j = job;
-    const int64_t all = j->tiles * T;
+    const int64_t all = padded(j->t);
     head h = head_of(j, i);
     float *k = carve(&h.work, j->d * all), *v = carve(&h.work, all * j->pad);
     const positions xk = part_of(&h, DT_X, 1), xv = part_of(&h, DT_X, 2);
@@ -263,33 +269,32 @@ typedef struct online {
     float *most, *sum, *shrink;
 } online;
 
-/* Scores [key][query] to exponentials. */
-DT_CLONES static void online_softmax(float *s, int64_t keys, const online *o)
+/* Scores [key][query] to exponentials, a vector of queries at a time. */
+DT_CLONES static void online_softmax(float *s, int64_t keys, int64_t queries, const online *o)
 {
-    float most[T], sum[T];
+    enum { LANES = DTI_TILE_LANES };
+    for (int64_t first = 0; first < queries; first += LANES, s += LANES) {
+        float most[LANES], sum[LANES];
+        float *const before = o->most + first, *const shrink = o->shrink + first;
+        memcpy(most, before, sizeof most);
+        for (int64_t k = 0; k < keys; k++)
 #pragma omp simd
-    for (int q = 0; q < T; q++)
-        most[q] = o->most[q];
-    for (int64_t k = 0; k < keys; k++)
+            for (int q = 0; q < LANES; q++)
+                most[q] = s[k * T + q] > most[q] ? s[k * T + q] : most[q];
 #pragma omp simd
-        for (int q = 0; q < T; q++)
-            most[q] = s[k * T + q] > most[q] ? s[k * T + q] : most[q];
-#pragma omp simd
-    for (int q = 0; q < T; q++) {
-        o->shrink[q] = fast_exp(o->most[q] - most[q]);
-        o->most[q] = most[q];
-        sum[q] = o->sum[q] * o->shrink[q];
-    }
-    for (int64_t k = 0; k < keys; k++)
-#pragma omp simd
-        for (int q = 0; q < T; q++) {
-            const float p = fast_exp(s[k * T + q] - most[q]);
-            s[k * T + q] = p;
-            sum[q] += p;
+        for (int q = 0; q < LANES; q++) {
+            shrink[q] = fast_exp(before[q] - most[q]);
+            sum[q] = o->sum[first + q] * shrink[q];
         }
+        for (int64_t k = 0; k < keys; k++)
 #pragma omp simd
-    for (int q = 0; q < T; q++)
-        o->sum[q] = sum[q];
+            for (int q = 0; q < LANES; q++) {
+                s[k * T + q] = fast_exp(s[k * T + q] - most[q]);
+                sum[q] += s[k * T + q];
+            }
+        memcpy(before, most, sizeof most);
+        memcpy(o->sum + first, sum, sizeof sum);
+    }
 }
 
 DT_CLONES static void shrink_rows(float *y, int64_t n, int64_t row, const float *by)
@@ -346,11 +351,11 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
         .c = w->s,
         .c_row = T,
         .m = keys,
-        .n = T,
+        .n = padded(w->n),
         .depth = j->d});
     if (j->causal && first == w->tile * T)
         mask_keys(w->s, keys);
-    online_softmax(w->s, keys, &w->o);
+    online_softmax(w->s, keys, padded(w->n), &w->o);
     shrink_rows(w->y, w->n, j->pad, w->o.shrink);
     j->product(&(dti_tile){.a = w->s,
         .row = 1,
@@ -441,11 +446,11 @@ static void load_queries(const head *h, const keys *k)
 
 /* Scores to probabilities p, and dp to the gradient of the scores: p (dp - delta). */
 DT_CLONES static void recompute(
-    float *p, float *ds, int64_t n, const float *lse, const float *delta)
+    float *p, float *ds, int64_t n, int64_t lanes, const float *lse, const float *delta)
 {
     for (int64_t r = 0; r < n; r++)
 #pragma omp simd
-        for (int i = 0; i < T; i++) {
+        for (int64_t i = 0; i < lanes; i++) {
             const float e = fast_exp(p[r * T + i] - lse[r]);
             p[r * T + i] = e;
             ds[r * T + i] = e * (ds[r * T + i] - delta[r]);
@@ -468,13 +473,13 @@ DT_CLONES static void reuse(const float *prob, int64_t row, int64_t keys_, float
     }
 }
 
-/* What a query does not see, or what is no key, has probability 0. */
-static void mask_queries(const keys *k, int64_t n, bool diagonal)
+/* On the diagonal a key that a query does not see has probability 0. */
+static void mask_queries(const keys *k, int64_t n)
 {
-    for (int64_t r = 0; r < n && (diagonal || k->n < T); r++) {
-        const int64_t seen = diagonal && r + 1 < k->n ? r + 1 : k->n;
-        memset(k->p + r * T + seen, 0, (size_t)(T - seen) * sizeof *k->p);
-        memset(k->ds + r * T + seen, 0, (size_t)(T - seen) * sizeof *k->ds);
+    for (int64_t r = 0; r + 1 < k->n && r < n; r++) {
+        const size_t unseen = (size_t)(k->n - r - 1) * sizeof *k->p;
+        memset(k->p + r * T + r + 1, 0, unseen);
+        memset(k->ds + r * T + r + 1, 0, unseen);
     }
 }
 
@@ -491,7 +496,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
         .c = k->ds,
         .c_row = T,
         .m = n,
-        .n = T,
+        .n = padded(k->n),
         .depth = j->d});
     if (naive) {
         reuse(s + (row + first) * j->t + k->tile * T, j->t, k->n, k->p, k->ds, n, k->delta + first);
@@ -504,10 +509,11 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
             .c = k->p,
             .c_row = T,
             .m = n,
-            .n = T,
+            .n = padded(k->n),
             .depth = j->d});
-        recompute(k->p, k->ds, n, s + row + first, k->delta + first);
-        mask_queries(k, n, j->causal && first == k->tile * T);
+        recompute(k->p, k->ds, n, padded(k->n), s + row + first, k->delta + first);
+        if (j->causal && first == k->tile * T)
+            mask_queries(k, n);
     }
     dti_tile transposed = {.a = k->p,
         .row = 1,
@@ -589,12 +595,6 @@ static void naive_backward_task(const void *job, int64_t i)
 }
 
 /* --- ops --- */
-
-/* To whole vectors. */
-static int64_t padded(int64_t n)
-{
-    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
-}
 
 static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *product)
 {

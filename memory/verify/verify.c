@@ -73,7 +73,7 @@ static inline const char *named(const verifier *v, int32_t tensor)
 
 /* ---- what a row needs and does ---- */
 
-/* DT_E_INTERNAL with the number of the row. */
+/* DT_E_DATA with the number of the row. */
 DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
 {
     char text[512];
@@ -82,8 +82,8 @@ DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (v->row < 0)
-        return DT_FAIL(v->err, DT_E_INTERNAL, "plan: %s", text);
-    return DT_FAIL(v->err, DT_E_INTERNAL, "row %" PRId32 ": %s", v->row, text);
+        return DT_FAIL(v->err, DT_E_DATA, "plan: %s", text);
+    return DT_FAIL(v->err, DT_E_DATA, "row %" PRId32 ": %s", v->row, text);
 }
 
 static bool knows(const clock *known, const clock *need)
@@ -687,6 +687,9 @@ static dt_status part_of(verifier *v, int32_t t, int32_t last)
         whole++;
     if (whole == t || x->home < v->hold[whole].parted)
         return refuse(v, "the home of %s overlaps that of %s", x->name, named(v, last));
+    const holding *of = &v->hold[whole];
+    if (x->home != (of->cut ? of->parted : v->p->tensor[whole].home))
+        return refuse(v, "%s is no next part of %s", x->name, named(v, whole));
     for (size_t at = v->n_saved; at-- > 0 && !v->hold[whole].cut;)
         if (saved_at(v, at)->tensor == whole)
             drop_saved(v, at);
@@ -733,6 +736,9 @@ static dt_status homes(verifier *v)
             DT_CHECK(home_in_tier(v, t, x->tier < DT_TIERS ? last[x->tier] : -1));
         last[x->tier] = v->hold[t].part ? last[x->tier] : t;
     }
+    for (int32_t t = 0; (size_t)t < v->p->n_tensor; t++) /* else some of it is nobody's */
+        if (v->hold[t].cut && v->hold[t].parted != v->p->tensor[t].home + v->p->tensor[t].bytes)
+            return refuse(v, "the parts of %s leave some of it out", named(v, t));
     return DT_OK;
 }
 
@@ -840,13 +846,17 @@ static dt_status run(verifier *v)
     return at_end(v);
 }
 
+/* Whoever reserves memory may add some of such numbers up. */
+static const uint64_t MOST_BYTES = (uint64_t)1 << 60;
+
 dt_status dt_verify(const dt_plan *p, dt_err *err)
 {
     verifier v = {.p = p, .err = err};
     const size_t most =
         4 * p->n_row + 1; /* a row begins and ends a tensor at most, two cuts each */
-    if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX / 4 || p->n_event < 0)
-        return DT_FAIL(err, DT_E_INTERNAL, "plan: too large");
+    if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX / 4 || p->n_event < 0 ||
+        p->peak > MOST_BYTES || p->host_peak > MOST_BYTES || p->disk_peak > MOST_BYTES)
+        return DT_FAIL(err, DT_E_DATA, "plan: too large");
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
     v.stretch = dt_alloc(most, sizeof *v.stretch);
     v.by_address = dt_alloc(most, sizeof *v.by_address);

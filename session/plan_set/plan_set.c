@@ -140,7 +140,10 @@ static dt_status make(
     if (st == DT_OK)
         st = dt_lower(&to->plan, to->program, &lower, err);
     dt_memo_destroy(memo);
-    return st == DT_OK ? dt_verify(to->plan, err) : st;
+    if (st != DT_OK)
+        return st;
+    st = dt_verify(to->plan, err);
+    return st == DT_E_DATA ? DT_FAIL(err, DT_E_INTERNAL, "a plan of our own is not sound") : st;
 }
 
 dt_status dti_plan_set_peak_with(

@@ -258,7 +258,7 @@ static void an_update_that_does_not_wait_is_noticed(void **state)
             way.edit = drop_wait;
             way.arg = &n;
             dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);
-            assert_int_equal(dt_verify(t.plan[DT_PROGRAM_FIRST], &err), DT_E_INTERNAL);
+            assert_int_equal(dt_verify(t.plan[DT_PROGRAM_FIRST], &err), DT_E_DATA);
             unsigned char *got = dt_trainee_learn(&t, STEPS, &bytes);
             noticed = memcmp(got, right, bytes) != 0;
             dt_free(got);

@@ -32,20 +32,25 @@ static dt_status check_early(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+bool dti_cannot_run_again(const dt_plan_set *p)
+{
+    bool may = false;
+    for (size_t i = 0; i < p->n; i++)
+        may = may || (p->planned[i]->dense && p->planned[i]->kind == DT_PROGRAM_FIRST);
+    return may && p->map->early && !dt_map_undoes(p->map, NULL);
+}
+
 /* Whether a step can be run again whose packed values do not fit. */
 static dt_status check_again(const dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
-    const dt_plan_set *p = s->plans;
-    for (size_t i = 0; i < p->n; i++)
-        if (p->planned[i]->dense && p->planned[i]->kind == DT_PROGRAM_FIRST && p->map->early &&
-            !dt_map_undoes(p->map, NULL))
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: a step whose packed values do not fit is run again, which updates that are "
-                "made cannot be; set density = 1 for the policy that packs, or update = step, or, "
-                "with all that lives on on the disk, memory.generations = 2",
-                dt_session_asked(asked, s, "train", "update"));
-    return DT_OK;
+    if (!dti_cannot_run_again(s->plans))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: a step whose packed values do not fit is run again, which updates that are "
+        "made cannot be; set density = 1 for the policy that packs, or update = step, or, "
+        "with all that lives on on the disk, memory.generations = 2",
+        dt_session_asked(asked, s, "train", "update"));
 }
 
 /* What updates that take the gradients of the step before cannot go with. */

@@ -252,9 +252,15 @@ static dt_status plan_and_take(dt_run *r, dt_err *err)
     const dt_plan_set *before = p->set != NULL ? p->set : r->s->plans;
     for (size_t i = 0; st == DT_OK && i < set->n; i++)
         any = any || is_new(before, set->planned[i]);
-    if (st == DT_OK && any && fits(r, set)) {
+    if (st == DT_OK && any && dti_cannot_run_again(set)) {
+        dti_run_tell(r, "planned",
+            "as before after step %" PRId64 ": a step whose packed values do not fit is run again, "
+            "which early updates cannot be",
+            r->point.step);
+    } else if (st == DT_OK && any && fits(r, set)) {
         st = take(r, set, err);
-        tell(r, set);
+        if (st == DT_OK)
+            tell(r, set);
         dt_plan_set_destroy(p->set);
         p->set = set;
         return st;

@@ -78,6 +78,14 @@ static void epochs_are_planned_by_what_they_hold(void **state)
         dt_free(said);
         dt_free(other);
     }
+    /* A step whose updates are made by then cannot be run again, as packed values may want. */
+    other = trained(
+        "--set memory.policy=cswap --set train.update=early --set train.finite=off", &m, &said);
+    assert_has_not(said, "planned   anew");
+    assert_has(said, "planned   as before after step 2: a step whose packed values do not fit");
+    assert_memory_equal(kept, other, n);
+    dt_free(said);
+    dt_free(other);
     dt_free(kept);
 }
 

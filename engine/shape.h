@@ -45,11 +45,6 @@ DT_BOTH static inline int64_t dt_shape_sample(const dt_shape *s)
     return s->h * s->w * s->c;
 }
 
-static inline int64_t dti_shape_count(const dt_shape *s)
-{
-    return s->n * s->h * s->w * s->c;
-}
-
 static inline bool dt_shape_same(const dt_shape *a, const dt_shape *b)
 {
     return a->n == b->n && a->h == b->h && a->w == b->w && a->c == b->c;

@@ -415,8 +415,12 @@ static dt_status link_beside(dt_file_writer *w, const char *from, dt_err *err)
         if (made != 0 && errno != EEXIST)
             break;
     }
-    if (made != 0)
-        return DT_FAIL(err, DT_E_IO, "link '%s' to '%s': %s", from, w->temp, strerror(errno));
+    if (made != 0) {
+        (void)DT_FAIL(err, DT_E_IO, "link '%s' to '%s': %s", from, w->temp, strerror(errno));
+        dt_free(w->temp); /* whose name it is, if any's, is not known */
+        w->temp = NULL;
+        return DT_E_IO;
+    }
     char *temp = dt_strdup(w->temp);
     if (temp == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", w->path);

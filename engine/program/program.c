@@ -109,17 +109,6 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
     return DT_OK;
 }
 
-void dti_program_remove(dt_program *p, int32_t op)
-{
-    for (size_t i = 0; i < p->n_order; i++)
-        if (p->order[i] == op) {
-            p->n_order--;
-            memmove(p->order + i, p->order + i + 1, (p->n_order - i) * sizeof *p->order);
-            p->stale = true;
-            return;
-        }
-}
-
 void dt_program_touch(dt_program *p, int32_t op)
 {
     if (dt_grow((void **)&p->touched, &p->cap_touched, p->n_touched, sizeof *p->touched))

@@ -553,10 +553,8 @@ static dt_status make_room(dt_runner *r, int n, dt_err *err)
     dt_free(r->fused.args);
     r->fused.call = dt_alloc((size_t)n, sizeof *r->fused.call);
     r->fused.args = dt_alloc((size_t)n, sizeof *r->fused.args);
-    r->fused.cap = n;
-    if (r->fused.call == NULL || r->fused.args == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
-    return DT_OK;
+    r->fused.cap = r->fused.call != NULL && r->fused.args != NULL ? n : 0;
+    return r->fused.cap > 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
 }
 
 static dt_status batch_updates(dt_runner *r, dti_plan *p, dt_err *err)

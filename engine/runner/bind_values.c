@@ -11,7 +11,7 @@
 #include "engine/runner/bind_values.h"
 
 /* A value: what it is (8 bits), of a codec that packs it (8), node or home (32), which of its
- * (8 bits). Gradients of values are told by the parts they are the sum of. */
+ * (16 bits). Gradients of values are told by the parts they are the sum of. */
 typedef enum dti_what {
     NOTHING,
     IMAGE,
@@ -28,7 +28,7 @@ typedef enum dti_what {
 
 static uint64_t value_of(dti_what what, int64_t of, int i)
 {
-    return (uint64_t)what << 48 | (uint64_t)(uint32_t)of << 8 | (uint64_t)i;
+    return (uint64_t)what << 48 | (uint64_t)(uint32_t)of << 16 | (uint64_t)i;
 }
 
 static uint64_t packed_as(uint64_t value, int32_t codec)
@@ -382,7 +382,7 @@ static void want_loose(op_check *k, int32_t node, int i, bool can)
     const uint64_t has = held(k, port), parts = value_of(PART, home, 0);
     if (!adds(k->v, node, i))
         want(k, port, DT_WRITE, parts + 1, bytes);
-    else if (can && (has & ~(uint64_t)0xff) == parts)
+    else if (can && (has & ~(uint64_t)0xffff) == parts)
         want(k, port, DT_UPDATES, has + 1, bytes);
     else
         want(k, port, DT_WRITE, value_of(READY, home, 0), bytes);
@@ -539,7 +539,7 @@ static void want_sum(op_check *k)
     }
     if (what_is(one) == PART) { /* one more, where it has no home */
         want(k, DT_X, DT_READ, one, bytes);
-        want(k, DT_X + 1, DT_READ, value_of(READY, (int64_t)(one >> 8 & UINT32_MAX), 0), bytes);
+        want(k, DT_X + 1, DT_READ, value_of(READY, (int64_t)(one >> 16 & UINT32_MAX), 0), bytes);
         want(k, DT_Y, DT_WRITE, one + 1, bytes);
         return;
     }

@@ -24,6 +24,11 @@ typedef struct fixture {
     dt_shape x, y; /* with n samples */
 } fixture;
 
+static int64_t count(const dt_shape *s)
+{
+    return s->n * dt_shape_sample(s);
+}
+
 static fixture open_row(const struct row *r)
 {
     fixture f = {.g = NULL};
@@ -37,7 +42,7 @@ static fixture open_row(const struct row *r)
     f.x = f.g->input;
     f.y = dt_graph_shape(f.g, id);
     f.x.n = f.y.n = r->n;
-    assert_true(dti_shape_count(&f.x) <= MOST && dti_shape_count(&f.y) <= MOST);
+    assert_true(count(&f.x) <= MOST && count(&f.y) <= MOST);
     return f;
 }
 
@@ -71,7 +76,7 @@ static bool source(const fixture *f, const struct row *r, const int64_t q[4], si
 /* Numbers that tell every element apart, after a pattern that a missed write would leave. */
 static void fill(float *x, const dt_shape *s, float *result)
 {
-    for (int64_t i = 0; i < dti_shape_count(s); i++)
+    for (int64_t i = 0; i < count(s); i++)
         x[i] = (float)(i + 1);
     memset(result, 0xff, MOST * sizeof *result);
 }
@@ -117,7 +122,7 @@ static void backward_scatters_to_the_pixels_taken_and_is_zero_elsewhere(void **s
                             want[from] = dy[at(&f.y, q[0], q[1], q[2], q[3])];
                     }
         run(&f, DT_BACKWARD, dy, dx);
-        assert_memory_equal(dx, want, (size_t)dti_shape_count(&f.x) * sizeof *dx);
+        assert_memory_equal(dx, want, (size_t)count(&f.x) * sizeof *dx);
         dt_graph_destroy(f.g);
     }
 }

@@ -313,6 +313,34 @@ static void a_file_may_write_tiles(void **state)
     dt_st_close(f);
 }
 
+/* More layers than a byte counts, each of which adds to the one gradient that there is. */
+static void three_hundred_layers_share_a_parameter(void **state)
+{
+    (void)state;
+    enum { LAYERS = 300, LINE = 96 };
+    NEED_BINARY();
+    put_corpus();
+    static char text[512 + LAYERS * LINE];
+    size_t n = (size_t)snprintf(text, sizeof text,
+        "[model]\ncontext = 4\nclasses = 20\n" TEXT "[train]\nbatch = 2\nsteps = 2\nlr = 0.01\n"
+        "eval_every = 0\nfinite = off\n[embedding e]\nvocab = 20\nout = 20\n");
+    for (int i = 0; i < LAYERS; i++)
+        n += (size_t)snprintf(
+            text + n, sizeof text - n, "[linear l%d]\nout = 20\nbias = off\nshares = e\n[layernorm n%d]\n", i, i);
+    put_text("shared.ini", text);
+    run_quietly("shared.ini --set run.dir=step");
+    run_quietly("shared.ini --set train.update=early --set run.dir=early");
+    dt_st_file *a = weights_of("step"), *b = weights_of("early");
+    const dt_st_entry *x = dt_st_find(a, "e.weight"), *y = dt_st_find(b, "e.weight");
+    assert_true(x != NULL && y != NULL && x->bytes == y->bytes);
+    float *one = read_all(a, x), *other = read_all(b, y);
+    assert_memory_equal(one, other, x->bytes);
+    free(one);
+    free(other);
+    dt_st_close(a);
+    dt_st_close(b);
+}
+
 #define T(f) cmocka_unit_test(f)
 
 DT_TEST_GROUP(tiled)
@@ -324,6 +352,7 @@ DT_TEST_GROUP(tiled)
         T(gpt2_xl_takes_half_a_gibibyte_in_tiles),
         T(tiles_that_do_not_divide_are_refused),
         T(a_file_may_write_tiles),
+        T(three_hundred_layers_share_a_parameter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

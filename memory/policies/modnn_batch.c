@@ -5,11 +5,16 @@
 
 #include "engine/base/alloc.h"
 
-/* Ops of a run of neighbours. @seen: by tensor, the run that counted it last, from 1 on */
+/* A run of neighbouring ops, which goes over the program: one op comes in, and one leaves.
+ * @uses:    by tensor, how many operands of the run it is
+ * @counted: by tensor, what it adds to @sum
+ * @largest: places of the ops whose scratch may become the largest of the run, the largest first;
+ * @from and @to of them */
 typedef struct window {
-    const dt_program *p;
-    size_t width;
-    uint64_t *seen;
+    dt_program *p;
+    uint32_t *uses;
+    uint64_t *counted, sum, *scratch;
+    size_t *largest, from, to;
 } window;
 
 /* Whether what an op writes takes the bytes of what it is the last to read. */
@@ -28,34 +33,94 @@ static bool in_place(const dt_program *p, const dt_op *op, const dt_operand *out
     return false;
 }
 
-/* Values of an op that the run has not counted yet, and its scratch. */
-static uint64_t add_op(const window *w, const dt_op *op, uint64_t run, uint64_t *scratch)
+static bool is_value(const dt_tensor *t)
 {
-    uint64_t sum = 0;
+    return t->home == DT_NONE && t->role != DT_ROLE_WORKSPACE;
+}
+
+/* A tensor adds its bytes, unless the first op of the run that has it writes it in place; NULL: it
+ * has left. */
+static void count(window *w, int32_t t, const dt_op *first)
+{
+    w->sum -= w->counted[t];
+    w->counted[t] = 0;
+    for (int a = 0; first != NULL && a < first->n_arg; a++)
+        if (first->arg[a].tensor == t) {
+            w->counted[t] = in_place(w->p, first, &first->arg[a]) ? 0 : w->p->tensor[t].bytes;
+            break;
+        }
+    w->sum += w->counted[t];
+}
+
+/* The op that uses a tensor next behind a place; copies are none. */
+static const dt_op *next_of(dt_program *p, int32_t t, int32_t place)
+{
+    int32_t n, low = 0;
+    const dt_access *a = dt_accesses(p, t, &n);
+    for (int32_t high = n; low < high;) {
+        const int32_t at = low + (high - low) / 2;
+        if (dt_pos(p, a[at].op) > place)
+            high = at;
+        else
+            low = at + 1;
+    }
+    while (low < n && p->op[a[low].op].desc == NULL)
+        low++;
+    return low < n ? &p->op[a[low].op] : NULL;
+}
+
+static void enter(window *w, size_t place)
+{
+    const dt_op *op = &w->p->op[w->p->order[place]];
     for (int a = 0; a < op->n_arg; a++) {
         const int32_t t = op->arg[a].tensor;
         const dt_tensor *of = &w->p->tensor[t];
-        if (of->home != DT_NONE || w->seen[t] == run)
-            continue;
-        w->seen[t] = run;
-        if (of->role != DT_ROLE_WORKSPACE)
-            sum += in_place(w->p, op, &op->arg[a]) ? 0 : of->bytes;
-        else if (of->bytes > *scratch)
-            *scratch = of->bytes;
+        if (of->role == DT_ROLE_WORKSPACE && of->bytes > w->scratch[place])
+            w->scratch[place] = of->bytes;
+        if (is_value(of) && w->uses[t]++ == 0)
+            count(w, t, op);
     }
-    return sum;
+    while (w->to > w->from && w->scratch[w->largest[w->to - 1]] <= w->scratch[place])
+        w->to--;
+    w->largest[w->to++] = place;
 }
 
-static uint64_t run_bytes(const window *w, size_t from)
+static void leave(window *w, size_t place)
 {
-    uint64_t sum = 0, scratch = 0;
-    size_t n = 0;
-    for (size_t k = from; k < w->p->n_order && n < w->width; k++) {
-        const dt_op *op = &w->p->op[w->p->order[k]];
-        sum += op->desc != NULL ? add_op(w, op, from + 1, &scratch) : 0;
-        n += op->desc != NULL;
+    const dt_op *op = &w->p->op[w->p->order[place]];
+    for (int a = 0; a < op->n_arg; a++) {
+        const int32_t t = op->arg[a].tensor;
+        if (is_value(&w->p->tensor[t]))
+            count(w, t, --w->uses[t] > 0 ? next_of(w->p, t, (int32_t)place) : NULL);
     }
-    return sum + scratch;
+    w->from += w->from < w->to && w->largest[w->from] == place;
+}
+
+static uint64_t bytes_of(const window *w)
+{
+    return w->sum + (w->from < w->to ? w->scratch[w->largest[w->from]] : 0);
+}
+
+/* The next place of an op at or behind @k. */
+static size_t next_op(const dt_program *p, size_t k)
+{
+    while (k < p->n_order && p->op[p->order[k]].desc == NULL)
+        k++;
+    return k;
+}
+
+static uint64_t most_bytes(window *w, size_t width)
+{
+    uint64_t most = 0;
+    const dt_program *p = w->p;
+    size_t end = next_op(p, 0), n = 0;
+    for (size_t k = end; k < p->n_order; k = next_op(p, k + 1), n--) {
+        for (; n < width && end < p->n_order; end = next_op(p, end + 1), n++)
+            enter(w, end);
+        most = bytes_of(w) > most ? bytes_of(w) : most;
+        leave(w, k);
+    }
+    return most;
 }
 
 dt_status dti_modnn_need(dt_program *p, double share, uint64_t *bytes, dt_err *err)
@@ -65,18 +130,21 @@ dt_status dti_modnn_need(dt_program *p, double share, uint64_t *bytes, dt_err *e
     for (size_t k = 0; k < p->n_order; k++)
         n_op += p->op[p->order[k]].desc != NULL;
     const double width = ceil(share * (double)n_op);
-    window w = {.p = p, .width = width > 1 ? (size_t)width : 1};
-    w.seen = dt_alloc(p->n_tensor + 1, sizeof *w.seen);
-    if (w.seen == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    uint64_t most = 0;
-    for (size_t k = 0; k < p->n_order; k++) {
-        const uint64_t one = run_bytes(&w, k);
-        most = one > most ? one : most;
-    }
-    dt_free(w.seen);
-    *bytes = p->map->bytes + most;
-    return DT_OK;
+    window w = {.p = p};
+    w.uses = dt_alloc(p->n_tensor + 1, sizeof *w.uses);
+    w.counted = dt_alloc(p->n_tensor + 1, sizeof *w.counted);
+    w.scratch = dt_alloc(p->n_order + 1, sizeof *w.scratch);
+    w.largest = dt_alloc(p->n_order + 1, sizeof *w.largest);
+    dt_status st = DT_OK;
+    if (w.uses == NULL || w.counted == NULL || w.scratch == NULL || w.largest == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    else
+        *bytes = p->map->bytes + most_bytes(&w, width > 1 ? (size_t)width : 1);
+    dt_free(w.uses);
+    dt_free(w.counted);
+    dt_free(w.scratch);
+    dt_free(w.largest);
+    return st;
 }
 
 int64_t dti_modnn_round(int64_t samples)

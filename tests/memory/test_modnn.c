@@ -1,7 +1,9 @@
 /* moDNN: the lower bound of its paper, parts of a batch that grow with the budget, what may leave,
  * and ops that run in pieces. */
+#include <math.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
 #include "layers/plain.h"
 #include "memory/policies/modnn_batch.h"
 #include "tests/fixture/check.h"
@@ -25,6 +27,74 @@ static uint64_t weights(const dt_map *m)
         if (m->home[i].role == DT_ROLE_WEIGHTS || m->home[i].role == DT_ROLE_GRADIENTS)
             sum += m->home[i].bytes;
     return sum;
+}
+
+/* ---- what a run of ops needs ---- */
+
+/* Whether the last reader of as many bytes is written over by operand @a. */
+static bool takes_over(const dt_program *p, const dt_op *op, int a)
+{
+    const dt_form *f = &op->desc->form[op->form];
+    for (int i = 0; i < f->n_over; i++) {
+        int32_t n;
+        const int32_t in = dt_op_tensor(op, f->over[i].in);
+        if (f->over[i].out != op->arg[a].port || in == DT_NONE || p->tensor[in].home != DT_NONE)
+            continue;
+        const dt_access *all = dt_accesses(p, in, &n);
+        if (&p->op[all[n - 1].op] == op &&
+            p->tensor[in].bytes == p->tensor[op->arg[a].tensor].bytes)
+            return true;
+    }
+    return false;
+}
+
+/* Of the ops from @from on, as the header says, with no memory of the run before. */
+static uint64_t bytes_of_run(const dt_program *p, size_t from, size_t width, bool *seen)
+{
+    uint64_t sum = 0, scratch = 0;
+    memset(seen, 0, p->n_tensor * sizeof *seen);
+    for (size_t k = from, n = 0; k < p->n_order && n < width; k++) {
+        const dt_op *op = &p->op[p->order[k]];
+        n += op->desc != NULL;
+        for (int a = 0; a < op->n_arg && op->desc != NULL; a++) {
+            const dt_tensor *t = &p->tensor[op->arg[a].tensor];
+            if (t->home != DT_NONE || seen[op->arg[a].tensor])
+                continue;
+            seen[op->arg[a].tensor] = true;
+            if (t->role == DT_ROLE_WORKSPACE)
+                scratch = t->bytes > scratch ? t->bytes : scratch;
+            else
+                sum += takes_over(p, op, a) ? 0 : t->bytes;
+        }
+    }
+    return sum + scratch;
+}
+
+static void a_run_needs_what_its_ops_need(void **state)
+{
+    (void)state;
+    static const double shares[] = {0, 0.05, 0.3, 1};
+    for (uint64_t seed = 0; seed < (uint64_t)dt_scaled(8, 20, 60); seed++) {
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+        const uint64_t first = need(m.program, 0); /* and its index */
+        size_t ops = 0;
+        for (size_t k = 0; k < m.program->n_order; k++)
+            ops += m.program->op[m.program->order[k]].desc != NULL;
+        bool *seen = dt_alloc(m.program->n_tensor + 1, sizeof *seen);
+        assert_non_null(seen);
+        for (size_t i = 0; i < DT_COUNT(shares); i++) {
+            const size_t width = (size_t)fmax(1, ceil(shares[i] * (double)ops));
+            uint64_t most = 0;
+            for (size_t k = 0; k < m.program->n_order; k++) {
+                const uint64_t one = bytes_of_run(m.program, k, width, seen);
+                most = one > most ? one : most;
+            }
+            assert_int_equal(need(m.program, shares[i]), m.program->map->bytes + most);
+            assert_true(need(m.program, shares[i]) >= first);
+        }
+        dt_free(seen);
+        dt_lowered_close(&m);
+    }
 }
 
 /* Equation 7, figure 9: VGG-16 by single pictures takes 1,080 MiB, parameters, their gradients,
@@ -237,6 +307,7 @@ static void pieces_can_be_switched_off(void **state)
 DT_TEST_GROUP(modnn)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_needs_what_its_ops_need),
         cmocka_unit_test(vgg16_has_the_published_bound),
         cmocka_unit_test(more_samples_and_longer_runs_need_more),
         cmocka_unit_test(parts_are_rounded_as_published),

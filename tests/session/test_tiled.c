@@ -325,8 +325,8 @@ static void three_hundred_layers_share_a_parameter(void **state)
         "[model]\ncontext = 4\nclasses = 20\n" TEXT "[train]\nbatch = 2\nsteps = 2\nlr = 0.01\n"
         "eval_every = 0\nfinite = off\n[embedding e]\nvocab = 20\nout = 20\n");
     for (int i = 0; i < LAYERS; i++)
-        n += (size_t)snprintf(
-            text + n, sizeof text - n, "[linear l%d]\nout = 20\nbias = off\nshares = e\n[layernorm n%d]\n", i, i);
+        n += (size_t)snprintf(text + n, sizeof text - n,
+            "[linear l%d]\nout = 20\nbias = off\nshares = e\n[layernorm n%d]\n", i, i);
     put_text("shared.ini", text);
     run_quietly("shared.ini --set run.dir=step");
     run_quietly("shared.ini --set train.update=early --set run.dir=early");

@@ -289,6 +289,8 @@ static void fill(dti_json *to, const dti_report *r)
     dti_json_text(to, "pool", s->opts.memory.pool);
     dti_json_text(to, "precision", dti_report_precision(r));
     dti_json_flag(to, "exact", dt_plan_set_exact(s->plans));
+    if (s->parts_by != NULL)
+        dti_json_text(to, "parts_by", s->parts_by);
     dti_json_flag(to, "fits", r->fits);
     tiers(to, r);
     machine(to, r);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "session/human.h"
+#include "session/parts.h"
 #include "tools/args.h"
 #include "tools/plan_report.h"
 #include "tools/terminal.h"
@@ -328,6 +329,7 @@ static void totals(const dti_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
     const dt_score *c = &r->cost;
+    char exact_for[DT_PARTS_TEXT];
     putchar('\n');
     tier("device", r->need.device, m->device_budget);
     print_size("lower bound", r->bound);
@@ -356,6 +358,8 @@ static void totals(const dti_report *r)
     predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");
+    else if (dt_session_exact_for(exact_for, r->session)[0] != '\0')
+        printf("results      exact %s\n", exact_for);
 }
 
 static void share(const dti_report *r, const char *name, uint64_t bytes)

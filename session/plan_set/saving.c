@@ -50,22 +50,43 @@ static dt_status plan_alike(
     return st;
 }
 
+/* Whether a policy takes the batch in parts, which keep_all would not. */
+static bool in_parts(const dt_plan_set *p)
+{
+    return p->session->parts_by != NULL && p->asked.micro_batch < p->asked.batch;
+}
+
+/* The program that keep_all would have in the place of one; false: it would have none. */
+static bool kept_instead(const dt_plan_set *p, const dt_planned *x, dt_planned *to)
+{
+    *to = (dt_planned){.kind = x->kind, .n = x->n, .kept = x->kept};
+    if (x->dense || !in_parts(p))
+        return !x->dense;
+    to->kept = 0;
+    to->n = x->n == p->asked.micro_batch ? p->asked.batch : x->n;
+    return x->kind != DT_PROGRAM_AGAIN;
+}
+
 static dt_status keep_all_peak(
     const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
 {
-    const dt_plan_request r = request_alike(p, keep_all, false);
+    dt_plan_request r = request_alike(p, keep_all, false);
     dt_plan_set *all = NULL;
     dt_status st = DT_OK;
     *peak = 0;
+    if (in_parts(p))
+        r.micro_batch = r.batch;
     for (size_t i = 0; i < p->n && st == DT_OK; i++) {
-        const dt_planned *x = p->planned[i];
-        *peak = x->kept > *peak ? x->kept : *peak;
-        if (x->dense || x->kept > 0)
+        dt_planned x;
+        if (!kept_instead(p, p->planned[i], &x))
+            continue;
+        *peak = x.kept > *peak ? x.kept : *peak;
+        if (x.kept > 0)
             continue;
         if (all == NULL)
             st = dt_plan_set_create(&all, p->session, &r, err);
         if (st == DT_OK)
-            st = dti_plan_set_peak_with(all, x, peak, err);
+            st = dti_plan_set_peak_with(all, &x, peak, err);
     }
     dt_plan_set_destroy(all);
     return st;

@@ -154,6 +154,12 @@ typedef struct dt_saving {
  * that keeps all nothing is planned or said. */
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) DT_NODISCARD;
 
+/* "takes 1.21 MiB (1,268,736 bytes) more than policy.autotm.budget": what a policy with a budget of
+ * its own did not keep to, the first of several; "" where all did. Steps run again because packed
+ * values did not fit are not counted. Returns @to. */
+enum { DT_ABOVE_TEXT = 160 };
+const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p);
+
 /* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
  * which gives 0 for every picture: names the layer and what to change. */
 dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;

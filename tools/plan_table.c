@@ -178,8 +178,8 @@ static bool host_is_device(const dt_session *s)
 
 static void answer(const dti_report *r)
 {
-    enum { TEXT_BYTES = 512 };
-    char text[TEXT_BYTES], size[DT_HUMAN_BYTES];
+    enum { TEXT_BYTES = 768 };
+    char text[TEXT_BYTES], size[DT_HUMAN_BYTES], above[DT_ABOVE_TEXT];
     const dt_score *c = &r->cost;
     size_t at = (size_t)snprintf(
         text, TEXT_BYTES, "%s on the device", dt_human_bytes(size, r->need.device));
@@ -197,6 +197,8 @@ static void answer(const dti_report *r)
         at += (size_t)snprintf(
             text + at, TEXT_BYTES - at, " (keep_all: %s)", dt_human_bytes(size, r->saving.kept));
     at += (size_t)snprintf(text + at, TEXT_BYTES - at, ": %s;", verdict(r));
+    if (dt_plan_set_above(above, r->session->plans)[0] != '\0')
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " it %s,", above);
     if (c->out > 0)
         at += (size_t)snprintf(
             text + at, TEXT_BYTES - at, " a step moves %s out,", dt_human_bytes(size, c->out));

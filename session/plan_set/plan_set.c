@@ -595,7 +595,8 @@ dt_status dt_plan_set_create(
     DT_CHECK(check_no_account(s, err));
     if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)
         return dti_plan_set_by_ladder(out, s, r, err);
-    if (r->given == NULL && r->budgets.device > 0 && dt_policies_home_choices(r->policies) > 1)
+    if (r->given == NULL && dt_policies_home_choices(r->policies) > 1 &&
+        dt_policies_home_budget(r->policies, r->budgets.device) > 0)
         return dti_plan_set_by_choice(out, s, r, err);
     if (r->given == NULL && dti_takes_homes(r))
         return dti_plan_set_with_homes(out, s, r, err);

@@ -153,3 +153,21 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
     tell_price(p, out);
     return DT_OK;
 }
+
+const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p)
+{
+    char human[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES];
+    uint64_t peak = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->planned[i]->dense && p->planned[i]->plan->peak > peak)
+            peak = p->planned[i]->plan->peak;
+    for (size_t i = 0; i < p->policies->n && to[0] == '\0'; i++) {
+        const uint64_t own = dt_policies_own_budget(p->policies, i);
+        if (own > 0 && peak > own && p->asked.given == NULL)
+            snprintf(to, DT_ABOVE_TEXT, "takes %s (%s bytes) more than policy.%.40s.budget",
+                dt_human_bytes(human, peak - own), dt_human_count(bytes, peak - own),
+                p->policies->pass[i].policy->name);
+    }
+    return to;
+}

@@ -56,6 +56,9 @@ typedef struct dt_plan_set {
     dt_policies rung; /* owned; what @policies points to where one of those asked is a ladder */
 } dt_plan_set;
 
+/* DT_E_CONFIG where memory.account asks for a paper's way of counting, which is no plan. */
+dt_status dt_session_check_no_account(const dt_session *s, dt_err *err) DT_NODISCARD;
+
 /* Choose policies and algorithms, which may take many plans, and lay out the persistent map.
  * Nothing fails for budgets: of a ladder none of whose rungs fits the last one is taken. NULL in
  * *out after a failure. */

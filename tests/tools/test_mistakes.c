@@ -908,6 +908,30 @@ static void homes_are_searched_under_a_policys_own_budget(void **state)
     assert_int_equal((uint64_t)host[0], (uint64_t)host[1]);
 }
 
+/* A combination of nothing is no score, and weights of none go unused. */
+static void weights_that_count_for_nothing_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const refused[][2] = {
+        {"score=combined --set policy.autoswap.w_doa=0 --set policy.autoswap.w_aoa=0 "
+         "--set policy.autoswap.w_wdoa=0 --set policy.autoswap.w_swdoa=0",
+            "[policy.autoswap] score = combined: w_doa, w_aoa, w_wdoa and w_swdoa are all 0"},
+        {"score=doa --set policy.autoswap.w_doa=5",
+            "[policy.autoswap] w_doa = 5 goes unused with score = doa; leave it out"},
+        {"score=combined --set policy.autoswap.w_doa=5", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(refused); i++) {
+        char words[512];
+        snprintf(words, sizeof words,
+            "plan FILE --set memory.policy=autoswap --set policy.autoswap.%s", refused[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, refused[i][1] != NULL ? DT_E_CONFIG : 0);
+        if (refused[i][1] != NULL)
+            assert_has(r.err, refused[i][1]);
+        cli_done(&r);
+    }
+}
+
 /* A layer that is fused into another goes by both names. */
 static void stages_are_named_as_their_layers_or_what_is_fused_into_them(void **state)
 {
@@ -951,7 +975,7 @@ static void less_is_not_called_more(void **state)
     ran r = cli_run("plan FILE --set model.name=vgg16 --set model.image=224 --set train.batch=64 "
                     "--set memory.policy=cswap --set policy.cswap.moves=all "
                     "--set policy.cswap.density=.35 --set memory.simulate=v100 "
-                    "--set memory.device_budget=3500MiB",
+                    "--set memory.device_budget=4GiB --set train.precision=fp32",
         lenet());
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.err, "a step takes no more than ");
@@ -1058,6 +1082,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(a_budget_of_a_policy_that_is_not_kept_to_is_told),
         cmocka_unit_test(homes_are_searched_under_a_policys_own_budget),
+        cmocka_unit_test(weights_that_count_for_nothing_are_refused),
         cmocka_unit_test(stages_are_named_as_their_layers_or_what_is_fused_into_them),
         cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
         cmocka_unit_test(less_is_not_called_more),

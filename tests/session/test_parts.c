@@ -153,8 +153,9 @@ static void what_parts_save_and_change_is_told(void **state)
     assert_has(r.out, exact + strlen("exact "));
     assert_has_not(r.out, "no bit");
     cli_done(&r);
-    snprintf(words, sizeof words, "FILE --set run.dir=out --set memory.device_budget=6MiB");
-    r = cli_run(words, cli_file("parts.ini", text));
+    put_text("p.ini", text);
+    r = cli_run(
+        "p.ini --set run.dir=out --set run.overwrite=on --set memory.device_budget=6MiB", NULL);
     assert_code(&r, 0);
     assert_has(r.err, exact);
     assert_has_not(r.err, "do not depend on it");

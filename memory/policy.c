@@ -181,6 +181,27 @@ size_t dt_policies_home_choices(const dt_policies *s)
     return most;
 }
 
+uint64_t dt_policies_own_budget(const dt_policies *s, size_t i)
+{
+    const dt_policy *p = s->pass[i].policy;
+    uint64_t budget = 0;
+    for (const dt_opt *o = p->opts; p->by_budget && o != NULL && o->key != NULL; o++)
+        if (o->type == DT_OPT_BYTES && strcmp(o->key, "budget") == 0)
+            memcpy(&budget, (const char *)s->pass[i].opts + o->at, sizeof budget);
+    return budget;
+}
+
+uint64_t dt_policies_home_budget(const dt_policies *s, uint64_t device)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        const uint64_t own = dt_policies_own_budget(s, i);
+        if (p->home_choices != NULL && own > 0 && (device == 0 || own < device))
+            device = own;
+    }
+    return device;
+}
+
 void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice)
 {
     for (size_t i = 0; i < s->n; i++) {

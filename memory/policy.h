@@ -225,6 +225,12 @@ static inline bool dti_policy_has_homes(const dt_policy *p)
 /* The most choices of homes that one of them has, at least 1; and take one of them. */
 size_t dt_policies_home_choices(const dt_policies *s);
 void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice);
+/* What policy @i, which goes by a budget, is given as its own, policy.NAME.budget in bytes; 0: it
+ * goes by the run's. */
+uint64_t dt_policies_own_budget(const dt_policies *s, size_t i);
+/* The budget by which a choice of homes is taken: the run's (@device, 0: none), or a smaller one
+ * that the policy which has the choice is given as its own. */
+uint64_t dt_policies_home_budget(const dt_policies *s, uint64_t device);
 /* Whether one of them may be tried with homes, and none has any. */
 bool dt_policies_take_homes(const dt_policies *s);
 /* The list, as it is written in a configuration. Returns @to, of DT_POLICY_LIST bytes. */

@@ -408,7 +408,10 @@ static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
     DT_CHECK(refuse(t, "vocab", o->vocab));
     DT_CHECK(refuse(t, "tiles", o->tiles));
     DT_CHECK(refuse(t, "head_tiles", o->head_tiles));
-    DT_CHECK(refuse(t, "counts", o->n_counts > 0 ? o->counts[0] : 0));
+    if (o->n_counts > 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] counts is for models with a name; the layers in %s state theirs",
+            t->layer[0].s.file);
     if ((o->image < 1) == (o->context < 1))
         return DT_FAIL(t->err, DT_E_CONFIG,
             "%s: a network of layers needs [model] image, its height and width in pixels, or "

@@ -91,15 +91,31 @@ static dt_status pick_blocks(
     return DT_OK;
 }
 
+/* "3,4,6,3". Returns @to. */
+enum { LIST_BYTES = 256 };
+static const char *list(char to[LIST_BYTES], const int64_t *counts, int n)
+{
+    size_t at = 0;
+    to[0] = '\0';
+    for (int i = 0; i < n && at < LIST_BYTES; i++)
+        at += (size_t)snprintf(to + at, LIST_BYTES - at, "%s%" PRId64, i > 0 ? "," : "", counts[i]);
+    return to;
+}
+
+static dt_status no_counts(const dt_model_desc *m, const dt_model_opts *o, dt_err *err)
+{
+    char given[LIST_BYTES];
+    if (o->n_counts > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s has no counts; remove [model] counts = %s", m->name,
+            list(given, o->counts, o->n_counts));
+    return DT_OK;
+}
+
 static dt_status wrong_counts(const dt_model_desc *m, const char *what, dt_err *err)
 {
-    char standard[128] = "";
-    int at = 0;
-    for (int i = 0; i < m->n_counts; i++)
-        at += snprintf(standard + at, sizeof standard - (size_t)at, "%s%" PRId64, i > 0 ? "," : "",
-            m->counts[i]);
+    char standard[LIST_BYTES];
     return DT_FAIL(err, DT_E_CONFIG, "%s: [model] counts: %s; its own are counts = %s", m->name,
-        what, standard);
+        what, list(standard, m->counts, m->n_counts));
 }
 
 static dt_status pick_counts(
@@ -107,7 +123,7 @@ static dt_status pick_counts(
 {
     char what[96];
     if (m->n_counts == 0)
-        return refuse(m, "counts", o->n_counts > 0 ? o->counts[0] : 0, err);
+        return no_counts(m, o, err);
     r->counts = o->n_counts > 0 ? o->counts : m->counts;
     r->n_counts = m->n_counts;
     snprintf(what, sizeof what, "%d given, and it has %d stages", o->n_counts, m->n_counts);

@@ -2,6 +2,7 @@
  * peaks need, and auto and the cheapest of each kind are told, as the lines to set, with their
  * peaks and their price. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -435,18 +436,28 @@ static double most_seconds(const search *x, const trial *searched)
     return most;
 }
 
+/* "0.3 % less than", "as much as", "4.1 % more than", of a number beside another. */
+static const char *beside(char to[32], double a, double b)
+{
+    const double percent = 100 * (a / b - 1);
+    if (fabs(percent) < 0.05)
+        snprintf(to, 32, "as much as");
+    else
+        snprintf(to, 32, "%.1f %% %s than", fabs(percent), percent < 0 ? "less" : "more");
+    return to;
+}
+
 /* What a run under auto searches at length was looked at briefly here, so what is said is what it
  * takes at the most. */
 static void tell_auto(search *x, const trial *t, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES], time[128];
+    char size[DT_HUMAN_BYTES], time[128], than[32];
     change c;
     const double most = most_seconds(x, t), kept = kept_seconds(x);
     to_set(x, t, &c);
     if (t->seconds > 0 && kept > 0)
-        snprintf(time, sizeof time,
-            "a step takes %.4g s or less as %s, %.1f%% more than with all kept", most,
-            x->s->costs.simulated ? "simulated" : "predicted", 100 * (most / kept - 1));
+        snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
+            most, x->s->costs.simulated ? "simulated" : "predicted", beside(than, most, kept));
     else
         snprintf(time, sizeof time,
             "what a step takes is predicted with memory.profile or memory.simulate");

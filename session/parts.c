@@ -80,13 +80,15 @@ static bool is_given(const dt_session *s)
 static void note(dt_session *s, const char *policy)
 {
     bool norms = false;
+    if (s->micro_batch == s->opts.train.batch)
+        return;
+    s->parts_by = policy;
     for (size_t i = 0; i < s->graph->n_node; i++)
         norms = norms || s->graph->node[i].desc->batch_statistics;
-    if (s->micro_batch < s->opts.train.batch)
-        snprintf(s->note, sizeof s->note,
-            "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
-            policy, s->opts.train.batch, s->micro_batch,
-            norms ? ", over which batch norms have their statistics" : "");
+    snprintf(s->note, sizeof s->note,
+        "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
+        policy, s->opts.train.batch, s->micro_batch,
+        norms ? ", over which batch norms have their statistics" : "");
 }
 
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err)
@@ -104,4 +106,14 @@ dt_status dti_session_choose_parts(dt_session *s, dt_err *err)
     if (st == DT_OK)
         note(s, p->pass[i].policy->name);
     return st;
+}
+
+const char *dt_session_exact_for(char to[DT_PARTS_TEXT], const dt_session *s)
+{
+    to[0] = '\0';
+    if (s->parts_by != NULL)
+        snprintf(to, DT_PARTS_TEXT,
+            "for parts of %" PRId64 ", as keep_all with train.micro_batch = %" PRId64,
+            s->micro_batch, s->micro_batch);
+    return to;
 }

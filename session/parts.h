@@ -12,4 +12,9 @@
  * batch; the last part of dt_session_open. DT_E_CONFIG and DT_E_NOMEM as planning has them. */
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err) DT_NODISCARD;
 
+/* What exact means where a policy chose the parts, for bits are then not those of the batch that
+ * was asked for: "for parts of 8, as keep_all with train.micro_batch = 8"; "" where none did. */
+enum { DT_PARTS_TEXT = 96 };
+const char *dt_session_exact_for(char to[DT_PARTS_TEXT], const dt_session *s);
+
 #endif

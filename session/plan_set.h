@@ -56,6 +56,9 @@ typedef struct dt_plan_set {
     dt_policies rung; /* owned; what @policies points to where one of those asked is a ladder */
 } dt_plan_set;
 
+/* DT_E_CONFIG where memory.account asks for a paper's way of counting, which is no plan. */
+dt_status dt_session_check_no_account(const dt_session *s, dt_err *err) DT_NODISCARD;
+
 /* Choose policies and algorithms, which may take many plans, and lay out the persistent map.
  * Nothing fails for budgets: of a ladder none of whose rungs fits the last one is taken. NULL in
  * *out after a failure. */
@@ -138,7 +141,8 @@ dt_status dt_plan_set_bound(
 
 /**
  * struct dt_saving - what the policies of a set and the fates of [memory.layers] save.
- * @kept: device peak of the same programs and samples with all kept
+ * @kept: device peak with all kept of the same programs and samples, or of whole batches where a
+ * policy chose to take them in parts
  * @none: the set's own is no less, so that what it costs is in vain
  * @worse: of several policies one alone, with the fates, takes less, or as much for less
  * @text: says so, with what it costs; "" unless @none or @worse
@@ -152,6 +156,12 @@ typedef struct dt_saving {
 /* Plans all of it again, under keep_all, and a list of up to four by each of its policies. Of a set
  * that keeps all nothing is planned or said. */
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) DT_NODISCARD;
+
+/* "takes 1.21 MiB (1,268,736 bytes) more than policy.autotm.budget": what a policy with a budget of
+ * its own did not keep to, the first of several; "" where all did. Steps run again because packed
+ * values did not fit are not counted. Returns @to. */
+enum { DT_ABOVE_TEXT = 160 };
+const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p);
 
 /* DT_E_CONFIG when a planned micro-batch is so small that a layer would normalise a single value,
  * which gives 0 for every picture: names the layer and what to change. */

@@ -50,6 +50,7 @@ typedef struct dt_plan_request {
  * @opts:      as the configuration says them
  * @micro_batch: samples taken at once: train.micro_batch, or, where that says nothing, what the
  * rule of a policy chose (session/parts.h)
+ * @parts_by:  that policy, where it takes a batch in parts; NULL: none does
  * @policies:  of memory.policy, one of which may be a ladder
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
@@ -73,6 +74,7 @@ typedef struct dt_session {
     dt_config *config;
     dt_run_options opts;
     int64_t micro_batch;
+    const char *parts_by;
     dt_policies policies;
     dt_layer_fates fates;
     dt_densities densities;

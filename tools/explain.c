@@ -11,6 +11,7 @@
 #include "memory/policy.h"
 #include "session/human.h"
 #include "session/open.h"
+#include "session/parts.h"
 #include "session/run_plans.h"
 #include "tools/args.h"
 #include "tools/plan_report.h"
@@ -160,6 +161,17 @@ static void print_decisions(explained *e, const char *policy)
     }
 }
 
+static void print_exact(const dt_session *s, const dt_policy *p)
+{
+    char parts[DT_PARTS_TEXT];
+    if (!p->exact)
+        printf("results   change\n");
+    else if (p->parts != NULL && dt_session_exact_for(parts, s)[0] != '\0')
+        printf("exact     %s\n", parts);
+    else
+        printf("exact     it changes no bit of what is trained\n");
+}
+
 static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
 {
     dti_report r;
@@ -168,8 +180,7 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
     if (st == DT_OK) {
         const int at = printf("%s   ", p->name);
         dti_term_wrap(stdout, at, REASON, p->summary);
-        printf("%s\n",
-            p->exact ? "exact     it changes no bit of what is trained" : "results   change");
+        print_exact(e->s, p);
         print_options(p);
         printf("here      %s under %s", dt_human_bytes(now, r.top->plan->peak),
             dt_session_policy(e->s));

@@ -48,8 +48,10 @@ static void print_policy(const dt_policy *p)
     snprintf(text, sizeof text, "%s: %s", p->name, p->summary);
     dti_term_wrap(stdout, 0, INDENT, text);
     snprintf(text, sizeof text, "A policy, %s. --set memory.policy=%s.%s",
-        p->exact ? "exact: it changes no bit of what is trained" : "which changes results", p->name,
-        by_budget ? " It goes by memory.device_budget." : "");
+        !p->exact          ? "which changes results"
+        : p->parts != NULL ? "exact for the parts in which it takes a batch"
+                           : "exact: it changes no bit of what is trained",
+        p->name, by_budget ? " It goes by memory.device_budget." : "");
     dti_term_wrap(stdout, 0, 0, text);
     printf("\n");
     dti_help_idea(p->name);

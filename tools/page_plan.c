@@ -11,6 +11,7 @@
 #include "memory/usage.h"
 #include "session/environment.h"
 #include "session/human.h"
+#include "session/parts.h"
 #include "session/plan_set.h"
 #include "tools/plan_report.h"
 
@@ -83,6 +84,7 @@ dt_status dti_page_policy(const dti_page *p, const dti_page_plan *v, dt_err *err
 {
     const dt_session *s = v->session;
     const dt_score cost = dt_plan_set_score(s->plans);
+    char exact_for[DT_PARTS_TEXT];
     dt_prediction t;
     DT_CHECK(dt_plan_set_predict(s->plans, &t, err));
     dti_page_section(p, "policy", "What the policy saves and costs");
@@ -90,9 +92,12 @@ dt_status dti_page_policy(const dti_page *p, const dti_page_plan *v, dt_err *err
     dti_page_item(p, "policy", "%s%s%s", dt_session_policy(s),
         dt_session_chosen_by(s) != NULL ? ", chosen by " : "",
         dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");
-    dti_page_item(p, "results", "%s",
-        dt_plan_set_exact(s->plans) ? "exact: the same bits as with all kept"
-                                    : "change by what it does");
+    if (!dt_plan_set_exact(s->plans))
+        dti_page_item(p, "results", "change by what it does");
+    else if (dt_session_exact_for(exact_for, s)[0] != '\0')
+        dti_page_item(p, "results", "exact %s", exact_for);
+    else
+        dti_page_item(p, "results", "exact: the same bits as with all kept");
     saved(p, v->saving != NULL ? v->saving->kept : 0, dt_plan_set_peak(s->plans));
     if (v->saving != NULL)
         dti_page_item(p, "note", "%s", v->saving->text);

@@ -2,6 +2,7 @@
 #include "tools/plan_account.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,10 +36,14 @@ static void show_table(
         s->graph->name, batch, a->summary);
     for (size_t i = 0; i < a->n; i++)
         name = (int)strlen(a->figure[i].name) > name ? (int)strlen(a->figure[i].name) : name;
-    for (size_t i = 0; i < a->n; i++)
-        printf("%-*s %10.*f %-7s  %s\n", name, a->figure[i].name,
-            value[i] == (double)(int64_t)value[i] ? 0 : 3, value[i], a->figure[i].unit,
+    for (size_t i = 0; i < a->n; i++) {
+        char number[64] = "-";
+        if (!isnan(value[i]))
+            snprintf(number, sizeof number, "%.*f", value[i] == (double)(int64_t)value[i] ? 0 : 3,
+                value[i]);
+        printf("%-*s %10s %-7s  %s\n", name, a->figure[i].name, number, a->figure[i].unit,
             a->figure[i].meaning);
+    }
 }
 
 dt_status dti_plan_account(const dt_session *s, bool json, dt_err *err)

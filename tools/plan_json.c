@@ -274,6 +274,7 @@ static void refused(dti_json *to, const dt_plan_set *p)
 
 static void fill(dti_json *to, const dti_report *r)
 {
+    char above[DT_ABOVE_TEXT];
     const dt_session *s = r->session;
     dti_json_text(to, "model", s->graph->name);
     dti_json_whole(to, "batch", (uint64_t)s->opts.train.batch);
@@ -289,12 +290,16 @@ static void fill(dti_json *to, const dti_report *r)
     dti_json_text(to, "pool", s->opts.memory.pool);
     dti_json_text(to, "precision", dti_report_precision(r));
     dti_json_flag(to, "exact", dt_plan_set_exact(s->plans));
+    if (s->parts_by != NULL)
+        dti_json_text(to, "parts_by", s->parts_by);
     dti_json_flag(to, "fits", r->fits);
     tiers(to, r);
     machine(to, r);
     dti_json_whole(to, "keep_all_peak", r->saving.kept);
     if (r->saving.text[0] != '\0')
         dti_json_text(to, "in_vain", r->saving.text);
+    if (dt_plan_set_above(above, s->plans)[0] != '\0')
+        dti_json_text(to, "above", above);
     breakdown(to, r);
     work(to, r);
     dti_json_text(to, "peak_layer", dti_report_peak_layer(r));

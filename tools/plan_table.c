@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "session/human.h"
+#include "session/parts.h"
 #include "tools/args.h"
 #include "tools/plan_report.h"
 #include "tools/terminal.h"
@@ -177,8 +178,8 @@ static bool host_is_device(const dt_session *s)
 
 static void answer(const dti_report *r)
 {
-    enum { TEXT_BYTES = 512 };
-    char text[TEXT_BYTES], size[DT_HUMAN_BYTES];
+    enum { TEXT_BYTES = 768 };
+    char text[TEXT_BYTES], size[DT_HUMAN_BYTES], above[DT_ABOVE_TEXT];
     const dt_score *c = &r->cost;
     size_t at = (size_t)snprintf(
         text, TEXT_BYTES, "%s on the device", dt_human_bytes(size, r->need.device));
@@ -196,6 +197,8 @@ static void answer(const dti_report *r)
         at += (size_t)snprintf(
             text + at, TEXT_BYTES - at, " (keep_all: %s)", dt_human_bytes(size, r->saving.kept));
     at += (size_t)snprintf(text + at, TEXT_BYTES - at, ": %s;", verdict(r));
+    if (dt_plan_set_above(above, r->session->plans)[0] != '\0')
+        at += (size_t)snprintf(text + at, TEXT_BYTES - at, " it %s,", above);
     if (c->out > 0)
         at += (size_t)snprintf(
             text + at, TEXT_BYTES - at, " a step moves %s out,", dt_human_bytes(size, c->out));
@@ -328,6 +331,7 @@ static void totals(const dti_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
     const dt_score *c = &r->cost;
+    char exact_for[DT_PARTS_TEXT];
     putchar('\n');
     tier("device", r->need.device, m->device_budget);
     print_size("lower bound", r->bound);
@@ -356,6 +360,8 @@ static void totals(const dti_report *r)
     predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");
+    else if (dt_session_exact_for(exact_for, r->session)[0] != '\0')
+        printf("results      exact %s\n", exact_for);
 }
 
 static void share(const dti_report *r, const char *name, uint64_t bytes)

@@ -218,15 +218,23 @@ static void line_of(screen *s, const char *name, const char *text)
     flow(s, "%s", text);
 }
 
+static void show_policy(screen *s, const dti_progress_facts *f)
+{
+    const bool parts = f->exact && f->exact_for != NULL && f->exact_for[0] != '\0';
+    label(s, "policy");
+    say(s, "%s%s%s (%s%s)\n", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
+        f->chosen_by != NULL ? f->chosen_by : "",
+        !f->exact              ? "not exact: it changes results"
+        : parts                ? "exact "
+        : f->chosen_by != NULL ? "exact, for the algorithms chosen with it"
+                               : "exact: results do not depend on it",
+        parts ? f->exact_for : "");
+}
+
 static void show_facts(screen *s, const dti_progress_facts *f)
 {
     show_network(s, f);
-    label(s, "policy");
-    say(s, "%s%s%s (%s)\n", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
-        f->chosen_by != NULL ? f->chosen_by : "",
-        f->exact && f->chosen_by != NULL ? "exact, for the algorithms chosen with it"
-        : f->exact                       ? "exact: results do not depend on it"
-                                         : "not exact: it changes results");
+    show_policy(s, f);
     label(s, "device");
     say(s, "%s, %d thread%s", f->device, f->threads, f->threads == 1 ? "" : "s");
     say(s, "%s%s", f->isa != NULL ? ", " : "", f->isa != NULL ? f->isa : "");

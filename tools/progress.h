@@ -21,7 +21,7 @@ enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate
  * @tokens:      of a sample, which is then a sequence; 0: samples are images
  * @pixels:      every pixel has a label
  * @chosen_by:   NULL, or the policies asked for, which came to this one
- * @exact:       the policy changes no result
+ * @exact:       the policy changes no result; @exact_for: of what, as dt_session_exact_for has it
  * @planned:     peak of device memory in bytes; @budget: 0 for none
  * @role_bytes:  what makes up the peak, by role; all 0: not told
  * @arena_other: of the peak, in none of the roles (gaps between tensors)
@@ -32,7 +32,7 @@ enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate
  */
 typedef struct dti_progress_facts {
     const char *model, *policy, *chosen_by, *precision, *device, *isa, *data, *eval, *run_dir,
-        *moved;
+        *moved, *exact_for;
     dt_shape image;
     int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
     bool pixels, exact;

@@ -76,6 +76,7 @@ static dt_status sweep_session(
     const dt_session *s, const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
     char asked[DT_ASKED];
+    DT_CHECK(dt_session_check_no_account(s, err));
     if (s->opts.memory.device_budget == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "

@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/usage.h"
+#include "session/parts.h"
 
 /* ---- lines ---- */
 
@@ -36,6 +37,7 @@ static void show_line(void *self, const char *label, const char *text)
 static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
+    char exact_for[DT_PARTS_TEXT];
     dt_usage u;
     const dt_status st = dt_plan_usage(dt_run_largest_plan(r), &u, err);
     dti_progress_facts f = {.model = s->graph->name,
@@ -59,6 +61,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .steps = r->feeds.steps,
         .steps_per_epoch = r->feeds.steps_per_epoch,
         .exact = dt_plan_set_exact(s->plans),
+        .exact_for = dt_session_exact_for(exact_for, s),
         .threads = s->threads,
         .planned = dt_plan_set_peak(s->plans),
         .budget = s->opts.memory.device_budget,

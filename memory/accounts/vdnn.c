@@ -118,7 +118,8 @@ static const dt_account_figure figures[] = {
     [CONV_ONLY] = {"conv", "MiB", "under vDNN_conv"},
     [HOST] = {"host", "MiB", "that vDNN_all moves to the host"},
     [SHARE] = {"share", "%", "of the baseline that is of the features"},
-    [TRIAL] = {"trial", "", "of the dynamic policy that fits device_budget, 2 to 6; 0: none"},
+    [TRIAL] = {"trial", "",
+        "of the dynamic policy that fits device_budget, 2 to 6; 0: none; -: there is no budget"},
 };
 
 static int first_trial(const double *mib, double workspace, double budget)
@@ -131,10 +132,21 @@ static int first_trial(const double *mib, double workspace, double budget)
     return 0;
 }
 
+/* Its features are convolutions and poolings between them. */
+static dt_status check_convolutions(const dt_graph *g, dt_err *err)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (kind_of(&g->node[i]) == CONV)
+            return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s has no convolution, and vDNN's count is of networks whose features are convolutions",
+        g->name);
+}
+
 static dt_status count(const dt_graph *g, const dt_account_ask *ask, double *value, dt_err *err)
 {
-    (void)err;
     const double mib = 1 << 20;
+    DT_CHECK(check_convolutions(g, err));
     const sums s = add_up(g, ask->batch);
     const double of_classifier = s.weights - s.conv_weights + s.inputs - s.features + s.scores;
     value[BASELINE] = (s.weights + s.inputs + s.scores + 2 * s.map) / mib;
@@ -142,7 +154,9 @@ static dt_status count(const dt_graph *g, const dt_account_ask *ask, double *val
     value[CONV_ONLY] = (2 * s.conv_weights + s.conv) / mib;
     value[HOST] = s.features / mib;
     value[SHARE] = 100 * (1 - of_classifier / mib / value[BASELINE]);
-    value[TRIAL] = first_trial(value, (double)ask->workspace / mib, (double)ask->budget / mib);
+    value[TRIAL] = ask->budget > 0
+                       ? first_trial(value, (double)ask->workspace / mib, (double)ask->budget / mib)
+                       : (double)NAN;
     return DT_OK;
 }
 

@@ -1,7 +1,11 @@
 /* Compressed sparse rows as in Gist (Jain et al., ISCA 2018): the tensor is a matrix of 256
- * columns, so that a column is one byte. Row ends count within a chunk; a chunk's values come
- * before its columns, which are filled up to whole words with zeros. The values may be small
- * floats. */
+ * columns, so that a column is one byte. The values may be small floats.
+ *
+ * Ours differs: theirs is one matrix; here it is cut into chunks of whole rows, which are packed
+ * side by side. Row ends count within a chunk; a chunk's values come before its columns, which are
+ * filled up to whole words with zeros. The paper does not say what bounds the packed values; here
+ * their room is fixed before a run, and a step that needs more is run again unpacked. CSWAP's CSR
+ * (Chen et al., CLUSTER 2021) has four bytes a column; here its codec is this one, with one. */
 #include "memory/codecs/sparse.h"
 
 enum { ROW = 256 };

@@ -1,7 +1,9 @@
-/* LZ4's blocks (Collet, 2011; one of CSWAP's codecs, Chen et al., CLUSTER 2021), by liblz4, a block
- * a chunk; one that would be no shorter is kept as it is. The table holds where each ends, in
- * bytes. A match is looked for among the bytes before it, one after another, so a card's threads
- * have no part in it: there are no kernels. */
+/* LZ4's blocks (Collet, 2011; one of CSWAP's codecs, Chen et al., CLUSTER 2021), by liblz4.
+ *
+ * Ours differs: a tensor is cut into chunks, a block each, which are packed side by side; no match
+ * reaches into the chunk before. A chunk that would be no shorter is kept as it is. The table holds
+ * where each ends, in bytes. CSWAP runs LZ4 on the card; here a match is looked for among the bytes
+ * before it, one after another, so a card's threads have no part in it: there are no kernels. */
 #include "memory/codec.h"
 #include "memory/codecs/chunks.h"
 

@@ -162,6 +162,25 @@ static dt_status search(dt_program *p, const dt_pass_env *env, options *found, d
     return DT_OK;
 }
 
+/* Weights are of the combination alone, and one of them has to count. */
+static dt_status check_weights(const options *o, dt_err *err)
+{
+    static const char *const keys[] = {"w_doa", "w_aoa", "w_wdoa", "w_swdoa"};
+    bool any = false;
+    for (int k = 0; k < DTI_GAP_SCORES; k++) {
+        any = any || o->weight[k] > 0;
+        if (o->score != COMBINED && fabs(o->weight[k] - 1) > 0)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "[policy.autoswap] %s = %g goes unused with score = %s; leave it out, or set score "
+                "= combined",
+                keys[k], o->weight[k], names[o->score]);
+    }
+    return any ? DT_OK
+               : DT_FAIL(err, DT_E_CONFIG,
+                     "[policy.autoswap] score = combined: w_doa, w_aoa, w_wdoa and w_swdoa are all "
+                     "0, so that all values score alike; give one of them a weight");
+}
+
 static dt_status autoswap(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
@@ -169,6 +188,7 @@ static dt_status autoswap(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_pass_env e = *env;
     if (p->loss == DT_NONE)
         return DT_OK;
+    DT_CHECK(check_weights(o, err));
     if (o->score == SEARCH)
         DT_CHECK(search(p, env, &found, err));
     e.opts = &found;

@@ -88,12 +88,16 @@ static dt_status swap_or_recompute(dti_planner *x, const options *o, dti_idle *i
 {
     const double again = o->recompute ? dti_planner_recompute_seconds(x, i) : (double)INFINITY;
     const double wait = dti_gaps_wait(&x->gaps, i);
+    const double idle = dti_absence(&x->gaps, i) + i->out + i->in;
+    if (isinf(again))
+        return dti_planner_offload(
+            x, i, err, "idle for %.3g ms; ops wait %.3g ms for it", ms * idle, ms * wait);
     if (wait < again)
         return dti_planner_offload(x, i, err,
-            "idle for %.3g ms; ops wait %.3g for it, recomputing it takes %.3g",
-            ms * (dti_absence(&x->gaps, i) + i->out + i->in), ms * wait, ms * again);
+            "idle for %.3g ms; ops wait %.3g ms for it, recomputing it takes %.3g ms", ms * idle,
+            ms * wait, ms * again);
     return dti_planner_recompute(x, i, err,
-        "%.3g ms to recompute it, ops would wait %.3g for a swap", ms * again, ms * wait);
+        "%.3g ms to recompute it, ops would wait %.3g ms for a swap", ms * again, ms * wait);
 }
 
 /* At a peak without a candidate all that is left is needed, for one to recompute others. */

@@ -48,9 +48,9 @@ typedef struct geeps {
 static bool listed(const geeps *x, int32_t tensor, dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[tensor];
-    const char *name = t->node != DT_NONE ? x->p->graph->node[t->node].name : "";
+    const dt_node *layer = t->node != DT_NONE ? &x->p->graph->node[t->node] : NULL;
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 ||
-        dti_globs_match(x->o->move, name) == 0 || dti_globs_match(x->o->pin, name) != 0)
+        dti_globs_match(x->o->move, layer) == 0 || dti_globs_match(x->o->pin, layer) != 0)
         return false;
     for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, g);)
         if (g->crosses_loss)

@@ -29,11 +29,17 @@ static bool next(const char **list, one *glob)
     return true;
 }
 
-int32_t dti_globs_match(const char *globs, const char *name)
+static bool matches(const one *glob, const dt_node *layer)
+{
+    return dt_glob(glob->text, layer->name) ||
+           (layer->with[0] != '\0' && dt_glob(glob->text, layer->with));
+}
+
+int32_t dti_globs_match(const char *globs, const dt_node *layer)
 {
     one glob;
-    for (int32_t n = 1; next(&globs, &glob); n++)
-        if (dt_glob(glob.text, name))
+    for (int32_t n = 1; layer != NULL && next(&globs, &glob); n++)
+        if (matches(&glob, layer))
             return n;
     return 0;
 }
@@ -45,11 +51,11 @@ dt_status dti_globs_check(
     while (next(&globs, &glob)) {
         bool any = false;
         for (size_t i = 0; i < g->n_node && !any; i++)
-            any = dt_glob(glob.text, g->node[i].name);
+            any = matches(&glob, &g->node[i]);
         if (!any)
             return DT_FAIL(err, DT_E_CONFIG,
-                "[policy.%s] %s: '%s' matches no layer; 'dnntrain plan CONFIG --rows' names them",
-                policy, key, glob.text);
+                "[policy.%s] %s: '%s' matches no layer; 'dnntrain show CONFIG' names them", policy,
+                key, glob.text);
     }
     return DT_OK;
 }

@@ -46,8 +46,8 @@ static void find_stages(const memonger *m, const dti_chen *c, int32_t *stage)
 {
     for (size_t i = 0; i < c->n; i++) {
         const dti_chen_value *v = &c->value[i];
-        const char *name = m->p->graph->node[m->p->op[v->op].node].name;
-        const int32_t k = v->split ? dti_globs_match(m->o->stages, name) : 0;
+        const dt_node *layer = &m->p->graph->node[m->p->op[v->op].node];
+        const int32_t k = v->split ? dti_globs_match(m->o->stages, layer) : 0;
         stage[i] = k == 0 ? DTI_STAGE_NONE : m->o->grouped ? k : DTI_STAGE_ALONE;
     }
 }

@@ -205,8 +205,8 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
         g.to_pos = dt_pos(q, g.to);
         if (q == x->p)
             st = dt_reasons_add(&q->reasons, &g.reason, err,
-                "%s: intervals of %d layers; accessed %d times", q->policy, (int)layers,
-                (int)i->accesses);
+                "%s: intervals of %d layer%s; accessed %d time%s", q->policy, (int)layers,
+                layers == 1 ? "" : "s", (int)i->accesses, i->accesses == 1 ? "" : "s");
         if (st == DT_OK)
             st = dti_offloads_add(&all, q, &g, &o, err);
     }

@@ -378,7 +378,9 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
     dti_swap_opts how = {.seed = (uint64_t)o->seed,
         .samples = (uint64_t)o->samples / ROUNDS,
         .population = (int32_t)o->population,
-        .mutation = o->mutation};
+        .mutation = o->mutation,
+        .tries = x->env->tries,
+        .listener = x->env->listener};
     x->x.limit = budget;
     for (int round = 0; round < ROUNDS; round++) {
         dti_pass_cost cost = {0};

@@ -170,6 +170,8 @@ static double fitness(const dti_swap_problem *p, const dti_genes *g)
 
 static dt_status judge(search *s, dti_genes *g, dt_err *err)
 {
+    if (s->o->tries != NULL)
+        s->o->tries(s->o->listener);
     DT_CHECK(dti_swap_plan_make(&s->plan, s->p, g, err));
     if (s->samples == 0 || is_better(g, &s->best))
         copy_genes(&s->best, g, s->p);

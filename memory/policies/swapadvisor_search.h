@@ -52,11 +52,14 @@ typedef struct dti_swap_problem {
  * @samples: individuals that are planned, at most
  * @population: of them are alive
  * @mutation: share of genes that change
+ * @tries: told, with @listener, before each individual that is planned; NULL: nobody
  */
 typedef struct dti_swap_opts {
     uint64_t seed, samples;
     int32_t population;
     double mutation;
+    void (*tries)(void *listener);
+    void *listener;
 } dti_swap_opts;
 
 dt_status dti_genes_init(dti_genes *g, const dti_swap_problem *p, dt_err *err) DT_NODISCARD;

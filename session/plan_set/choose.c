@@ -148,6 +148,17 @@ static bool may_use(const dt_plan_set *p, dt_tier tier)
     return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
 }
 
+/* Whether the plans are within what the search is for: all budgets, and with a choice of homes that
+ * of the policy which has it. */
+static bool is_within(const search *x, const dt_plan_set *p, bool choice)
+{
+    const dt_need need = dt_plan_set_need(p);
+    dt_available all = dt_plan_set_available(p);
+    if (choice)
+        all.device = dt_policies_home_budget(x->r->policies, all.device);
+    return dt_need_fits(&need, &all);
+}
+
 /* With the homes of one more policy (NULL: none), and by one of the choices that a policy has of
  * them, of which those before came to @worth. @fits: so it may be taken. */
 static dt_status try_homes(
@@ -166,10 +177,8 @@ static dt_status try_homes(
     if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
         return DT_OK;
     DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
-    const dt_need need = dt_plan_set_need(p);
-    const dt_available all = dt_plan_set_available(p);
     x->made += p->made;
-    *fits = dt_need_fits(&need, &all);
+    *fits = is_within(x, p, worth != NULL);
     return DT_OK;
 }
 

@@ -580,7 +580,7 @@ dt_status dti_plan_set_open(dt_plan_set *p, dt_err *err)
 }
 
 /* What a paper's way of counting comes to is no plan. */
-static dt_status check_no_account(const dt_session *s, dt_err *err)
+dt_status dt_session_check_no_account(const dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
     if (s->opts.memory.account == NULL)
@@ -595,10 +595,11 @@ dt_status dt_plan_set_create(
     dt_plan_set **out, const dt_session *s, const dt_plan_request *r, dt_err *err)
 {
     *out = NULL;
-    DT_CHECK(check_no_account(s, err));
+    DT_CHECK(dt_session_check_no_account(s, err));
     if (r->given == NULL && dt_policies_ladder(r->policies) != NULL)
         return dti_plan_set_by_ladder(out, s, r, err);
-    if (r->given == NULL && r->budgets.device > 0 && dt_policies_home_choices(r->policies) > 1)
+    if (r->given == NULL && dt_policies_home_choices(r->policies) > 1 &&
+        dt_policies_home_budget(r->policies, r->budgets.device) > 0)
         return dti_plan_set_by_choice(out, s, r, err);
     if (r->given == NULL && dti_takes_homes(r))
         return dti_plan_set_with_homes(out, s, r, err);

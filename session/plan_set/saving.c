@@ -50,22 +50,43 @@ static dt_status plan_alike(
     return st;
 }
 
+/* Whether a policy takes the batch in parts, which keep_all would not. */
+static bool in_parts(const dt_plan_set *p)
+{
+    return p->session->parts_by != NULL && p->asked.micro_batch < p->asked.batch;
+}
+
+/* The program that keep_all would have in the place of one; false: it would have none. */
+static bool kept_instead(const dt_plan_set *p, const dt_planned *x, dt_planned *to)
+{
+    *to = (dt_planned){.kind = x->kind, .n = x->n, .kept = x->kept};
+    if (x->dense || !in_parts(p))
+        return !x->dense;
+    to->kept = 0;
+    to->n = x->n == p->asked.micro_batch ? p->asked.batch : x->n;
+    return x->kind != DT_PROGRAM_AGAIN;
+}
+
 static dt_status keep_all_peak(
     const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
 {
-    const dt_plan_request r = request_alike(p, keep_all, false);
+    dt_plan_request r = request_alike(p, keep_all, false);
     dt_plan_set *all = NULL;
     dt_status st = DT_OK;
     *peak = 0;
+    if (in_parts(p))
+        r.micro_batch = r.batch;
     for (size_t i = 0; i < p->n && st == DT_OK; i++) {
-        const dt_planned *x = p->planned[i];
-        *peak = x->kept > *peak ? x->kept : *peak;
-        if (x->dense || x->kept > 0)
+        dt_planned x;
+        if (!kept_instead(p, p->planned[i], &x))
+            continue;
+        *peak = x.kept > *peak ? x.kept : *peak;
+        if (x.kept > 0)
             continue;
         if (all == NULL)
             st = dt_plan_set_create(&all, p->session, &r, err);
         if (st == DT_OK)
-            st = dti_plan_set_peak_with(all, x, peak, err);
+            st = dti_plan_set_peak_with(all, &x, peak, err);
     }
     dt_plan_set_destroy(all);
     return st;
@@ -131,4 +152,22 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
         dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
     tell_price(p, out);
     return DT_OK;
+}
+
+const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p)
+{
+    char human[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES];
+    uint64_t peak = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < p->n; i++)
+        if (!p->planned[i]->dense && p->planned[i]->plan->peak > peak)
+            peak = p->planned[i]->plan->peak;
+    for (size_t i = 0; i < p->policies->n && to[0] == '\0'; i++) {
+        const uint64_t own = dt_policies_own_budget(p->policies, i);
+        if (own > 0 && peak > own && p->asked.given == NULL)
+            snprintf(to, DT_ABOVE_TEXT, "takes %s (%s bytes) more than policy.%.40s.budget",
+                dt_human_bytes(human, peak - own), dt_human_count(bytes, peak - own),
+                p->policies->pass[i].policy->name);
+    }
+    return to;
 }

@@ -710,13 +710,16 @@ static void weights_that_are_searched_are_ahead_of_each_score(void **state)
     dt_costs_deinit(&costs);
 }
 
-/* Capuchin's figure 9 has 246, 232, 211 of 253 at 1.08, 1.7 and 3.4 times the batch. */
+/* Capuchin's figure 9: of 253 pictures a second at batch 190 there are left 246, 232, 223 and 211
+ * at 205, 325, 450 and 640. Here the batch stays and the memory shrinks as much; the speed is the
+ * paper's to a tenth, more at first and less in the end. Read off a figure, as theirs are, they
+ * are not known to better than some percent. */
 static void capuchin_gives_up_speed_as_it_did(void **state)
 {
     (void)state;
     static const struct {
-        double memory, speed;
-    } want[] = {{1 / 1.08, 0.97}, {1 / 1.7, 0.88}, {1 / 2.4, 0.83}};
+        double batch, rate;
+    } want[] = {{205, 246}, {325, 232}, {450, 223}, {640, 211}};
     dt_pass_env e = {0};
     dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
     dt_plan *kept = dt_lower_with(m.program, &e);
@@ -724,13 +727,14 @@ static void capuchin_gives_up_speed_as_it_did(void **state)
     e.costs = &costs;
     for (size_t k = 0; k < DT_COUNT(want); k++) {
         dt_lowered x = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 190);
-        e.budgets.device = (uint64_t)((double)kept->peak * want[k].memory);
+        e.budgets.device = (uint64_t)((double)kept->peak * 190 / want[k].batch);
         dt_rewrite_with(x.program, "capuchin", NULL, &e);
         dt_plan *p = dt_lower_with(x.program, &e);
         const double speed = dt_simulated(kept, &e) / dt_simulated(p, &e);
-        print_message("%.2f of the memory: %.3f of the speed\n", want[k].memory, speed);
+        const double theirs = want[k].rate / 253;
+        print_message("batch %.0f: %.3f of the speed, theirs %.3f\n", want[k].batch, speed, theirs);
         assert_true(p->peak <= e.budgets.device);
-        assert_true(speed >= want[k].speed && speed <= 1.001);
+        assert_true(speed > 0.9 * theirs && speed < 1.1 * theirs && speed <= 1.001);
         dt_plan_destroy(p);
         dt_lowered_close(&x);
     }

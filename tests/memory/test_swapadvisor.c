@@ -313,6 +313,32 @@ static void what_is_found_is_valid(void **state)
     assert_true(within > 45);
 }
 
+static void count_one(void *listener)
+{
+    ++*(int *)listener;
+}
+
+/* Whoever waits for a long search is told of each individual. */
+static void each_individual_is_told(void **state)
+{
+    (void)state;
+    int told = 0;
+    made_up m;
+    dti_genes best;
+    dt_err err = {0};
+    const dti_swap_opts o = {.seed = 1,
+        .samples = 300,
+        .population = 8,
+        .mutation = 0.1,
+        .tries = count_one,
+        .listener = &told};
+    make_up(&m, 1);
+    assert_ok(dti_genes_init(&best, &m.p, &err), &err);
+    assert_ok(dti_swap_search(&m.p, &o, &best, &err), &err);
+    assert_int_equal(told, 300);
+    dti_genes_deinit(&best);
+}
+
 static bool is_worse(const dti_genes *a, const dti_genes *b)
 {
     return a->over != b->over ? a->over > b->over : a->seconds > b->seconds;
@@ -494,6 +520,7 @@ DT_TEST_GROUP(swapadvisor)
         cmocka_unit_test(a_chain_swaps_as_published),
         cmocka_unit_test(the_better_branch_goes_by_the_pool),
         cmocka_unit_test(what_is_found_is_valid),
+        cmocka_unit_test(each_individual_is_told),
         cmocka_unit_test(more_samples_are_never_worse),
         cmocka_unit_test(another_order_keeps_what_depends),
         cmocka_unit_test(what_a_policy_has_placed_keeps_its_place),

@@ -7,6 +7,7 @@
 #include "engine/base/io.h"
 #include "session/open.h"
 #include "session/session.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 
@@ -114,11 +115,66 @@ static void a_run_is_that_of_its_parts(void **state)
     dt_free(moved);
 }
 
+/* A command's JSON, and what keep_all takes by it. */
+static double kept_by(const char *sets)
+{
+    char words[512];
+    snprintf(words, sizeof words, "plan FILE --json %s", sets);
+    ran r = cli_run(words, cli_file("parts.ini", text));
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const double kept = cJSON_GetObjectItemCaseSensitive(o, "keep_all_peak")->valuedouble;
+    const cJSON *by = cJSON_GetObjectItemCaseSensitive(o, "parts_by");
+    assert_int_equal(by != NULL, strstr(sets, "device_budget") != NULL);
+    cJSON_Delete(o);
+    cli_done(&r);
+    return kept;
+}
+
+/* Who asks for a whole batch is told what keep_all takes for that, and that bits are those of the
+ * parts; who asks for the parts, that they cost nothing. */
+static void what_parts_save_and_change_is_told(void **state)
+{
+    NEED_BINARY();
+    char exact[128], words[512];
+    const int64_t part = part_of(6, "train.seed=1");
+    snprintf(exact, sizeof exact, "exact for parts of %d, as keep_all with train.micro_batch = %d",
+        (int)part, (int)part);
+    const double whole = kept_by("--set memory.policy=keep_all");
+    const double chosen = kept_by("--set memory.device_budget=6MiB");
+    assert_int_equal((uint64_t)chosen, (uint64_t)whole);
+    ran r = cli_run("plan FILE --set memory.device_budget=6MiB", cli_file("parts.ini", text));
+    assert_code(&r, 0);
+    assert_has(r.out, exact);
+    assert_has_not(r.out, "saves nothing");
+    cli_done(&r);
+    r = cli_run("explain FILE modnn --set memory.device_budget=6MiB", cli_file("parts.ini", text));
+    assert_code(&r, 0);
+    assert_has(r.out, exact + strlen("exact "));
+    assert_has_not(r.out, "no bit");
+    cli_done(&r);
+    put_text("p.ini", text);
+    r = cli_run(
+        "p.ini --set run.dir=out --set run.overwrite=on --set memory.device_budget=6MiB", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, exact);
+    assert_has_not(r.err, "do not depend on it");
+    cli_done(&r);
+    snprintf(words, sizeof words,
+        "plan FILE --set memory.device_budget=6MiB --set train.micro_batch=%d", (int)part);
+    r = cli_run(words, cli_file("parts.ini", text));
+    assert_code(&r, 0);
+    assert_has(r.out, "modnn saves nothing here: keep_all takes ");
+    assert_has_not(r.out, "exact for parts");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(parts)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(larger_budgets_give_larger_parts),
         cmocka_unit_test(parts_are_chosen_where_nothing_else_is_said),
+        cmocka_unit_test_teardown(what_parts_save_and_change_is_told, clean_workspace),
         cmocka_unit_test_teardown(a_run_is_that_of_its_parts, clean_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "engine/config/run_options.h"
 #include "layers/registry.h"
 #include "memory/policy.h"
+#include "session/human.h"
 #include "tools/args.h"
 
 #define LENET "[model]\nname = lenet5\n[data]\nsamples = 64\n[train]\nbatch = 16\nsteps = 1\n"
@@ -840,6 +841,149 @@ static void a_policy_that_saves_nothing_says_so(void **state)
     cli_done(&r);
 }
 
+/* ---- budgets and names of policies ---- */
+
+static double device_peak(cJSON *o)
+{
+    return cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "device"), "peak")
+        ->valuedouble;
+}
+
+/* Whoever gives a policy a budget is told that its plan does not keep to it, and by how much. */
+static void a_budget_of_a_policy_that_is_not_kept_to_is_told(void **state)
+{
+    NEED_BINARY();
+    static const char *const by[] = {"autotm", "vdnnpp", "superneurons", "capuchin", "chen_budget"};
+    for (size_t i = 0; i < DT_COUNT(by); i++)
+        for (int large = 0; large < 2; large++) {
+            char words[256], want[128];
+            snprintf(words, sizeof words,
+                "plan FILE --json --set memory.policy=%s --set policy.%s.budget=%s", by[i], by[i],
+                large ? "1GiB" : "1");
+            cJSON *o = plan_json(words, lenet());
+            const cJSON *above = cJSON_GetObjectItemCaseSensitive(o, "above");
+            assert_int_equal(above == NULL, large);
+            if (!large) {
+                char count[64];
+                snprintf(want, sizeof want, "(%s bytes) more than policy.%s.budget",
+                    dt_human_count(count, (uint64_t)device_peak(o) - 1), by[i]);
+                assert_has(above->valuestring, want);
+            }
+            cJSON_Delete(o);
+        }
+    ran r = cli_run("plan FILE --set memory.policy=autotm --set policy.autotm.budget=1", lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "policy.autotm.budget");
+    cli_done(&r);
+    r = cli_run("FILE --set memory.policy=autotm --set policy.autotm.budget=1", lenet());
+    assert_code(&r, 0);
+    assert_has(r.err, "more than policy.autotm.budget");
+    cli_done(&r);
+}
+
+/* Which parameters live on the host is searched under the policy's own budget as under the run's.
+ */
+static void homes_are_searched_under_a_policys_own_budget(void **state)
+{
+    NEED_BINARY();
+    static const char *const budget[] = {"memory.device_budget", "policy.swapadvisor.budget"};
+    double peak[2], host[2];
+    for (int i = 0; i < 2; i++) {
+        char words[512];
+        snprintf(words, sizeof words,
+            "plan FILE --json --set memory.policy=swapadvisor "
+            "--set policy.swapadvisor.weights=search --set policy.swapadvisor.samples=40 "
+            "--set policy.swapadvisor.weights_samples=0 --set policy.swapadvisor.least=0 "
+            "--set %s=1500KiB",
+            budget[i]);
+        cJSON *o = plan_json(words, lenet());
+        peak[i] = device_peak(o);
+        host[i] =
+            cJSON_GetObjectItemCaseSensitive(cJSON_GetObjectItemCaseSensitive(o, "host"), "peak")
+                ->valuedouble;
+        cJSON_Delete(o);
+    }
+    assert_true(host[0] > 0 && peak[0] <= 1500 * 1024);
+    assert_int_equal((uint64_t)peak[0], (uint64_t)peak[1]);
+    assert_int_equal((uint64_t)host[0], (uint64_t)host[1]);
+}
+
+/* A combination of nothing is no score, and weights of none go unused. */
+static void weights_that_count_for_nothing_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const refused[][2] = {
+        {"score=combined --set policy.autoswap.w_doa=0 --set policy.autoswap.w_aoa=0 "
+         "--set policy.autoswap.w_wdoa=0 --set policy.autoswap.w_swdoa=0",
+            "[policy.autoswap] score = combined: w_doa, w_aoa, w_wdoa and w_swdoa are all 0"},
+        {"score=doa --set policy.autoswap.w_doa=5",
+            "[policy.autoswap] w_doa = 5 goes unused with score = doa; leave it out"},
+        {"score=combined --set policy.autoswap.w_doa=5", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(refused); i++) {
+        char words[512];
+        snprintf(words, sizeof words,
+            "plan FILE --set memory.policy=autoswap --set policy.autoswap.%s", refused[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, refused[i][1] != NULL ? DT_E_CONFIG : 0);
+        if (refused[i][1] != NULL)
+            assert_has(r.err, refused[i][1]);
+        cli_done(&r);
+    }
+}
+
+/* A layer that is fused into another goes by both names. */
+static void stages_are_named_as_their_layers_or_what_is_fused_into_them(void **state)
+{
+    NEED_BINARY();
+    static const char *const stages[] = {"*.relu2", "*.add", "conv1"};
+    double peak[3];
+    for (int i = 0; i < 3; i++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan FILE --json --set model.name=resnet20 --set model.image=32 "
+            "--set memory.policy=memonger --set policy.memonger.stages=%s",
+            stages[i]);
+        cJSON *o = plan_json(words, lenet());
+        peak[i] = device_peak(o);
+        cJSON_Delete(o);
+    }
+    assert_int_equal((uint64_t)peak[0], (uint64_t)peak[1]);
+    assert_int_not_equal((uint64_t)peak[0], (uint64_t)peak[2]);
+    ran r = cli_run(
+        "plan FILE --set memory.policy=memonger --set policy.memonger.stages=*.rel", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "'*.rel' matches no layer; 'dnntrain show CONFIG' names them");
+    cli_done(&r);
+}
+
+static void counts_that_a_network_has_not_are_told_whole(void **state)
+{
+    NEED_BINARY();
+    ran r =
+        cli_run("plan FILE --set model.name=googlenet --set model.image=224 --set model.counts=1,2",
+            lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "googlenet has no counts; remove [model] counts = 1,2\n");
+    cli_done(&r);
+}
+
+/* A step that auto makes faster than keep_all's takes less, and never "-0.3% more". */
+static void less_is_not_called_more(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE --set model.name=vgg16 --set model.image=224 --set train.batch=64 "
+                    "--set memory.policy=cswap --set policy.cswap.moves=all "
+                    "--set policy.cswap.density=.35 --set memory.simulate=v100 "
+                    "--set memory.device_budget=4GiB --set train.precision=fp32",
+        lenet());
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.err, "a step takes no more than ");
+    assert_has(r.err, " with all kept");
+    assert_has_not(r.err, ", -");
+    cli_done(&r);
+}
+
 /* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */
 static void a_list_that_is_worse_than_its_parts_says_so(void **state)
 {
@@ -936,6 +1080,12 @@ DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
+        cmocka_unit_test(a_budget_of_a_policy_that_is_not_kept_to_is_told),
+        cmocka_unit_test(homes_are_searched_under_a_policys_own_budget),
+        cmocka_unit_test(weights_that_count_for_nothing_are_refused),
+        cmocka_unit_test(stages_are_named_as_their_layers_or_what_is_fused_into_them),
+        cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
+        cmocka_unit_test(less_is_not_called_more),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),

@@ -323,6 +323,9 @@ static void accounts_are_shown_and_never_run(void **state)
         {"configs/mlp.ini --set memory.account=superneurons", "which nothing can run"},
         {"sweep configs/mlp.ini --set memory.device_budget=1GiB --set memory.account=superneurons",
             "which nothing can run"},
+        {"sweep configs/mlp.ini --set memory.account=superneurons", "which nothing can run"},
+        {"plan configs/gpt2_shakespeare.ini --set memory.account=vdnn",
+            "gpt2 has no convolution, and vDNN's count is of"},
         {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
         {"plan configs/mlp.ini --set memory.account=checkmate", "memory.device_budget"},
         {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"}};
@@ -330,6 +333,23 @@ static void accounts_are_shown_and_never_run(void **state)
         r = cli_run(refused[i][0], NULL);
         assert_code(&r, DT_E_CONFIG);
         assert_has(r.err, refused[i][1]);
+        cli_done(&r);
+    }
+}
+
+/* Without a budget no trial fits one, and none is refused. */
+static void a_trial_wants_a_budget(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    for (int given = 0; given < 2; given++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan configs/vgg16.ini --set memory.account=vdnn --set memory.device_budget=%s",
+            given ? "1MiB" : "0");
+        ran r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        assert_has(r.out, given ? "trial             0 " : "trial             - ");
         cli_done(&r);
     }
 }
@@ -632,6 +652,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(wrong_rows_name_themselves),
         cmocka_unit_test(a_row_is_made_in_parts),
         cmocka_unit_test(accounts_are_shown_and_never_run),
+        cmocka_unit_test(a_trial_wants_a_budget),
         cmocka_unit_test(checkmate_counts_as_published),
         cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(traffic_is_what_shapes_say),

@@ -682,6 +682,42 @@ static void a_page_is_written(void **state)
     cli_done(&r);
 }
 
+/* The page has a line of every row of the file, and says of what is better or off by what or why:
+ * none of these has an empty note. */
+static void the_page_says_why(void **state)
+{
+    (void)state;
+    static dt_err err;
+    dt_published p;
+    size_t lines = 0, apart = 0;
+    char *page = cli_text(dt_source_path("docs/reproduced.md"));
+    assert_ok(dt_published_read(&p, dt_source_path("configs/papers/published.txt"), &err), &err);
+    for (size_t i = 0; i < p.n_row; i++) {
+        char head[256];
+        snprintf(head, sizeof head, "\n| %s | %s | %s |", p.row[i].where, p.row[i].what,
+            dt_published_kind_name(p.row[i].kind));
+        if (strstr(page, head) == NULL)
+            fail_msg("docs/reproduced.md lacks %s", head + 1);
+    }
+    for (char *rest = NULL, *line = strtok_r(page, "\n", &rest); line != NULL;
+         line = strtok_r(NULL, "\n", &rest)) {
+        const bool off = strstr(line, " | off |") != NULL;
+        const bool row = off || strstr(line, " | better |") != NULL || strstr(line, " | ok |");
+        if (strncmp(line, "| kind |", 8) == 0 || !row)
+            continue;
+        lines++;
+        if (strstr(line, " | ok |") != NULL)
+            continue;
+        apart++;
+        if (strstr(line, off ? " | off |  |" : " | better |  |") != NULL)
+            fail_msg("no word why: %s", line);
+    }
+    assert_int_equal(lines, p.n_row);
+    assert_true(apart > 0);
+    dt_published_deinit(&p);
+    dt_free(page);
+}
+
 DT_TEST_GROUP(reproduce)
 {
     static char root[1024];
@@ -709,6 +745,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(gist_counts_as_by_hand),
         cmocka_unit_test(papers_are_named),
         cmocka_unit_test(a_page_is_written),
+        cmocka_unit_test(the_page_says_why),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     cli.folder = NULL;

@@ -46,6 +46,7 @@ dt_status dti_quantity_find(dti_quantity *out, const char *name, dt_err *err) DT
  * @what:      what it says
  * @published: above 0
  * @better:    the direction in which the number is a system's merit
+ * @rival:     that system is not the paper's own but one that it ran beside it
  * @most:      the largest over the networks; otherwise their mean
  * @networks:  "NAME:BATCH ...", a model's name, or a file below configs/
  * @own @base: settings, "SECTION.KEY=VALUE ..."
@@ -59,7 +60,7 @@ typedef struct dt_published_row {
     dt_better better;
     dti_published_form form;
     dti_quantity quantity;
-    bool most;
+    bool most, rival;
 } dt_published_row;
 
 /* A paper: its name here, authors, title and year, and what holds for all of its rows. */
@@ -80,8 +81,9 @@ dt_status dti_published_parse(
     dt_published *out, const char *text, size_t bytes, const char *path, dt_err *err) DT_NODISCARD;
 void dt_published_deinit(dt_published *p);
 
-/* Our number for a row, by plans, solvers and the simulator; nothing is run. DT_E_CONFIG when a
- * network or a setting is unknown, and what planning may fail with. */
+/* Our number for a row, by plans, solvers and the simulator; nothing is run. Not a number where a
+ * plan does not keep to the row's budget. DT_E_CONFIG when a network or a setting is unknown, and
+ * what planning may fail with. */
 dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err) DT_NODISCARD;
 
 #endif

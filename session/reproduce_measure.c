@@ -154,9 +154,9 @@ static double transient_gb(const planned *p)
     return p->transient / 1e9;
 }
 
-static double host_gib(const planned *p)
+static double host_mib(const planned *p)
 {
-    return (double)p->need.host / GIB;
+    return (double)p->need.host / MIB;
 }
 
 static double host_share(const planned *p)
@@ -224,7 +224,7 @@ static const struct {
     {"transient_mib", transient_mib, NULL},
     {"transient_gib", transient_gib, NULL},
     {"transient_gb", transient_gb, NULL},
-    {"host_gib", host_gib, NULL},
+    {"host_mib", host_mib, NULL},
     {"host_share", host_share, NULL},
     {"moved_mib", moved_mib, NULL},
     {"traffic_gb", traffic_gb, NULL},

@@ -222,6 +222,18 @@ static dt_status read_making(reader *r, dt_published_row *to, char *text)
     return DT_OK;
 }
 
+/* "DIRECTION", or "rival DIRECTION". */
+static dt_status read_better(reader *r, dt_published_row *to, char *text)
+{
+    int better;
+    to->rival = strncmp(text, "rival ", 6) == 0;
+    DT_CHECK(one_of(r, "direction", trim(text + (to->rival ? 6 : 0)), better_names, &better));
+    to->better = (dt_better)better;
+    if (to->rival && to->better == DT_NEITHER)
+        return WRONG(r, "%s:%d: behind `rival` stands higher or lower", AT(r));
+    return DT_OK;
+}
+
 static dt_status check_row(reader *r, const dt_published_row *row)
 {
     const dt_published *p = r->to;
@@ -240,13 +252,12 @@ static dt_status check_row(reader *r, const dt_published_row *row)
 
 static dt_status fill_row(reader *r, dt_published_row *to, char *const field[FIELDS])
 {
-    int kind, better;
+    int kind;
     DT_CHECK(copy(r, &to->where, field[0]));
     DT_CHECK(copy_expanded(r, &to->what, field[1]));
     DT_CHECK(one_of(r, "kind", field[2], kind_names, &kind));
-    DT_CHECK(one_of(r, "direction", field[4], better_names, &better));
+    DT_CHECK(read_better(r, to, field[4]));
     to->kind = (dt_published_kind)kind;
-    to->better = (dt_better)better;
     if (!dt_parse_f64(field[3], &to->published) || !isfinite(to->published) || !(to->published > 0))
         return WRONG(r, "%s:%d: '%.40s' is no number above 0", AT(r), field[3]);
     DT_CHECK(read_making(r, to, field[5]));

@@ -17,14 +17,33 @@ static void place(dti_levels *l, const dt_program *p, int32_t id, const int32_t 
         }
     }
     l->n = l->level[id] >= l->n ? l->level[id] + 1 : l->n;
+    const int32_t before = l->critical[id];
+    const int32_t far = before != DT_NONE ? l->jump[before] : id;
+    const bool alike = before != DT_NONE &&
+                       l->level[before] - l->level[far] == l->level[far] - l->level[l->jump[far]];
+    l->jump[id] = alike ? l->jump[far] : before != DT_NONE ? before : id;
+}
+
+static void find_higher(dti_levels *l, const dt_program *p)
+{
+    const int32_t n = (int32_t)p->n_order;
+    for (int32_t k = n; k-- > 0;) {
+        int32_t next = k + 1;
+        while (next < n && l->level[p->order[next]] <= l->level[p->order[k]])
+            next = l->higher[next];
+        l->higher[k] = next;
+    }
 }
 
 dt_status dti_levels_find(dti_levels *l, const dt_program *p, dt_err *err)
 {
     int32_t *writer = dt_alloc(p->n_tensor + 1, sizeof *writer);
     *l = (dti_levels){.level = dt_alloc(p->n_op + 1, sizeof *l->level),
-        .critical = dt_alloc(p->n_op + 1, sizeof *l->critical)};
-    const bool ok = writer != NULL && l->level != NULL && l->critical != NULL;
+        .critical = dt_alloc(p->n_op + 1, sizeof *l->critical),
+        .jump = dt_alloc(p->n_op + 1, sizeof *l->jump),
+        .higher = dt_alloc(p->n_order + 1, sizeof *l->higher)};
+    const bool ok = writer != NULL && l->level != NULL && l->critical != NULL && l->jump != NULL &&
+                    l->higher != NULL;
     for (size_t t = 0; ok && t < p->n_tensor; t++)
         writer[t] = DT_NONE;
     for (size_t k = 0; ok && k < p->n_order; k++) {
@@ -34,6 +53,8 @@ dt_status dti_levels_find(dti_levels *l, const dt_program *p, dt_err *err)
             if ((op->arg[a].mode & DT_WRITE) != 0)
                 writer[op->arg[a].tensor] = p->order[k];
     }
+    if (ok)
+        find_higher(l, p);
     dt_free(writer);
     return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
 }
@@ -42,6 +63,29 @@ void dti_levels_release(dti_levels *l)
 {
     dt_free(l->level);
     dt_free(l->critical);
+    dt_free(l->jump);
+    dt_free(l->higher);
+}
+
+int32_t dti_levels_back(
+    const dti_levels *l, const dt_program *p, int32_t op, int64_t steps, int32_t place)
+{
+    const int64_t least = l->level[op] - steps;
+#define GOES_ON(x) (l->level[x] > least && dt_pos(p, x) > place)
+    while (op != DT_NONE && GOES_ON(op)) {
+        const int32_t far = l->jump[op];
+        op = far != op && GOES_ON(far) ? far : l->critical[op];
+    }
+#undef GOES_ON
+    return op;
+}
+
+int32_t dti_levels_reach(
+    const dti_levels *l, const dt_program *p, int32_t place, int32_t level, int32_t end)
+{
+    while (place < end && l->level[p->order[place]] < level)
+        place = l->higher[place];
+    return place < end ? place : end;
 }
 
 int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dti_gap *g)

@@ -7,14 +7,24 @@
 #include "memory/pass.h"
 
 /* @level: by op, of n levels; @critical: by op, one whose result it reads and whose level is one
- * less, or DT_NONE */
+ * less, or DT_NONE; @jump: by op, one that is reached over critical ops, farther back where the
+ * level is a rounder number in Myers' skew binary system (1983), or itself; @higher: by place, the
+ * next one with a higher level */
 typedef struct dti_levels {
-    int32_t *level, *critical, n;
+    int32_t *level, *critical, *jump, *higher, n;
 } dti_levels;
 
 /* The program's index must be fresh; release *l in any case. */
 dt_status dti_levels_find(dti_levels *l, const dt_program *p, dt_err *err) DT_NODISCARD;
 void dti_levels_release(dti_levels *l);
+
+/* From an op over critical ones: the first that stands at @place or before it, or is @steps levels
+ * back; DT_NONE where there is none. */
+int32_t dti_levels_back(
+    const dti_levels *l, const dt_program *p, int32_t op, int64_t steps, int32_t place);
+/* The first place from @place on whose op has that level or a higher one; at most @end. */
+int32_t dti_levels_reach(
+    const dti_levels *l, const dt_program *p, int32_t place, int32_t level, int32_t end);
 
 /* Levels between a gap's reader and the op that made the value that it reads. */
 int32_t dti_levels_behind(const dti_levels *l, const dt_program *p, const dti_gap *g);

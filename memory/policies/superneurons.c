@@ -368,8 +368,8 @@ static dt_status replay(dti_planner *x, const void *given, dt_err *err)
 {
     (void)given;
     for (int32_t k = 0; k < (int32_t)x->gaps.n_place; k++) {
-        dti_idle *i = oldest(x, k);
-        for (; i != NULL && x->gaps.left[k] > x->gaps.limit; i = oldest(x, k)) {
+        dti_idle *i;
+        while (x->gaps.left[k] > x->gaps.limit && (i = oldest(x, k)) != NULL) {
             i->at = k;
             DT_CHECK(dti_planner_offload(x, i, err, "least recently used of what fills the cache"));
             if (i->fate == DTI_KEEP) /* no room on the host */

@@ -68,11 +68,9 @@ typedef struct tflms {
 /* The place behind the trigger of a gap's reader, or where the gap begins. */
 static int32_t fetch_place(const tflms *x, const dti_gap *g, const setting *s)
 {
-    int32_t op = g->to;
     if ((s->sync & IN_WAITS) != 0)
         return g->to_pos;
-    for (int64_t k = 0; k <= s->ahead && op != DT_NONE && dt_pos(x->p, op) > g->from_pos; k++)
-        op = x->levels.critical[op];
+    const int32_t op = dti_levels_back(&x->levels, x->p, g->to, s->ahead + 1, g->from_pos);
     const int32_t trigger = op != DT_NONE ? dt_pos(x->p, op) : g->from_pos;
     return (trigger > g->from_pos ? trigger : g->from_pos) + 1;
 }
@@ -80,11 +78,10 @@ static int32_t fetch_place(const tflms *x, const dti_gap *g, const setting *s)
 /* The place of the op behind which the bytes are given back. */
 static int32_t release_place(const tflms *x, const dti_gap *g, const setting *s)
 {
-    int32_t k = g->from_pos;
     const int32_t done = x->levels.level[g->from] + DELAY;
-    while ((s->sync & OUT_WAITS) == 0 && k < g->to_pos && x->levels.level[x->p->order[k]] < done)
-        k++;
-    return k;
+    return (s->sync & OUT_WAITS) != 0
+               ? g->from_pos
+               : dti_levels_reach(&x->levels, x->p, g->from_pos, done, g->to_pos);
 }
 
 static void add(tflms *x, const dti_gap *g, const setting *s, int far)

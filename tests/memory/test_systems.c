@@ -9,6 +9,7 @@
 #include "engine/base/cpu.h"
 #include "memory/gap/curve.h"
 #include "memory/policies/flashneuron_select.h"
+#include "memory/policies/levels.h"
 #include "memory/policies/memonger_search.h"
 #include "memory/policies/vdnn_pass.h"
 #include "memory/remat/remat.h"
@@ -1044,9 +1045,38 @@ static void what_is_settled_is_left_alone(void **state)
     dt_costs_deinit(&costs);
 }
 
+/* Op by op, as the header says. */
+static void levels_are_found_as_one_walks_there(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < (uint64_t)dt_scaled(6, 12, 40); seed++) {
+        dt_err err = {0};
+        dti_levels l;
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+        const dt_program *p = m.program;
+        assert_ok(dt_program_index(m.program, &err), &err);
+        assert_ok(dti_levels_find(&l, p, &err), &err);
+        const int32_t n = (int32_t)p->n_order;
+        for (int32_t from = 0; from < n; from++)
+            for (int32_t k = 1; k < n; k = 2 * k + 1) {
+                int32_t op = p->order[from], place = from;
+                for (int32_t i = 0; i < k && op != DT_NONE && dt_pos(p, op) > from / k; i++)
+                    op = l.critical[op];
+                assert_int_equal(dti_levels_back(&l, p, p->order[from], k, from / k), op);
+                while (place < n && l.level[p->order[place]] < k)
+                    place++;
+                assert_int_equal(dti_levels_reach(&l, p, from, k, n), place);
+                assert_int_equal(dti_levels_reach(&l, p, from, k, from), from);
+            }
+        dti_levels_release(&l);
+        dt_lowered_close(&m);
+    }
+}
+
 DT_TEST_GROUP(systems)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(levels_are_found_as_one_walks_there),
         cmocka_unit_test(a_segment_runs_as_often_as_published),
         cmocka_unit_test(alexnet_runs_again_what_its_backward_reads),
         cmocka_unit_test(all_but_the_last_convolution_leave),

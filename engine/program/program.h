@@ -195,7 +195,7 @@ dt_status dt_program_tensor(
 /* Insert before place @pos of the order (n_order: at the end). */
 dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
-void dt_program_touch(dt_program *p, int32_t op);   /* said by who changes its operands */
+void dt_program_touch(dt_program *p, int32_t op); /* said by who changes its operands */
 /* Updates go to what lives on the host, instead of bringing it to the device. */
 void dt_program_update_on_host(dt_program *p);
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);

@@ -880,6 +880,31 @@ static void a_list_that_is_worse_than_its_parts_says_so(void **state)
     cli_done(&r);
 }
 
+/* Where costs are known it is the predicted step that tells which costs less: what cdma moves and
+ * chen_cheap computes again is all of cdma's and more, in less time. What comes to the same says
+ * so.
+ */
+static void a_list_and_its_parts_are_told_apart_by_seconds(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "FILE --set memory.simulate=p100 ";
+    const char *file = dt_source_path("configs/resnet50.ini");
+    char words[512];
+    snprintf(words, sizeof words,
+        "sweep %s--set memory.device_budget=2GiB --policies cdma,chen_cheap;vdnn_all,vdnn_conv",
+        at);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has_not(r.out, "cdma,chen_cheap is worse");
+    assert_has(r.out, "vdnn_all,vdnn_conv is no better here than vdnn_all alone, whose batch is ");
+    cli_done(&r);
+    snprintf(words, sizeof words, "plan %s--set memory.policy=vdnn_all,vdnn_conv", at);
+    r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "vdnn_all,vdnn_conv is no better here than vdnn_all alone, which takes ");
+    cli_done(&r);
+}
+
 /* The room on the host is that of a step which is run again; what others take of it is told. */
 static void the_room_that_packed_values_take_is_told(void **state)
 {
@@ -937,6 +962,7 @@ DT_TEST_GROUP(mistakes)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
+        cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),
         cmocka_unit_test(names_of_output_mean_what_they_say),

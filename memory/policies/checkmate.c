@@ -29,7 +29,7 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64, WORK = 20000 };
+enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 
 typedef struct search {
     dti_problem x;
@@ -49,19 +49,9 @@ static dt_status anneal(
     return dti_remat_anneal(g, &how, runs, taken, err);
 }
 
-/* Of the integer program: four kinds, by stage and op or by stage and edge. */
-static uint64_t columns_of(const dt_remat_graph *g)
-{
-    uint64_t n = 0;
-    for (uint32_t v = 0; v < g->n_op; v++)
-        n += (uint64_t)(g->n_op - v) * (3 + g->in_at[v + 1] - g->in_at[v]);
-    return n;
-}
-
 static uint64_t nodes_of(const search *s)
 {
-    const uint64_t n = WORK / columns_of(&s->x.r.graph);
-    return s->o->nodes > 0 ? (uint64_t)s->o->nodes : n > 0 ? n : 1;
+    return s->o->nodes > 0 ? (uint64_t)s->o->nodes : dti_remat_checkmate_nodes(&s->x.r.graph);
 }
 
 /* What was found, or another sequence where that fits and costs less. */

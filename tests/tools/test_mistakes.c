@@ -888,8 +888,8 @@ static void a_list_and_its_parts_are_told_apart_by_seconds(void **state)
 {
     NEED_BINARY();
     static const char at[] = "FILE --set memory.simulate=p100 ";
-    const char *file = dt_source_path("configs/resnet50.ini");
-    char words[512];
+    char words[512], file[512]; /* paths are lent */
+    snprintf(file, sizeof file, "%s", dt_source_path("configs/resnet50.ini"));
     snprintf(words, sizeof words,
         "sweep %s--set memory.device_budget=2GiB --policies cdma,chen_cheap;vdnn_all,vdnn_conv",
         at);
@@ -902,6 +902,39 @@ static void a_list_and_its_parts_are_told_apart_by_seconds(void **state)
     r = cli_run(words, file);
     assert_code(&r, 0);
     assert_has(r.out, "vdnn_all,vdnn_conv is no better here than vdnn_all alone, which takes ");
+    cli_done(&r);
+}
+
+/* A budget that checkmate misses does not change what it names, which is its lowest peak; and an
+ * answer that is annealed says that it is not proved. */
+static void checkmate_names_its_lowest_peak(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "plan FILE --set memory.simulate=p100 --set memory.cache=none "
+                             "--set memory.policy=checkmate --json";
+    static const char *const budgets[] = {"5MiB", "7.66MiB"};
+    char words[512], file[512]; /* paths are lent */
+    snprintf(file, sizeof file, "%s", dt_source_path("configs/tiny_ini_network.ini"));
+    ran r = cli_run(at, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    const double least = json_number(json_object(o, "device"), "peak");
+    cJSON_Delete(o);
+    cli_done(&r);
+    for (size_t i = 0; i < DT_COUNT(budgets); i++) {
+        snprintf(words, sizeof words, "%s --set memory.device_budget=%s", at, budgets[i]);
+        r = cli_run(words, file);
+        assert_code(&r, 4);
+        o = cJSON_Parse(r.out);
+        assert_int_equal(json_number(json_object(o, "device"), "peak"), least);
+        cJSON_Delete(o);
+        cli_done(&r);
+    }
+    r = cli_run("plan FILE --set memory.simulate=p100 --set memory.cache=none --rows "
+                "--set memory.policy=checkmate --set memory.device_budget=11MiB",
+        file);
+    assert_code(&r, 0);
+    assert_has(r.out, "checkmate: so annealing of the same problem has it, not proved the least");
     cli_done(&r);
 }
 
@@ -962,6 +995,7 @@ DT_TEST_GROUP(mistakes)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
+        cmocka_unit_test(checkmate_names_its_lowest_peak),
         cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),

@@ -14,13 +14,27 @@
 
 /* ---- what the configuration says ---- */
 
+/* What is taken although it was measured elsewhere is taken with a word. */
+static void note_origin(
+    dt_session *s, const dt_origin *file, const dt_origin *here, const char *path)
+{
+    char what[DT_ORIGIN_DIFFERS];
+    if (dt_origin_differs(file, here, what))
+        snprintf(s->note, sizeof s->note,
+            "%.150s: measured elsewhere, and memory.any_profile = on: %.300s", path, what);
+}
+
 static dt_status read_profile(dt_session *s, const char *path, bool *measured, dt_err *err)
 {
     dt_origin file, here;
     DT_CHECK(dt_profile_read(&s->costs, &s->densities, &file, measured, path, err));
-    if (!*measured || s->opts.memory.any_profile)
+    if (!*measured)
         return DT_OK;
     dti_session_origin(s, &here);
+    if (s->opts.memory.any_profile) {
+        note_origin(s, &file, &here, path);
+        return DT_OK;
+    }
     return dt_origin_same(&file, &here, path, err);
 }
 

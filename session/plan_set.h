@@ -144,7 +144,8 @@ dt_status dt_plan_set_bound(
  * @kept: device peak with all kept of the same programs and samples, or of whole batches where a
  * policy chose to take them in parts
  * @none: the set's own is no less, so that what it costs is in vain
- * @worse: of several policies one alone, with the fates, takes less, or as much for less
+ * @worse: of several policies one alone, with the fates, takes less, or as much for no more cost;
+ *         where costs are known, that is the predicted step
  * @text: says so, with what it costs; "" unless @none or @worse
  */
 typedef struct dt_saving {

@@ -312,6 +312,14 @@ static dt_status a_folder(const char *path, dt_err *err)
         found > SOME ? ", ..." : "");
 }
 
+dt_status dti_cli_check_data(const char *path, const char *what, dt_err *err)
+{
+    struct stat st;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is a folder; name %s, which is a file", path, what);
+    return dti_cli_check_file(path, err);
+}
+
 dt_status dti_cli_check_file(const char *path, dt_err *err)
 {
     struct stat st;

@@ -69,6 +69,9 @@ void dti_cli_print_device(const dt_session *s);
  */
 dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 
+/* The same of a file that is no configuration: @what it is, as in "a graph of ops". */
+dt_status dti_cli_check_data(const char *path, const char *what, dt_err *err) DT_NODISCARD;
+
 /* "FOLDER/config.ini", when there is such a file: the configuration of the run in that folder. */
 bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes);
 

@@ -13,7 +13,7 @@
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
 enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LEGEND = 76 };
-enum { EDGE = 7, TENTHS = 9, TIMES = 2 }; /* the axis ends at twice what nine tenths are within */
+enum { EDGE = 9, TENTHS = 9, TIMES = 2 }; /* the axis ends at twice what nine tenths are within */
 enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 /* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
  * a row's height, and what of it is above the plot and below. */
@@ -179,8 +179,18 @@ static void lines(const picture *m)
                 one_line(m, of[i] * ten);
 }
 
+/* What stands at the top edge where marks beyond the axis do; no name lies over it. */
+enum { TOP_LINE = 64 };
+
+static double say_top(const picture *m, char to[TOP_LINE])
+{
+    snprintf(to, TOP_LINE, "at the top: longer, up to %.2g %s", m->slowest / m->unit, m->unit_name);
+    return m->plot.y + 3 * EDGE + 6;
+}
+
 static void axes(const picture *m)
 {
+    char top[TOP_LINE];
     const double dx = dti_axis_step((m->most_bytes - m->least_bytes) / m->size, 5);
     for (double x = ceil(m->least_bytes / m->size / dx) * dx; x * m->size <= m->most_bytes; x += dx)
         fprintf(m->f,
@@ -189,9 +199,8 @@ static void axes(const picture *m)
             across(m, x * m->size), m->plot.y, below(m), across(m, x * m->size), below(m) + 18, x);
     lines(m);
     if (m->slowest > 0)
-        fprintf(m->f,
-            "<text class=\"r q s\" x=\"%g\" y=\"%g\">at the top: longer, up to %.2g %s</text>\n",
-            right(m) - 6, m->plot.y + 3 * EDGE + 6, m->slowest / m->unit, m->unit_name);
+        fprintf(m->f, "<text class=\"r q s\" x=\"%g\" y=\"%g\">%s</text>\n", right(m) - 6,
+            say_top(m, top), top);
     fprintf(m->f,
         "<text class=\"m\" x=\"%g\" y=\"%.0f\">peak of the device, %s</text>\n"
         "<text class=\"m\" transform=\"translate(%g %g) rotate(-90)\">a %s, %s</text>\n",
@@ -480,6 +489,16 @@ static void take_stairs(picture *m, size_t group, const dt_compare_row **all)
     }
 }
 
+static void take_top(picture *m)
+{
+    static const double letter = 7.5; /* at most, in the mean */
+    char top[TOP_LINE];
+    if (m->slowest <= 0)
+        return;
+    const double y = say_top(m, top), w = letter * (double)strlen(top);
+    m->names.taken[m->names.n_taken++] = (dti_area){right(m) - 6 - w, y - 13, w, 18};
+}
+
 /* Each series once, those that have a plan on the front before others; where there is no room at
  * all, the column on the right must do. */
 static void names(picture *m, const dt_compare_row **all)
@@ -492,6 +511,7 @@ static void names(picture *m, const dt_compare_row **all)
     m->names.n_marks = m->names.n_taken;
     m->names.taken[m->names.n_taken++] =
         (dti_area){m->plot.x, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
+    take_top(m);
     const int turns = m->panel == ALL ? 2 : 1; /* in a panel there is no room for others */
     for (int turn = 0; turn < turns; turn++)
         for (size_t p = 0; p < m->c->variants.n_pair; p++) {
@@ -762,7 +782,7 @@ dt_status dti_compare_svg(const void *compare, FILE *f, dt_err *err)
 {
     const dt_compare *c = compare;
     picture m = {.c = c, .all = dt_compare_share(c), .f = f, .panel = ALL, .names = {.f = f}};
-    m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 2, sizeof *m.names.taken);
+    m.names.taken = dt_alloc(3 * c->n + c->variants.n_pair + 3, sizeof *m.names.taken);
     const dt_compare_row **all = dt_alloc(c->n + 1, sizeof *all);
     double *used = dt_alloc(c->n + c->variants.n_group, sizeof *used);
     const bool room = m.names.taken != NULL && all != NULL && used != NULL;

@@ -326,7 +326,7 @@ static dt_status show(const dt_session *s, const plan_flags *f, double seconds, 
     if (f->intervals != NULL)
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
     if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->html) || to_stdout(f->timeline) ||
-        f->against != NULL || f->why != NULL)
+        to_stdout(f->intervals) || f->against != NULL || f->why != NULL)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);

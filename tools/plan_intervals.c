@@ -1,7 +1,9 @@
 /* The live intervals of a plan, from its rows. */
 #include "tools/plan_intervals.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "memory/pools/pool_file.h"
@@ -87,7 +89,8 @@ dt_status dti_plan_intervals(const dt_plan *p, const char *path, dt_err *err)
     dt_interval *v = NULL;
     size_t n = 0;
     DT_CHECK(dti_plan_find_intervals(p, &v, &n, err));
-    const dt_status st = dt_pool_file_write(v, n, path, err);
+    const dt_status st = strcmp(path, "-") == 0 ? dt_pool_file_print(v, n, stdout, err)
+                                                : dt_pool_file_write(v, n, path, err);
     dt_free(v);
     return st;
 }

@@ -88,7 +88,10 @@ static void leave_predicted(dti_json *to, const dti_report *r)
         dti_json_real(&p, dt_cost_source_name(k), t->share[k], 6);
     dti_json_flag(&p, "simulated", c->simulated);
     dti_json_text(&p, "machine", t->known ? c->name : "");
-    dti_json_text(&p, "profile", c->hash);
+    if (c->hash[0] != '\0')
+        dti_json_text(&p, "profile", c->hash);
+    else
+        dti_json_null(&p, "profile");
     dti_json_leave(to, &p);
 }
 

@@ -307,6 +307,9 @@ static void predicted(const dti_report *r)
     printf("   in use, weighted by time\n");
     printf("by           %.60s%s\n", r->session->costs.name,
         r->session->costs.simulated ? ", a card's constants" : ", as it was measured");
+    if (r->session->costs.hash[0] != '\0')
+        printf("profile      %.12s   the first digits of the file's SHA-256\n",
+            r->session->costs.hash);
 }
 
 /* How much packed values take is known when they are packed; before that there is their room, and

@@ -246,7 +246,7 @@ static dt_status read_file(
     int fd;
     off_t bytes;
     DT_CHECK(whole("--max-bytes", f->max_bytes, INT64_MAX, DT_POOL_FILE_BYTES, &most, err));
-    DT_CHECK(dti_cli_check_file(path, err));
+    DT_CHECK(dti_cli_check_data(path, "a list of intervals", err));
     DT_CHECK(dt_open_regular(&fd, &bytes, path, DT_E_DATA, err));
     (void)dt_close(fd);
     if ((uint64_t)bytes > most)

@@ -13,6 +13,7 @@
 #include "tools/args.h"
 #include "tools/json_out.h"
 #include "tools/out_file.h"
+#include "tools/patience.h"
 
 /* What the flags say, and what is found. */
 typedef struct remat_run {
@@ -40,7 +41,7 @@ static bool exactly(const remat_run *r)
 static const dt_opt bytes_row = {
     .type = DT_OPT_BYTES, .fallback = "", .min = 1, .max = 9007199254740992.0};
 static const dt_opt batch_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = 1048576};
-enum { NODES = 2000, MOST_NODES = 1 << 30 };
+enum { MOST_NODES = 1 << 30 };
 static const dt_opt nodes_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = MOST_NODES};
 static const dt_opt whole_row = {.type = DT_OPT_I64, .fallback = "", .max = 9007199254740992.0};
 
@@ -93,6 +94,20 @@ static double extra_percent(const remat_run *r)
                                  : 0;
 }
 
+/* By Checkmate's program, or as no sequence at all costs less. */
+static bool is_proved(const remat_run *r)
+{
+    return r->task.proved || r->task.found.cost == r->task.bound;
+}
+
+/* What an answer of Checkmate's is worth. */
+static const char *standing(const remat_run *r)
+{
+    return is_proved(r)       ? "nothing costs less in the file's order"
+           : r->task.annealed ? "annealed, and not proved the least; --nodes N branches for longer"
+                              : "the best in the file's order within --nodes, not proved the least";
+}
+
 static dt_status show_json(const remat_run *r, dt_err *err)
 {
     dti_json j = dti_json_begin();
@@ -112,7 +127,8 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     if (!r->max_batch)
         dti_json_whole(&j, "lower_bound", r->task.bound);
     if (exactly(r)) {
-        dti_json_flag(&j, "proved", r->task.proved);
+        dti_json_flag(&j, "proved", is_proved(r));
+        dti_json_flag(&j, "annealed", r->task.annealed);
         dti_json_whole(&j, "relaxation", r->task.relaxation);
     }
     dti_json_real(&j, "extra_percent", extra_percent(r), 6);
@@ -139,9 +155,7 @@ static void show_table(const remat_run *r)
         r->task.best.n - r->graph.n_op, r->seconds,
         r->task.found.cost == r->task.bound ? "; nothing costs less" : "");
     if (exactly(r))
-        printf("%s in the file's order\n", r->task.proved
-                                               ? "nothing costs less"
-                                               : "the best within --nodes, not proved the least");
+        printf("%s\n", standing(r));
 }
 
 static void show_batch(const remat_run *r)
@@ -172,6 +186,48 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
         "--budget or --moves",
         r->path, dt_human_count(a, r->task.budget), dt_human_count(b, peak),
         dt_human_count(c, least));
+}
+
+/* --- which flags go together --- */
+
+enum { GRAPH = 1, BATCH = 2, CHAIN = 4, REVOLVE = 8 };
+
+static int asked_for(const remat_run *r)
+{
+    return r->revolve != NULL ? REVOLVE : r->chain != NULL ? CHAIN : r->max_batch ? BATCH : GRAPH;
+}
+
+static dt_status check_flags(const remat_run *r, dt_err *err)
+{
+    const struct {
+        const char *flag, *value;
+        int with;
+    } rows[] = {
+        {"--max-batch", r->max_batch ? "" : NULL, BATCH},
+        {"--chain", r->chain, CHAIN},
+        {"--budget", r->budget_text, GRAPH | CHAIN},
+        {"--policy", r->policy, GRAPH | BATCH},
+        {"--device", r->device_text, BATCH},
+        {"--fixed", r->fixed_text, BATCH},
+        {"--batch", r->batch_text, BATCH},
+        {"--accounting", r->accounting, GRAPH | BATCH},
+        {"--seed", r->seed_text, GRAPH | BATCH},
+        {"--moves", r->moves_text, GRAPH | BATCH},
+        {"--nodes", r->nodes_text, GRAPH},
+        {"--sequence", r->sequence, GRAPH | BATCH | CHAIN},
+    };
+    static const char *const names[] = {
+        [BATCH] = "--max-batch", [CHAIN] = "--chain", [REVOLVE] = "--revolve"};
+    const int asked = asked_for(r);
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        if (rows[i].value == NULL || (rows[i].with & asked) != 0)
+            continue;
+        return asked == GRAPH
+                   ? DT_FAIL(err, DT_E_CONFIG, "%s is for --max-batch alone", rows[i].flag)
+                   : DT_FAIL(err, DT_E_CONFIG, "%s does not go with %s; leave one of them out",
+                         rows[i].flag, names[asked]);
+    }
+    return DT_OK;
 }
 
 /* --- policies --- */
@@ -258,6 +314,16 @@ static dt_status read_device(remat_run *r, uint64_t *room, dt_err *err)
     return DT_OK;
 }
 
+static dt_status too_dear(const remat_run *r, dt_err *err)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    return DT_FAIL(err, DT_E_BUDGET,
+        "%s: policy %s computes more than one forward again, whatever the batch: its least cost is "
+        "%s, and --max-batch allows %s; name another --policy",
+        r->path, r->policy, dt_human_count(a, r->task.found.cost),
+        dt_human_count(b, r->task.limit));
+}
+
 static dt_status largest_batch(remat_run *r, dt_err *err)
 {
     uint64_t room;
@@ -265,6 +331,8 @@ static dt_status largest_batch(remat_run *r, dt_err *err)
     if (r->task.base.peak == 0)
         return DT_FAIL(err, DT_E_DATA, "%s: no op has any bytes, so every batch fits", r->path);
     DT_CHECK(dt_remat_largest_batch(&r->task, room, &r->most, err));
+    if (r->most == 0 && r->task.found.cost > r->task.limit)
+        return too_dear(r, err);
     if (r->most == 0)
         return DT_FAIL(err, DT_E_BUDGET, "%s: not one sample fits; its peak is %" PRIu64 " bytes",
             r->path, r->task.found.peak / (uint64_t)r->batch);
@@ -273,7 +341,7 @@ static dt_status largest_batch(remat_run *r, dt_err *err)
 
 static dt_status search_file(remat_run *r, dt_err *err)
 {
-    DT_CHECK(dti_cli_check_file(r->path, err));
+    DT_CHECK(dti_cli_check_data(r->path, "a graph of ops", err));
     DT_CHECK(dt_remat_read(&r->graph, r->path, err));
     DT_CHECK(dt_remat_task_init(&r->task, &r->graph, err));
     const double start = dt_seconds();
@@ -282,13 +350,16 @@ static dt_status search_file(remat_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "--max-batch is for auto, keep_all, chen_sqrt and chen_budget, and not for %s",
             r->policy);
+    if (r->nodes_text != NULL && !exactly(r))
+        return DT_FAIL(err, DT_E_CONFIG, "--nodes is for --policy checkmate alone");
     DT_CHECK(read_accounting(r, err));
-    if (r->max_batch) {
-        DT_CHECK(largest_batch(r, err));
-    } else {
+    if (!r->max_batch)
         DT_CHECK(read_budget(r, err));
-        DT_CHECK(search(r, err));
-    }
+    dti_patience_begin(
+        "trying sequences of %" PRIu32 " ops: this may take a minute", r->graph.n_op);
+    const dt_status st = r->max_batch ? largest_batch(r, err) : search(r, err);
+    dti_patience_end();
+    DT_CHECK(st);
     r->seconds = dt_seconds() - start;
     if (r->sequence != NULL)
         DT_CHECK(dti_write_file(r->sequence, print_sequence, r, err));
@@ -331,6 +402,18 @@ static dt_status print_steps(const void *of, FILE *f, dt_err *err)
     return DT_OK;
 }
 
+static void list_steps(dti_json *j, const solved *s)
+{
+    dti_json list = dti_json_list(j, "steps");
+    for (size_t i = 0; i < s->plan.n; i++) {
+        char name[32];
+        const char *step = step_name(&s->chain, s->plan.step[i], name, sizeof name);
+        if (step != NULL)
+            dti_json_push_text(&list, step);
+    }
+    dti_json_leave(j, &list);
+}
+
 static dt_status show_chain(const remat_run *r, const solved *s, dt_err *err)
 {
     const dt_chain *c = &s->chain;
@@ -347,10 +430,13 @@ static dt_status show_chain(const remat_run *r, const solved *s, dt_err *err)
         dti_json_whole(&j, "stages", c->n);
         dti_json_whole(&j, "budget", r->task.budget);
         dti_json_whole(&j, "unit", p->unit);
+        dti_json_whole(&j, "peak", dt_chain_peak(c, p));
         dti_json_whole(&j, "cost", p->cost);
         dti_json_whole(&j, "base_cost", base);
+        dti_json_whole(&j, "lower_bound", dt_chain_counts_bytes(c, p->unit) ? p->cost : base);
         dti_json_real(&j, "extra_percent", extra, 6);
         dti_json_real(&j, "seconds", r->seconds, 3);
+        list_steps(&j, s);
         return dti_json_end(&j, err);
     }
     printf("%s: %" PRIu32 " stages, budget %s bytes: cost %s, %.4f %% extra; %.1f seconds\n\n",
@@ -366,23 +452,54 @@ static dt_status show_chain(const remat_run *r, const solved *s, dt_err *err)
     return DT_OK;
 }
 
+/* Where bytes are counted in larger units than their sizes have, a sequence may be missed. */
+static dt_status chain_too_small(const remat_run *r, const dt_chain *c, dt_err *err)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    uint64_t least;
+    DT_CHECK(dt_chain_least(c, &least, err));
+    dt_human_count(a, r->task.budget);
+    dt_human_count(b, least);
+    if (r->task.budget < least)
+        return DT_FAIL(err, DT_E_BUDGET,
+            "%s: no sequence fits %s bytes: the least is %s; raise --budget", r->path, a, b);
+    return DT_FAIL(err, DT_E_BUDGET,
+        "%s: no sequence of %s bytes was found, as its table rounds bytes up; the least is %s; "
+        "raise --budget",
+        r->path, a, b);
+}
+
 static dt_status chain_file(remat_run *r, dt_err *err)
 {
     solved s;
+    dt_err none = {0};
     const double start = dt_seconds();
     if (r->budget_text == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "--chain needs --budget BYTES");
+    if (strchr(r->budget_text, '%') != NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--budget %s: shares are for graphs, and of a chain there is no order of the file's "
+            "own; name bytes",
+            r->budget_text);
     DT_CHECK(read_flag("--budget", r->budget_text, &bytes_row, &r->task.budget, err));
     r->path = r->chain;
-    DT_CHECK(dti_cli_check_file(r->path, err));
+    DT_CHECK(dti_cli_check_data(r->path, "a chain of stages", err));
     DT_CHECK(dt_chain_read(&s.chain, r->path, err));
-    dt_status st = dt_chain_solve(&s.plan, &s.chain, r->task.budget, err);
+    dt_status st = dt_chain_solve(&s.plan, &s.chain, r->task.budget, &none);
+    if (st != DT_OK)
+        st = st == DT_E_BUDGET ? chain_too_small(r, &s.chain, err)
+                               : DT_FAIL(err, st, "%s: %s", r->path, none.text);
     r->seconds = dt_seconds() - start;
     if (st == DT_OK)
         st = show_chain(r, &s, err);
     dt_chain_plan_deinit(&s.plan);
     dt_chain_deinit(&s.chain);
     return st;
+}
+
+static const char *plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
 }
 
 static dt_status revolve(const remat_run *r, dt_err *err)
@@ -406,8 +523,8 @@ static dt_status revolve(const remat_run *r, dt_err *err)
         dti_json_whole(&j, "extra_forwards", extra);
         return dti_json_end(&j, err);
     }
-    printf("%" PRId64 " steps, %" PRId64 " states kept: %" PRIu64 " extra forward steps\n", n, s,
-        extra);
+    printf("%" PRId64 " step%s, %" PRId64 " state%s kept: %" PRIu64 " extra forward step%s\n", n,
+        plural(n), s, plural(s), extra, plural((int64_t)extra));
     return DT_OK;
 }
 
@@ -424,7 +541,7 @@ static dt_status run_on(remat_run *r, dt_err *err)
 
 static dt_status remat(const dti_command_args *a, dt_err *err)
 {
-    remat_run r = {.batch = 1, .task = {.seed = 1, .nodes = NODES}};
+    remat_run r = {.batch = 1, .task = {.seed = 1}};
     const dti_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
@@ -449,14 +566,16 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
         {"--seed", "N", "of the search's random numbers; 1 unless given", NULL, &r.seed_text},
         {"--moves", "N", "changes that are tried; 0: as the graph's size suggests", NULL,
             &r.moves_text},
-        {"--nodes", "N", "of the search for checkmate's optimum; 2000 unless given", NULL,
-            &r.nodes_text},
+        {"--nodes", "N", "of branch and bound for checkmate's optimum; seconds' worth unless given",
+            NULL, &r.nodes_text},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_remat, a, flags, false, 1, err);
     if (st == DT_OK && cli.n_word > 0)
         r.path = cli.word[0];
+    if (st == DT_OK && !cli.help)
+        st = check_flags(&r, err);
     if (st == DT_OK && !cli.help)
         st = dti_check_writable(r.sequence, err);
     if (st == DT_OK && !cli.help)

@@ -146,26 +146,57 @@ static bool names(const char *list, const char *name)
     return false;
 }
 
-/* Whether the policy is one of the list's, and alone has a larger batch, or one as large for less.
- */
-static bool better_alone(const dt_sweep_row *part, const dt_sweep_row *list)
+typedef enum standing { BEHIND, ALIKE, AHEAD } standing;
+
+/* What two rows of one batch cost: their predicted steps where costs are known, else what they move
+ * and compute again, neither of which makes up for the other. */
+static standing by_cost(const dt_sweep_row *a, const dt_sweep_row *b)
 {
-    const bool less = part->out_bytes <= list->out_bytes && part->recompute <= list->recompute &&
-                      part->exact >= list->exact;
-    const bool any = part->out_bytes < list->out_bytes || part->recompute < list->recompute ||
-                     part->exact > list->exact;
-    return part != list && names(list->policy, part->policy) &&
-           (part->batch > list->batch || (part->batch == list->batch && less && any));
+    const bool known = a->step > 0 && b->step > 0;
+    const bool no_more =
+        known ? a->step <= b->step : a->out_bytes <= b->out_bytes && a->recompute <= b->recompute;
+    const bool less =
+        known ? a->step < b->step : a->out_bytes < b->out_bytes || a->recompute < b->recompute;
+    if (!no_more || a->exact < b->exact)
+        return BEHIND;
+    return less || a->exact > b->exact ? AHEAD : ALIKE;
+}
+
+/* How one of a list's policies alone stands to the list: by its batch, and then by what it costs.
+ */
+static standing stand(const dt_sweep_row *part, const dt_sweep_row *list)
+{
+    if (part == list || !names(list->policy, part->policy) || part->batch < list->batch)
+        return BEHIND;
+    return part->batch > list->batch ? AHEAD : by_cost(part, list);
 }
 
 /* Of a list: none of its policies knows what comes behind it. */
 static const dt_sweep_row *best_alone(const dti_sweep *w, const dt_sweep_row *list)
 {
     const dt_sweep_row *best = NULL;
-    for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++)
-        if (better_alone(&w->row[i], list) && (best == NULL || w->row[i].batch > best->batch))
-            best = &w->row[i];
+    for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++) {
+        const dt_sweep_row *r = &w->row[i];
+        if (stand(r, list) == BEHIND)
+            continue;
+        if (best == NULL || r->batch > best->batch ||
+            (r->batch == best->batch && by_cost(r, best) == AHEAD))
+            best = r;
+    }
     return best;
+}
+
+static void tell_alone(
+    const dt_sweep_row *best, const dt_sweep_row *list, char to[DTI_SWEEP_REMARK])
+{
+    if (stand(best, list) == ALIKE)
+        snprintf(to, DTI_SWEEP_REMARK,
+            "is no better here than %.40s alone, whose batch is %" PRId64 " at the same cost",
+            best->policy, best->batch);
+    else
+        snprintf(to, DTI_SWEEP_REMARK,
+            "is worse here than %.40s alone, whose batch is %" PRId64 "%s", best->policy,
+            best->batch, best->batch == list->batch ? " as well, and which costs less" : "");
 }
 
 const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[DTI_SWEEP_REMARK])
@@ -176,9 +207,7 @@ const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[
         snprintf(
             to, DTI_SWEEP_REMARK, "saves nothing here: its batch is no larger than keep_all's");
     else if (best != NULL)
-        snprintf(to, DTI_SWEEP_REMARK,
-            "is worse here than %.40s alone, whose batch is %" PRId64 "%s", best->policy,
-            best->batch, best->batch == r->batch ? " as well, and which costs less" : "");
+        tell_alone(best, r, to);
     return to;
 }
 

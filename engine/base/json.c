@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +52,22 @@ static size_t number_end(const char *s, size_t n, size_t i)
     return digit(s, n, k) ? i : k;
 }
 
+/* Where a text is wrong, and in which of its lines, where it has several. */
+static dt_status DT_PRINTF(4, 5)
+    bad_at(dt_err *err, const char *text, size_t at, const char *fmt, ...)
+{
+    char what[128];
+    size_t line = 1;
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(what, sizeof what, fmt, ap);
+    va_end(ap);
+    for (size_t i = 0; i < at; i++)
+        line += text[i] == '\n';
+    return line > 1 ? DT_FAIL(err, DT_E_DATA, "line %zu, offset %zu: %s", line, at, what)
+                    : DT_FAIL(err, DT_E_DATA, "offset %zu: %s", at, what);
+}
+
 /* Offset behind the string whose opening quote is at i. */
 static dt_status string_end(const char *s, size_t n, size_t i, size_t *end, dt_err *err)
 {
@@ -59,14 +77,14 @@ static dt_status string_end(const char *s, size_t n, size_t i, size_t *end, dt_e
             return DT_OK;
         }
         if ((uint8_t)s[k] < 0x20)
-            return DT_FAIL(err, DT_E_DATA, "offset %zu: control character in a string", k);
+            return bad_at(err, s, k, "control character in a string");
         if (s[k] == '\\') {
             if (n - k >= 6 && memcmp(s + k, "\\u0000", 6) == 0)
-                return DT_FAIL(err, DT_E_DATA, "offset %zu: NUL in a string", k);
+                return bad_at(err, s, k, "NUL in a string");
             k++;
         }
     }
-    return DT_FAIL(err, DT_E_DATA, "offset %zu: string without an end", i);
+    return bad_at(err, s, i, "string without an end");
 }
 
 /* What must hold before anything is allocated. The grammar itself is left to cJSON. */
@@ -74,7 +92,7 @@ static dt_status scan(const char *s, size_t n, int max_depth, size_t max_values,
 {
     const size_t bad = dt_utf8_bad(s, n);
     if (bad < n)
-        return DT_FAIL(err, DT_E_DATA, "offset %zu: invalid UTF-8", bad);
+        return bad_at(err, s, bad, "invalid UTF-8");
     int depth = 0;
     size_t values = 1; /* at most: one more for each comma and each container */
     for (size_t i = 0; i < n;) {
@@ -86,7 +104,7 @@ static dt_status scan(const char *s, size_t n, int max_depth, size_t max_values,
         if (c == '-' || c == '+' || digit(s, n, i)) {
             const size_t end = number_end(s, n, i);
             if (end == i)
-                return DT_FAIL(err, DT_E_DATA, "offset %zu: not a JSON number", i);
+                return bad_at(err, s, i, "not a JSON number");
             i = end;
             continue;
         }
@@ -97,11 +115,11 @@ static dt_status scan(const char *s, size_t n, int max_depth, size_t max_values,
         if (c == '[' || c == '{' || c == ',')
             values++;
         if (depth > max_depth)
-            return DT_FAIL(err, DT_E_DATA, "offset %zu: nested deeper than %d", i, max_depth);
+            return bad_at(err, s, i, "nested deeper than %d", max_depth);
         if (values > max_values)
-            return DT_FAIL(err, DT_E_DATA, "offset %zu: more than %zu values", i, max_values);
+            return bad_at(err, s, i, "more than %zu values", max_values);
         if ((uint8_t)c < 0x20 && c != '\n' && c != '\r' && c != '\t')
-            return DT_FAIL(err, DT_E_DATA, "offset %zu: byte 0x%02x", i, (unsigned)c);
+            return bad_at(err, s, i, "byte 0x%02x", (unsigned)c);
         i++;
     }
     return DT_OK;
@@ -182,13 +200,13 @@ dt_status dt_json_parse(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu bytes of JSON", n);
     char here[SHOWN];
     if (v == NULL)
-        return DT_FAIL(err, DT_E_DATA, "offset %zu: not JSON: %s", end,
-            end < n ? shown(text, n, end, here) : "it ends there");
+        return bad_at(
+            err, text, end, "not JSON: %s", end < n ? shown(text, n, end, here) : "it ends there");
     while (end < n && memchr(" \t\r\n", text[end], 4) != NULL)
         end++;
     dt_status st = DT_OK;
     if (end < n)
-        st = DT_FAIL(err, DT_E_DATA, "offset %zu: text behind the value", end);
+        st = bad_at(err, text, end, "text behind the value");
     else
         st = check_values(v, err);
     if (st != DT_OK) {

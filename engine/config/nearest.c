@@ -106,6 +106,17 @@ static const char *only_longer(const char *word, size_t n, const char *const *wo
     return found;
 }
 
+/* The one of @words that has something behind it in the word: "v100-16" of "v100". */
+static const char *with_an_end(const char *word, const char *const *words)
+{
+    for (; *words != NULL; words++) {
+        const size_t n = strlen(*words);
+        if (n >= PART_LEAST && strncmp(*words, word, n) == 0 && (word[n] == '-' || word[n] == '_'))
+            return *words;
+    }
+    return NULL;
+}
+
 /* What others call so, exactly or nearly. */
 static const char *translated(const char *word, size_t n, bool exactly, const char *const *words)
 {
@@ -142,6 +153,8 @@ const char *dt_nearest(const char *word, const char *const *words)
     }
     if (best == NULL)
         best = only_longer(given, n, words);
+    if (best == NULL)
+        best = with_an_end(word, words);
     return best != NULL ? best : translated(given, n, false, words);
 }
 

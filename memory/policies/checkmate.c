@@ -29,12 +29,23 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64, WORK = 20000 };
+enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 
+/* How an answer was found. */
+typedef enum found_by { PROVED, BRANCHED, ANNEALED } found_by;
+static const char *const reasons[] = {
+    [PROVED] = "checkmate: so the integer program has it",
+    [BRANCHED] =
+        "checkmate: the best of the integer program within its nodes, not proved the least",
+    [ANNEALED] = "checkmate: so annealing of the same problem has it, not proved the least",
+};
+
+/* @by: of the sequence made last; @best_by: of the best */
 typedef struct search {
     dti_problem x;
     bool hasty;
     const options *o;
+    found_by by, best_by;
 } search;
 
 /* From the best sequence so far. */
@@ -49,24 +60,14 @@ static dt_status anneal(
     return dti_remat_anneal(g, &how, runs, taken, err);
 }
 
-/* Of the integer program: four kinds, by stage and op or by stage and edge. */
-static uint64_t columns_of(const dt_remat_graph *g)
-{
-    uint64_t n = 0;
-    for (uint32_t v = 0; v < g->n_op; v++)
-        n += (uint64_t)(g->n_op - v) * (3 + g->in_at[v + 1] - g->in_at[v]);
-    return n;
-}
-
 static uint64_t nodes_of(const search *s)
 {
-    const uint64_t n = WORK / columns_of(&s->x.r.graph);
-    return s->o->nodes > 0 ? (uint64_t)s->o->nodes : n > 0 ? n : 1;
+    return s->o->nodes > 0 ? (uint64_t)s->o->nodes : dti_remat_checkmate_nodes(&s->x.r.graph);
 }
 
 /* What was found, or another sequence where that fits and costs less. */
 static dt_status take_better(
-    const search *s, uint64_t aim, dt_remat_sequence *runs, dt_remat_sequence *other, dt_err *err)
+    search *s, uint64_t aim, dt_remat_sequence *runs, dt_remat_sequence *other, dt_err *err)
 {
     dt_remat_taken a = {UINT64_MAX, UINT64_MAX}, b;
     DT_CHECK(anneal(s, aim, other, &b, err));
@@ -74,6 +75,7 @@ static dt_status take_better(
         DT_CHECK(dti_remat_measure(&s->x.r.graph, runs, &a, err));
     if (runs->n > 0 && !(b.peak <= aim && b.cost < a.cost))
         return DT_OK;
+    s->by = ANNEALED;
     const dt_remat_sequence was = *runs;
     *runs = *other;
     *other = was;
@@ -90,6 +92,7 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
         dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
     if (st != DT_OK && st != DT_E_BUDGET)
         return DT_FAIL(err, st, "%s", why.text);
+    s->by = proved ? PROVED : BRANCHED;
     if (proved || s->o->nodes > 0)
         return st == DT_OK ? st : DT_FAIL(err, st, "%s", why.text);
     if (st != DT_OK)
@@ -111,6 +114,7 @@ static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err 
 {
     const dt_remat_graph *g = &s->x.r.graph;
     dt_remat_taken taken;
+    s->by = is_solved(s) ? PROVED : ANNEALED;
     if (!is_solved(s))
         return anneal(s, aim, runs, &taken, err);
     if (g->n_op <= DTI_REMAT_MOST_EXACT)
@@ -125,21 +129,20 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     dt_err why = {0};
     dt_status st = solve(s, aim, &runs, &why);
     *peak = UINT64_MAX;
+    if (st == DT_E_BUDGET)
+        return DT_OK;
+    if (st != DT_OK)
+        st = DT_FAIL(err, st, "%s", why.text);
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, peak, err);
-    else if (st == DT_E_BUDGET)
-        st = DT_OK;
-    else
-        st = DT_FAIL(err, st, "%s", why.text);
+    if (st == DT_OK && runs.op == NULL) /* it is the best now */
+        s->best_by = s->by;
     dti_remat_sequence_deinit(&runs);
     return st;
 }
 
 static dt_status find(search *s, dt_err *err)
 {
-    const options *o = s->o;
-    if (o->budget > 0)
-        s->x.budget = o->budget;
     bool points;
     const uint64_t whole = s->x.cost.device, least = dt_remat_least_peak(&s->x.r.graph);
     if (whole <= s->x.budget)
@@ -155,19 +158,31 @@ static dt_status find(search *s, dt_err *err)
     return dti_aim_search(&aim, try_at, s, err);
 }
 
+/* The problem anew, and its best within the budget; 0: the lowest peak. */
+static dt_status find_within(
+    search *s, dt_program *p, const dt_pass_env *env, uint64_t budget, dt_err *err)
+{
+    dti_problem_close(&s->x);
+    s->best_by = ANNEALED; /* as is what comes of Rotor's chains */
+    DT_CHECK(dti_problem_open(&s->x, p, env, err));
+    s->x.budget = budget;
+    return find(s, err);
+}
+
+/* Where the budget is missed, the lowest peak that is found without one, so that a refusal names
+ * the same bytes under every budget. Who only tries is content with less. */
 static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    search s = {.o = env->opts, .hasty = env->hasty};
+    const options *o = env->opts;
+    const uint64_t budget = o->budget > 0 ? o->budget : env->budgets.device;
+    search s = {.o = o, .hasty = env->hasty};
     if (p->loss == DT_NONE)
         return DT_OK;
-    dt_status st = dti_problem_open(&s.x, p, env, err);
+    dt_status st = find_within(&s, p, env, budget, err);
+    if (st == DT_OK && budget > 0 && s.x.cost.device > budget && !s.hasty)
+        st = find_within(&s, p, env, 0, err);
     if (st == DT_OK)
-        st = find(&s, err);
-    if (st == DT_OK)
-        st = dti_problem_take(&s.x,
-            is_solved(&s) ? "checkmate: so the integer program has it"
-                          : "checkmate: so a search of the same problem has it",
-            err);
+        st = dti_problem_take(&s.x, reasons[s.best_by], err);
     dti_problem_close(&s.x);
     return st;
 }

@@ -160,18 +160,40 @@ dt_status dt_pool_file_read(
     return DT_OK;
 }
 
+enum { LINE_BYTES = 128 };
+
+static dt_status line_of(
+    const dt_interval *v, size_t i, char to[LINE_BYTES], size_t *bytes, dt_err *err)
+{
+    const uint64_t need = v[i].bytes > 0 ? dti_interval_need(&v[i]) : 0;
+    if (v[i].lower >= v[i].upper || need > INT64_MAX)
+        return DT_FAIL(err, DT_E_INTERNAL, "interval %zu is empty or too large for a file", i);
+    *bytes = (size_t)snprintf(to, LINE_BYTES, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 "\n",
+        v[i].id, v[i].lower, v[i].upper, need);
+    return DT_OK;
+}
+
 static dt_status write_lines(dt_file_writer *w, const dt_interval *v, size_t n, dt_err *err)
 {
-    char line[128];
-    int len = snprintf(line, sizeof line, "%s\n", header);
-    DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
+    char line[LINE_BYTES];
+    size_t bytes = (size_t)snprintf(line, sizeof line, "%s\n", header);
+    DT_CHECK(dt_writer_put(w, line, bytes, err));
     for (size_t i = 0; i < n; i++) {
-        const uint64_t need = v[i].bytes > 0 ? dti_interval_need(&v[i]) : 0;
-        if (v[i].lower >= v[i].upper || need > INT64_MAX)
-            return DT_FAIL(err, DT_E_INTERNAL, "interval %zu is empty or too large for a file", i);
-        len = snprintf(line, sizeof line, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRIu64 "\n",
-            v[i].id, v[i].lower, v[i].upper, need);
-        DT_CHECK(dt_writer_put(w, line, (size_t)len, err));
+        DT_CHECK(line_of(v, i, line, &bytes, err));
+        DT_CHECK(dt_writer_put(w, line, bytes, err));
+    }
+    return DT_OK;
+}
+
+dt_status dt_pool_file_print(const dt_interval *v, size_t n, FILE *f, dt_err *err)
+{
+    char line[LINE_BYTES];
+    size_t bytes;
+    DT_CHECK(dti_pool_check(v, n, err));
+    fprintf(f, "%s\n", header);
+    for (size_t i = 0; i < n; i++) {
+        DT_CHECK(line_of(v, i, line, &bytes, err));
+        fputs(line, f);
     }
     return DT_OK;
 }

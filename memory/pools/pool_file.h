@@ -4,6 +4,8 @@
 #ifndef DT_MEMORY_POOLS_POOL_FILE_H
 #define DT_MEMORY_POOLS_POOL_FILE_H
 
+#include <stdio.h>
+
 #include "memory/pools/pool.h"
 
 enum { DT_POOL_FILE_BYTES = 16 << 20 }; /* that are read unless more are allowed */
@@ -18,5 +20,7 @@ dt_status dt_pool_file_read(
 /* Write what dt_pool_file_read reads; bytes are rounded up to align, which the format has not. */
 dt_status dt_pool_file_write(
     const dt_interval *v, size_t n, const char *path, dt_err *err) DT_NODISCARD;
+/* The same to a stream, whose own errors are its owner's to see. */
+dt_status dt_pool_file_print(const dt_interval *v, size_t n, FILE *f, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -86,6 +86,13 @@ dt_status dti_chain_solve_in(dti_chain_room *room, dt_chain_plan *out, const dt_
 void dti_chain_room_deinit(dti_chain_room *room);
 void dt_chain_plan_deinit(dt_chain_plan *p);
 
+/* Bytes that a plan's steps take at most, the input's among them. */
+uint64_t dt_chain_peak(const dt_chain *c, const dt_chain_plan *p);
+/* The least budget in which dt_chain_solve finds a sequence where bytes are exact. DT_E_NOMEM. */
+dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err) DT_NODISCARD;
+/* Whether all sizes are multiples of the unit, so that a plan in it is an optimum. */
+bool dt_chain_counts_bytes(const dt_chain *c, uint64_t unit);
+
 /* Revolve's sequence for @n stages that are alike, the loss the last, with @states inputs of stages
  * kept at once, the first one's among them: dt_revolve_extra(n, states) forward steps more than
  * stages. Release with dt_chain_plan_deinit. DT_E_NOMEM. */

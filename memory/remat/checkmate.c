@@ -217,6 +217,16 @@ static dt_status solve_once(const dt_remat_graph *g, uint64_t budget, int nodes,
     return st;
 }
 
+/* Four kinds of columns, by stage and op or by stage and edge. */
+uint64_t dti_remat_checkmate_nodes(const dt_remat_graph *g)
+{
+    enum { WORK = 20000 };
+    uint64_t columns = 0;
+    for (uint32_t v = 0; v < g->n_op; v++)
+        columns += (uint64_t)(g->n_op - v) * (3 + g->in_at[v + 1] - g->in_at[v]);
+    return columns > 0 && columns <= WORK ? WORK / columns : 1;
+}
+
 dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
     const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err)
 {

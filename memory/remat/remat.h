@@ -18,6 +18,7 @@ enum {
     DTI_REMAT_MOST_EDGES = 1 << 24,
     DTI_REMAT_MOST_RUNS = 255,
     DTI_REMAT_MOST_EXACT = 18,
+    DTI_REMAT_USUAL_CHECKMATE = 40, /* of more, the program takes minutes */
     DTI_REMAT_MOST_CHECKMATE = 128,
     DTI_REMAT_MOST_RELAXED = 128,
     DTI_REMAT_MOST_MOMENTS = 4096
@@ -121,6 +122,9 @@ dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_
  * fits or is found. @out is zeroed or holds a sequence, which goes. */
 dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t nodes,
     const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err) DT_NODISCARD;
+
+/* So many nodes as take some seconds: a node takes the longer the more columns the program has. */
+uint64_t dti_remat_checkmate_nodes(const dt_remat_graph *g);
 
 /* Its relaxation: no sequence with first runs in the graph's order costs less than *out, as long as
  * no op runs twice between two first runs. At most DTI_REMAT_MOST_RELAXED ops; the same failures.

@@ -112,31 +112,89 @@ static dt_status try_policy(dt_remat_task *r, const dt_remat_policy *p, dt_err *
     return DT_OK;
 }
 
-/* The optimum in the graph's order: by shortest paths on small graphs, else by the integer program.
- */
-static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
-{
-    const bool small = r->graph->n_op <= DTI_REMAT_MOST_EXACT;
-    r->proved = true;
-    DT_CHECK(small ? dti_remat_exact(r->graph, r->budget, NULL, &r->best, err)
-                   : dti_remat_checkmate(
-                         r->graph, r->budget, r->nodes, NULL, &r->best, &r->proved, err));
-    if (!small)
-        DT_CHECK(dti_remat_relaxation(r->graph, r->budget, NULL, &r->relaxation, err));
-    return dti_remat_measure(r->graph, &r->best, &r->found, err);
-}
-
+/* From the best so far. */
 static dt_status anneal(dt_remat_task *r, uint64_t bound, dt_err *err)
 {
-    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT) {
-        dt_err none = {0}; /* another order may still fit */
-        const dt_status st = dti_remat_exact(r->graph, r->budget, NULL, &r->best, &none);
-        if (st != DT_OK && st != DT_E_BUDGET)
-            return DT_FAIL(err, st, "no memory for all sets of a graph's values");
-    }
     const dti_remat_search how = {
         .budget = r->budget, .seed = r->seed, .moves = r->moves, .bound = bound};
     return dti_remat_anneal(r->graph, &how, &r->best, &r->found, err);
+}
+
+/* Whether first runs have no other order than the graph's: each op reads the one before it. */
+static bool is_in_one_order(const dt_remat_graph *g)
+{
+    for (uint32_t v = 1; v < g->n_op; v++) {
+        bool reads = false;
+        for (uint32_t e = g->in_at[v]; e < g->in_at[v + 1]; e++)
+            reads = reads || g->in[e] == v - 1;
+        if (!reads)
+            return false;
+    }
+    return true;
+}
+
+/* By shortest paths. What is the optimum in the graph's order bounds all sequences where there is
+ * no other order. */
+static dt_status solve_small(dt_remat_task *r, dt_err *err)
+{
+    DT_CHECK(dti_remat_exact(r->graph, r->budget, NULL, &r->best, err));
+    DT_CHECK(dti_remat_measure(r->graph, &r->best, &r->found, err));
+    if (is_in_one_order(r->graph) && r->found.cost > r->bound)
+        r->bound = r->found.cost;
+    return DT_OK;
+}
+
+/* On small graphs from the optimum in the graph's order; where none fits, another may. */
+static dt_status search_all(dt_remat_task *r, bool bounded, dt_err *err)
+{
+    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT) {
+        dt_err none = {0};
+        const dt_status st = solve_small(r, &none);
+        if (st != DT_OK && st != DT_E_BUDGET)
+            return DT_FAIL(err, st, "no memory for all sets of a graph's values");
+    }
+    return anneal(r, bounded ? r->bound : r->limit, err);
+}
+
+/* By Checkmate's program, within the nodes that are asked for or some seconds. */
+static dt_status branch(dt_remat_task *r, dt_err *err)
+{
+    const uint64_t nodes = r->nodes > 0 ? r->nodes : dti_remat_checkmate_nodes(r->graph);
+    dt_remat_sequence runs = {0};
+    dt_status st = dti_remat_checkmate(r->graph, r->budget, nodes, NULL, &runs, &r->proved, err);
+    if (st == DT_OK)
+        st = dti_remat_measure(r->graph, &runs, &r->found, err);
+    if (st == DT_OK) {
+        const dt_remat_sequence before = r->best;
+        r->best = runs;
+        runs = before;
+    }
+    dti_remat_sequence_deinit(&runs);
+    return st == DT_OK ? dti_remat_relaxation(r->graph, r->budget, NULL, &r->relaxation, err) : st;
+}
+
+/* The optimum in the graph's order: by shortest paths on small graphs, else by the integer program
+ * where it has an answer within seconds. Unless nodes were asked for, what that does not prove is
+ * annealed, as in the policy of the name. */
+static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
+{
+    const bool usual = r->graph->n_op <= DTI_REMAT_USUAL_CHECKMATE && dt_solver_name() != NULL;
+    dt_err why = {0};
+    dt_status st = DT_OK;
+    r->proved = true;
+    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT)
+        return solve_small(r, err);
+    if (r->nodes > 0)
+        return branch(r, err);
+    r->proved = false;
+    if (usual)
+        st = branch(r, &why);
+    if (st != DT_OK && (st != DT_E_BUDGET || r->proved))
+        return DT_FAIL(err, st, "%s", why.text);
+    if (r->proved)
+        return DT_OK;
+    r->annealed = true;
+    return anneal(r, r->bound, err);
 }
 
 /* Halve between a batch that fits and the first that none can; each try goes on from the best
@@ -154,7 +212,7 @@ static dt_status search_batch(dt_remat_task *r, uint64_t room, dt_err *err)
         for (size_t i = 0; i < kept.n && st == DT_OK; i++)
             st = dti_remat_push(&r->best, kept.op[i], err);
         if (st == DT_OK)
-            st = anneal(r, r->limit, err);
+            st = search_all(r, false, err);
         if (st != DT_OK)
             break;
         if (r->found.peak > r->budget || r->found.cost > r->limit) {
@@ -187,7 +245,7 @@ dt_status dt_remat_solve(dt_remat_task *r, dt_err *err)
     case DT_REMAT_AUTO:
         break;
     }
-    return anneal(r, r->bound, err);
+    return search_all(r, true, err);
 }
 
 dt_status dt_remat_largest_batch(dt_remat_task *r, uint64_t room, uint64_t *most, dt_err *err)

@@ -18,18 +18,19 @@ typedef enum dt_remat_how {
  * @policy:    DT_REMAT_BY_POLICY: that one
  * @published: what it takes is counted as in its paper
  * @budget:    the peak is to be no higher
- * @seed @moves: of dti_remat_search; @nodes: of dti_remat_checkmate
+ * @seed @moves: of dti_remat_search; @nodes: of dti_remat_checkmate; 0: some seconds' worth
  * @base:      what the graph's own order takes
  * @best @found: the sequence, and what it takes
  * @bound:     no sequence within the budget costs less
  * @limit:     of the cost, when the largest batch is looked for; 0 otherwise
  * @relaxation @proved: of Checkmate's program: 0: not solved; nothing of its kind costs less
+ * @annealed:  Checkmate's program was too large, or had no proved answer, and was searched
  */
 typedef struct dt_remat_task {
     const dt_remat_graph *graph;
     dt_remat_how how;
     const dt_remat_policy *policy;
-    bool published, proved;
+    bool published, proved, annealed;
     uint64_t budget, limit, seed, moves, nodes;
     dt_remat_taken base, found;
     dt_remat_sequence best;

@@ -164,6 +164,13 @@ static dt_status read_op(const reading *r, const cJSON *v)
             "%s: 'floor' is %g, must be 0 or no less than a billionth of the seconds, %g", r->path,
             e.floor, e.seconds);
     e.samples = (int64_t)samples;
+    if (samples != (double)e.samples)
+        return DT_FAIL(
+            r->err, DT_E_DATA, "%s: 'samples' is %g, must be a whole number", r->path, samples);
+    if (!(e.seconds > 0))
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: 'seconds' is 0, and every op takes some; profile anew, or leave the entry out",
+            r->path);
     return dt_costs_add(r->costs, &e, r->err);
 }
 
@@ -180,9 +187,55 @@ static dt_status entries(const reading *r, const cJSON *list, const char *key,
     return DT_OK;
 }
 
+static int by_signature(const void *a, const void *b)
+{
+    const dt_cost_entry *x = *(const dt_cost_entry *const *)a,
+                        *y = *(const dt_cost_entry *const *)b;
+    const int order = strcmp(x->signature, y->signature);
+    return order != 0 ? order : (x->samples > y->samples) - (x->samples < y->samples);
+}
+
+/* Two entries of one op that cannot both hold: at the same number of samples, or one that does not
+ * depend on them. */
+static dt_status compare_two(const reading *r, const dt_cost_entry *a, const dt_cost_entry *b)
+{
+    const long long i = a - r->costs->entry + 1, k = b - r->costs->entry + 1;
+    if (strcmp(a->signature, b->signature) != 0 || (a->samples != b->samples && a->samples > 0))
+        return DT_OK;
+    if (a->samples == b->samples)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: entries %lld and %lld of 'ops' are of the same op and samples, %lld; leave one "
+            "out",
+            r->path, i < k ? i : k, i < k ? k : i, (long long)a->samples);
+    return DT_FAIL(r->err, DT_E_DATA,
+        "%s: entry %lld of 'ops': 'samples' is 0, for ops that do not depend on them, and entry "
+        "%lld has the same op with %lld; leave one out",
+        r->path, i, k, (long long)b->samples);
+}
+
+static dt_status check_ops(const reading *r)
+{
+    const dt_costs *c = r->costs;
+    const dt_cost_entry **e = dt_alloc(c->n_entry + 1, sizeof *e);
+    if (e == NULL)
+        return DT_FAIL(r->err, DT_E_NOMEM, "%s: no memory for its ops", r->path);
+    for (size_t i = 0; i < c->n_entry; i++)
+        e[i] = &c->entry[i];
+    qsort(e, c->n_entry, sizeof *e, by_signature);
+    dt_status st = DT_OK;
+    for (size_t i = 1; i < c->n_entry && st == DT_OK; i++)
+        st = compare_two(r, e[i - 1], e[i]);
+    dt_free(e);
+    return st;
+}
+
 static dt_status read_ops(const reading *r, const cJSON *v)
 {
-    return entries(r, v, "ops", read_op);
+    DT_CHECK(entries(r, v, "ops", read_op));
+    if (r->costs->n_entry == 0)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: 'ops' is empty, so it says nothing of any op; profile anew", r->path);
+    return check_ops(r);
 }
 
 static dt_status read_link(const reading *r, const cJSON *v)
@@ -292,6 +345,10 @@ static dt_status parse(const reading *r, const char *bytes, size_t n)
     return st != DT_OK ? st : dt_costs_seal(r->costs, r->err);
 }
 
+#define NEITHER                                                                                    \
+    "neither a profile, which 'dnntrain profile CONFIG --out FILE' makes, nor lines NAME = SHARE " \
+    "of a section [density]"
+
 dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
     bool *measured, const char *path, dt_err *err)
 {
@@ -311,13 +368,13 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
         st = parse(&r, bytes, n);
         snprintf(costs->name, sizeof costs->name, "%.100s", origin->machine);
     }
+    const bool empty = bytes[strspn(bytes, " \t\r\n")] == '\0';
     dt_free(bytes);
     if (st != DT_OK || *measured)
         return st;
-    DT_TRY(err, dti_densities_open(densities, path, err),
-        "%s: neither a profile, which 'dnntrain profile CONFIG --out FILE' makes, nor lines NAME = "
-        "SHARE of a section [density]",
-        path);
+    if (empty)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: it is empty, and " NEITHER, path);
+    DT_TRY(err, dti_densities_open(densities, path, err), "%s: " NEITHER, path);
     return DT_OK;
 }
 
@@ -329,19 +386,27 @@ static void differs(char *to, size_t bytes, const char *what, const char *file, 
             what, file, here);
 }
 
+bool dt_origin_differs(const dt_origin *file, const dt_origin *here, char what[DT_ORIGIN_DIFFERS])
+{
+    enum { BYTES = DT_ORIGIN_DIFFERS };
+    char a[32], b[32];
+    what[0] = '\0';
+    snprintf(a, sizeof a, "%lld", (long long)file->threads);
+    snprintf(b, sizeof b, "%lld", (long long)here->threads);
+    differs(what, BYTES, "the machine", file->machine, here->machine);
+    differs(what, BYTES, "the instruction set", file->isa, here->isa);
+    differs(what, BYTES, "the precision", file->precision, here->precision);
+    differs(what, BYTES, "the library", file->library, here->library);
+    differs(what, BYTES, "the version", file->version, here->version);
+    differs(what, BYTES, "the number of threads", a, b);
+    return what[0] != '\0';
+}
+
 dt_status dt_origin_same(
     const dt_origin *file, const dt_origin *here, const char *path, dt_err *err)
 {
-    char what[1024] = "", a[32], b[32];
-    snprintf(a, sizeof a, "%lld", (long long)file->threads);
-    snprintf(b, sizeof b, "%lld", (long long)here->threads);
-    differs(what, sizeof what, "the machine", file->machine, here->machine);
-    differs(what, sizeof what, "the instruction set", file->isa, here->isa);
-    differs(what, sizeof what, "the precision", file->precision, here->precision);
-    differs(what, sizeof what, "the library", file->library, here->library);
-    differs(what, sizeof what, "the version", file->version, here->version);
-    differs(what, sizeof what, "the number of threads", a, b);
-    return what[0] == '\0'
+    char what[DT_ORIGIN_DIFFERS];
+    return !dt_origin_differs(file, here, what)
                ? DT_OK
                : DT_FAIL(err, DT_E_CONFIG,
                      "%s: measured elsewhere: %s; measure here by 'dnntrain profile', or "

@@ -27,6 +27,10 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
 dt_status dt_profile_text(char **text, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err) DT_NODISCARD;
 
+/* Everything in which two origins differ, network apart, as text; false: nothing. */
+enum { DT_ORIGIN_DIFFERS = 1024 };
+bool dt_origin_differs(const dt_origin *file, const dt_origin *here, char what[DT_ORIGIN_DIFFERS]);
+
 /* DT_E_CONFIG that names everything in which two origins differ, network apart. */
 dt_status dt_origin_same(
     const dt_origin *file, const dt_origin *here, const char *path, dt_err *err) DT_NODISCARD;

@@ -33,7 +33,6 @@ static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *po
     r.algorithms = p->algorithms;
     r.given = NULL;
     r.kept = false;
-    r.quick = true; /* as fit raises no peak */
     return r;
 }
 
@@ -71,6 +70,7 @@ static dt_status keep_all_peak(
     const dt_plan_set *p, const dt_policies *keep_all, uint64_t *peak, dt_err *err)
 {
     dt_plan_request r = request_alike(p, keep_all, false);
+    r.quick = true; /* as fit raises no peak */
     dt_plan_set *all = NULL;
     dt_status st = DT_OK;
     *peak = 0;
@@ -92,29 +92,69 @@ static dt_status keep_all_peak(
     return st;
 }
 
-/* Whether one of the list's policies, alone, is no worse in any of these and better in one. */
-static bool better_alone(const dt_plan_set *part, const dt_plan_set *all)
+/* What a set costs a step: seconds as predicted where costs are known, else by the counts alone. */
+static dt_status cost_of(const dt_plan_set *p, bool *known, double *cost, dt_err *err)
 {
-    const dt_score a = dt_plan_set_score(part), b = dt_plan_set_score(all);
-    const uint64_t less = dt_plan_set_peak(part), more = dt_plan_set_peak(all);
-    const double cost = dt_score_seconds(&a, part->asked.costs),
-                 other = dt_score_seconds(&b, all->asked.costs);
-    return less < more || (less == more && cost < other);
+    const dt_score s = dt_plan_set_score(p);
+    dt_prediction time;
+    DT_CHECK(dt_plan_set_predict(p, &time, err));
+    *known = time.known;
+    *cost = time.known ? time.seconds : dt_score_seconds(&s, p->asked.costs);
+    return DT_OK;
 }
 
+typedef enum standing { BEHIND, ALIKE, AHEAD } standing;
+
+/* How one of the list's policies alone stands to the list. Of less memory it is ahead, where costs
+ * are known only if its step is no longer. */
+static dt_status stand(const dt_plan_set *part, const dt_plan_set *all, standing *out, dt_err *err)
+{
+    const uint64_t less = dt_plan_set_peak(part), more = dt_plan_set_peak(all);
+    bool known;
+    double cost, other;
+    DT_CHECK(cost_of(part, &known, &cost, err));
+    DT_CHECK(cost_of(all, &known, &other, err));
+    *out = BEHIND;
+    if (less < more)
+        *out = !known || cost <= other ? AHEAD : BEHIND;
+    else if (less == more)
+        *out = cost < other ? AHEAD : cost > other ? BEHIND : ALIKE;
+    return DT_OK;
+}
+
+static void tell_alone(
+    const dt_plan_set *p, const char *name, standing at, uint64_t peak, dt_saving *out)
+{
+    char size[DT_HUMAN_BYTES];
+    dt_human_bytes(size, peak);
+    if (at == ALIKE)
+        snprintf(out->text, sizeof out->text,
+            "is no better here than %.40s alone, which takes %s at the same cost", name, size);
+    else
+        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
+            name, size, peak == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+}
+
+/* The best of those alone: one that is ahead before one that is alike. */
+typedef struct best_alone {
+    standing at;
+    uint64_t peak;
+} best_alone;
+
 static dt_status compare_part(
-    const dt_plan_set *p, size_t i, uint64_t *least, dt_saving *out, dt_err *err)
+    const dt_plan_set *p, size_t i, best_alone *best, dt_saving *out, dt_err *err)
 {
     const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
-    char size[DT_HUMAN_BYTES];
     dt_plan_set *alone = NULL;
-    const dt_status st = plan_alike(p, &part, &alone, err);
-    if (st == DT_OK && better_alone(alone, p) && dt_plan_set_peak(alone) < *least) {
-        *least = dt_plan_set_peak(alone);
+    standing at = BEHIND;
+    dt_status st = plan_alike(p, &part, &alone, err);
+    if (st == DT_OK)
+        st = stand(alone, p, &at, err);
+    const uint64_t peak = st == DT_OK ? dt_plan_set_peak(alone) : 0;
+    if (st == DT_OK && (at > best->at || (at == best->at && at == AHEAD && peak < best->peak))) {
+        *best = (best_alone){at, peak};
         out->worse = true;
-        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
-            part.pass[0].policy->name, dt_human_bytes(size, *least),
-            *least == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+        tell_alone(p, part.pass[0].policy->name, at, peak, out);
     }
     dt_plan_set_destroy(alone);
     return st;
@@ -124,12 +164,12 @@ static dt_status compare_part(
 static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err)
 {
     enum { MOST = 4 };
-    uint64_t least = UINT64_MAX;
+    best_alone best = {.at = BEHIND};
     if (p->asked.given != NULL || p->policies->n < 2 || p->policies->n > MOST)
         return DT_OK;
     for (size_t i = 0; i < p->policies->n; i++)
         if (!p->policies->pass[i].policy->searches)
-            DT_CHECK(compare_part(p, i, &least, out, err));
+            DT_CHECK(compare_part(p, i, &best, out, err));
     return DT_OK;
 }
 

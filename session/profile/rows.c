@@ -41,7 +41,7 @@ static dt_status add_rows(dti_profiling *p, size_t i, dt_cost_entry *to, size_t 
         }
         char signature[DT_SIGNATURE_BYTES];
         dt_cost_entry *e = &to[*n];
-        *e = (dt_cost_entry){.seconds = seconds / (double)times,
+        *e = (dt_cost_entry){.seconds = fmax(seconds / (double)times, 1e-9), /* of a clock's step */
             .spread = seconds > 0 ? spread / seconds : 0,
             .floor = dt_costs_floor(&p->out->costs, x->plan, &x->plan->op[row->op])};
         dt_cost_signature(x->plan, &x->plan->op[row->op], signature, &e->samples);

@@ -128,6 +128,47 @@ static void a_chain_worked_by_hand(void **state)
         assert_int_equal(replay(&c, &p, m + 2), p.cost);
         dt_chain_plan_deinit(&p);
     }
+    uint64_t least = 0;
+    assert_ok(dt_chain_least(&c, &least, &err), &err);
+    assert_int_equal(least, 12);
+    assert_true(dt_chain_counts_bytes(&c, 1));
+    assert_false(dt_chain_counts_bytes(&c, 2));
+}
+
+static uint64_t below(uint32_t *counter, uint32_t n)
+{
+    return dt_random(3, DT_RANDOM_TEST, 0, 0, (*counter)++).v[0] % n;
+}
+
+/* Its peak is what the definition lets pass, and a byte less is too little; below the least budget
+ * nothing is found, and from there on something is. */
+static void a_plan_has_its_peak_and_a_chain_its_least_budget(void **state)
+{
+    (void)state;
+    uint32_t seed = 0;
+    for (int round = 0; round < 40; round++) {
+        dt_chain_stage stage[7] = {{0}};
+        const dt_chain c = {2 + (uint32_t)below(&seed, 6), below(&seed, 4), stage};
+        for (uint32_t i = 0; i + 1 < c.n; i++) {
+            const uint64_t bytes = 1 + below(&seed, 5);
+            stage[i] = (dt_chain_stage){1 + below(&seed, 5), 1 + below(&seed, 5), bytes,
+                bytes + below(&seed, 5), below(&seed, 3), below(&seed, 3)};
+        }
+        uint64_t least = 0;
+        assert_ok(dt_chain_least(&c, &least, &err), &err);
+        for (uint64_t budget = 1; budget < least + 30; budget++) {
+            dt_chain_plan p;
+            const dt_status st = solve(&p, &c, budget);
+            assert_int_equal(st, budget < least ? DT_E_BUDGET : DT_OK);
+            if (st != DT_OK)
+                continue;
+            const uint64_t peak = dt_chain_peak(&c, &p);
+            assert_true(peak <= budget);
+            assert_int_equal(replay(&c, &p, peak), p.cost);
+            assert_int_equal(replay(&c, &p, peak - 1), -1);
+            dt_chain_plan_deinit(&p);
+        }
+    }
 }
 
 /* Tapes so large that only the last stage keeps one. */
@@ -383,6 +424,7 @@ DT_TEST_GROUP(remat_chain)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(revolve_is_its_table_and_its_recurrence),
         cmocka_unit_test(a_chain_worked_by_hand),
+        cmocka_unit_test(a_plan_has_its_peak_and_a_chain_its_least_budget),
         cmocka_unit_test(alike_stages_cost_what_revolve_says),
         cmocka_unit_test(revolves_sequence_has_its_number_of_steps),
         cmocka_unit_test(chains_of_graphs_are_runs_of_their_ops),

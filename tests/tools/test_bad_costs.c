@@ -96,6 +96,11 @@ static void refuse_profile(const char *text, int code, const char *const says[])
     refused(line, lenet(), code, says);
 }
 
+/* One more measurement of the op that the profile has. */
+#define ENTRY(samples)                                                                             \
+    "{\"op\": \"conv.forward of a test\", \"samples\": " #samples                                  \
+    ", \"seconds\": 1, \"spread\": 0, \"floor\": 0}"
+
 static void damaged_profiles_are_refused(void **state)
 {
     NEED_BINARY();
@@ -124,6 +129,15 @@ static void damaged_profiles_are_refused(void **state)
             "entry 1 of 'codecs'"},
         {"\"tier\":\t\"host\"", "\"tier\":\t\"hots\"", "'tier' must be input, host or disk",
             "of 'links'"},
+        {"\"seconds\":\t0.5", "\"seconds\":\t0", "'seconds' is 0, and every op takes some",
+            "entry 1 of 'ops'"},
+        {"\"samples\":\t8", "\"samples\":\t1.5", "'samples' is 1.5, must be a whole number",
+            "entry 1 of 'ops'"},
+        {"\"ops\":\t[{", "\"ops\":\t[" ENTRY(8) ", {",
+            "entries 1 and 2 of 'ops' are of the same op and samples, 8", "damaged.json: "},
+        {"\"ops\":\t[{", "\"ops\":\t[" ENTRY(0) ", {",
+            "entry 1 of 'ops': 'samples' is 0, for ops that do not depend on them, and entry 2",
+            "damaged.json: "},
         {"dnntrain-profile 3", "dnntrain-profile 9", "its format is 'dnntrain-profile 9'",
             "profile anew"},
     };
@@ -134,11 +148,15 @@ static void damaged_profiles_are_refused(void **state)
             SAYS("damaged.json: ", edits[i][2], edits[i][3], "[memory] profile = "));
         dt_free(text);
     }
-    whole[strlen(whole) / 2] = '\0';
-    refuse_profile(whole, DT_E_DATA, SAYS("damaged.json: no profile, or damaged"));
+    char *none = changed(whole, "\"ops\":\t[{", "\"ops\":\t[], \"was\":\t[{");
+    refuse_profile(none, DT_E_DATA, SAYS("damaged.json: 'ops' is empty", "profile anew"));
+    dt_free(none);
+    *strstr(whole, "chine\"") = '\0'; /* within a string of the fourth line */
+    refuse_profile(whole, DT_E_DATA,
+        SAYS("damaged.json: no profile, or damaged", "line 4, offset ", "string without an end"));
     dt_free(whole);
     refuse_profile("{", DT_E_DATA, SAYS("not JSON", "no profile, or damaged"));
-    refuse_profile("", DT_E_CONFIG, SAYS("neither a profile", "[density]"));
+    refuse_profile("", DT_E_CONFIG, SAYS("damaged.json: it is empty, and neither a profile"));
     refuse_profile("\x01\x02nonsense", DT_E_CONFIG, SAYS("neither a profile", "[density]"));
     char *deep = dt_alloc(100001, 1);
     assert_non_null(deep);
@@ -159,6 +177,8 @@ static void unknown_names_come_with_the_nearest_and_all(void **state)
             "rtx3090"));
     refused("plan FILE --set memory.simulate=zzzzzz", lenet(), DT_E_CONFIG,
         SAYS("no such card; there are: ", "p100"));
+    refused("plan FILE --set memory.simulate=v100-16", lenet(), DT_E_CONFIG,
+        SAYS("no such card; did you mean 'v100'? There are: "));
     refused("plan FILE --set device.card=rtx309", lenet(), DT_E_CONFIG,
         SAYS("[device] card = rtx309: no such card; did you mean 'rtx3090'?"));
     refused("plan FILE --set memory.policy=autoo", lenet(), DT_E_CONFIG,

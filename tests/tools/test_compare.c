@@ -293,6 +293,34 @@ static size_t names_of(const char *svg, name *all, size_t most)
     return n;
 }
 
+/* What says that marks stand at the edge is read whole, and such a mark has its name. */
+static void no_name_lies_over_the_line_at_the_top(void **state)
+{
+    NEED_BINARY();
+    enum { MOST = 64 };
+    char words[2048], path[1024];
+    name all[MOST];
+    snprintf(path, sizeof path, "%s", dt_temp_path("top.svg"));
+    snprintf(words, sizeof words,
+        "compare %s --set memory.simulate=p100 --set memory.cache=none --budgets 2 --svg %.1000s",
+        dt_source_path("configs/tiny_ini_network.ini"), path);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    const char *top = strstr(svg, "<text class=\"r q s\"");
+    double x, y;
+    assert_non_null(top);
+    assert_int_equal(sscanf(top, "<text class=\"r q s\" x=\"%lf\" y=\"%lf\">", &x, &y), 2);
+    const double wide = 7 * (double)strcspn(strchr(top, '>') + 1, "<");
+    const size_t n = names_of(svg, all, MOST);
+    for (size_t i = 0; i < n; i++)
+        if (fabs(all[i].y - y) < 13 && all[i].x + all[i].wide > x - wide && all[i].x < x)
+            fail_msg("a name at %g, %g lies over the line at the top", all[i].x, all[i].y);
+    assert_has(svg, "\">zero_infinity</text>");
+    dt_free(svg);
+}
+
 /* Some thirty policies, of which many take the same: each is named once, and no name lies over
  * another. */
 static void every_policy_is_named_where_its_plan_is(void **state)
@@ -414,6 +442,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
+        cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),

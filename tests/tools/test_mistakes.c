@@ -1024,6 +1024,64 @@ static void a_list_that_is_worse_than_its_parts_says_so(void **state)
     cli_done(&r);
 }
 
+/* Where costs are known it is the predicted step that tells which costs less: what cdma moves and
+ * chen_cheap computes again is all of cdma's and more, in less time. What comes to the same says
+ * so.
+ */
+static void a_list_and_its_parts_are_told_apart_by_seconds(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "FILE --set memory.simulate=p100 ";
+    char words[512], file[512]; /* paths are lent */
+    snprintf(file, sizeof file, "%s", dt_source_path("configs/resnet50.ini"));
+    snprintf(words, sizeof words,
+        "sweep %s--set memory.device_budget=2GiB --policies cdma,chen_cheap;vdnn_all,vdnn_conv",
+        at);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has_not(r.out, "cdma,chen_cheap is worse");
+    assert_has(r.out, "vdnn_all,vdnn_conv is no better here than vdnn_all alone, whose batch is ");
+    cli_done(&r);
+    snprintf(words, sizeof words, "plan %s--set memory.policy=vdnn_all,vdnn_conv", at);
+    r = cli_run(words, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "vdnn_all,vdnn_conv is no better here than vdnn_all alone, which takes ");
+    cli_done(&r);
+}
+
+/* A budget that checkmate misses does not change what it names, which is its lowest peak; and an
+ * answer that is annealed says that it is not proved. */
+static void checkmate_names_its_lowest_peak(void **state)
+{
+    NEED_BINARY();
+    static const char at[] = "plan FILE --set memory.simulate=p100 --set memory.cache=none "
+                             "--set memory.policy=checkmate --json";
+    static const char *const budgets[] = {"5MiB", "7.66MiB"};
+    char words[512], file[512]; /* paths are lent */
+    snprintf(file, sizeof file, "%s", dt_source_path("configs/tiny_ini_network.ini"));
+    ran r = cli_run(at, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    const double least = json_number(json_object(o, "device"), "peak");
+    cJSON_Delete(o);
+    cli_done(&r);
+    for (size_t i = 0; i < DT_COUNT(budgets); i++) {
+        snprintf(words, sizeof words, "%s --set memory.device_budget=%s", at, budgets[i]);
+        r = cli_run(words, file);
+        assert_code(&r, 4);
+        o = cJSON_Parse(r.out);
+        assert_int_equal(json_number(json_object(o, "device"), "peak"), least);
+        cJSON_Delete(o);
+        cli_done(&r);
+    }
+    r = cli_run("plan FILE --set memory.simulate=p100 --set memory.cache=none --rows "
+                "--set memory.policy=checkmate --set memory.device_budget=11MiB",
+        file);
+    assert_code(&r, 0);
+    assert_has(r.out, "checkmate: so annealing of the same problem has it, not proved the least");
+    cli_done(&r);
+}
+
 /* The room on the host is that of a step which is run again; what others take of it is told. */
 static void the_room_that_packed_values_take_is_told(void **state)
 {
@@ -1087,6 +1145,8 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
         cmocka_unit_test(less_is_not_called_more),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
+        cmocka_unit_test(checkmate_names_its_lowest_peak),
+        cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),
         cmocka_unit_test(names_of_output_mean_what_they_say),

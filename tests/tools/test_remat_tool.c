@@ -1,9 +1,13 @@
 /* `dnntrain remat` from outside. Each answer is checked by a program that shares no code with it.
  */
+#define _XOPEN_SOURCE 700 /* terminals */
+#include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
@@ -132,6 +136,117 @@ static void what_cannot_be_is_refused(void **state)
     cli_done(&r);
 }
 
+/* What would be read by nobody. */
+static void flags_that_do_not_go_together_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words, *says;
+    } bad[] = {
+        {"remat --revolve 5,2 --budget 7", "--budget does not go with --revolve"},
+        {"remat --revolve 5,2 --chain f", "--chain does not go with --revolve"},
+        {"remat --chain f --budget 13 --policy rotor", "--policy does not go with --chain"},
+        {"remat --chain f --budget 13 --seed 2", "--seed does not go with --chain"},
+        {"remat FILE --max-batch --device 1000 --budget 9", "--budget does not go with"},
+        {"remat FILE --budget 90 --device 1000", "--device is for --max-batch alone"},
+        {"remat FILE --budget 90 --nodes 5", "--nodes is for --policy checkmate alone"},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        ran r = cli_run(bad[i].words, chain());
+        assert_code(&r, 2);
+        assert_has(r.err, bad[i].says);
+        cli_done(&r);
+    }
+    ran r = cli_run("remat . --budget 5", chain());
+    assert_code(&r, 2);
+    assert_has(r.err, "'.' is a folder; name a graph of ops");
+    cli_done(&r);
+}
+
+/* A step of @half layers whose values take a byte each and whose runs cost one, and its loss. */
+static const char *mirror(int half)
+{
+    char text[8192];
+    const int n = 2 * half + 1;
+    size_t at = (size_t)snprintf(text, sizeof text, "%d %d\n", n, n - 1 + half - 1);
+    for (int i = 0; i < n; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "1 1 %d\n", i > half);
+    for (int i = 1; i < n; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%d %d\n", i - 1, i);
+    for (int i = 0; i + 1 < half; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%d %d\n", i, n - 1 - i);
+    assert_true(at < sizeof text);
+    return cli_file("mirror.txt", text);
+}
+
+static double told(const char *words, const char *file, const char *key)
+{
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    const cJSON *v = cJSON_GetObjectItem(o, key);
+    const double value = cJSON_IsBool(v) ? cJSON_IsTrue(v) : json_number(o, key);
+    cJSON_Delete(o);
+    cli_done(&r);
+    return value;
+}
+
+/* Where ops have one order, the optimum in the file's order is that of all. */
+static void an_optimum_in_the_only_order_is_the_bound(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "remat FILE --budget 4 --json";
+    const double cost = told(words, mirror(8), "cost");
+    assert_true(cost > 17);
+    assert_int_equal(told(words, mirror(8), "lower_bound"), cost);
+    /* beside a chain of three, an op that could run first: this order is not the only one */
+    const char *two = cli_file("two.txt", "4 2\n1 1 0\n3 1 0\n1 1 0\n9 1 0\n0 1\n1 2\n");
+    assert_true(told("remat FILE --budget 9 --json", two, "lower_bound") <= 4);
+}
+
+/* Of more than 40 ops the integer program takes minutes; who wants that says for how many nodes. */
+static void what_checkmate_does_not_prove_is_said(void **state)
+{
+    NEED_BINARY();
+    const char *words = "remat FILE --budget 7 --policy checkmate --moves 50000";
+    ran r = cli_run(words, mirror(30));
+    assert_code(&r, 0);
+    assert_has(r.out, "annealed, and not proved the least");
+    cli_done(&r);
+    words = "remat FILE --budget 7 --policy checkmate --moves 50000 --json";
+    assert_int_equal(told(words, mirror(30), "annealed"), 1);
+    assert_int_equal(told(words, mirror(8), "annealed"), 0);
+    assert_int_equal(told(words, mirror(8), "proved"), 1);
+}
+
+static int terminal;
+
+static void show_on_terminal(void)
+{
+    const int fd = open(ptsname(terminal), O_WRONLY | O_NOCTTY);
+    dup2(fd, STDERR_FILENO);
+}
+
+/* Who sits at a terminal is told that a search is long; then it is ended. */
+static void a_long_search_says_so_on_a_terminal(void **state)
+{
+    NEED_BINARY();
+    char said[256] = "";
+    terminal = posix_openpt(O_RDWR | O_NOCTTY);
+    if (terminal < 0 || grantpt(terminal) != 0 || unlockpt(terminal) != 0)
+        skip();
+    cli.child = show_on_terminal;
+    const pid_t child = cli_start("remat FILE --budget 7 --moves 1000000000", mirror(30));
+    cli.child = NULL;
+    const ssize_t n = read(terminal, said, sizeof said - 1);
+    kill(child, SIGTERM);
+    ran r = cli_wait(child);
+    assert_true(n > 0);
+    assert_has(said, "dnntrain: trying sequences of 61 ops: this may take a minute");
+    cli_done(&r);
+    close(terminal);
+}
+
 static double batch_of(const char *flags, const char *file)
 {
     char words[512];
@@ -187,6 +302,13 @@ static void the_batches_of_checkmates_figure_are_found(void **state)
     assert_code(&r, 4);
     assert_has(r.err, "counted twice as published");
     cli_done(&r);
+    r = cli_run("remat FILE --max-batch --device 16000000000 --fixed 205093696 --batch 256 "
+                "--policy chen_sqrt",
+        dt_shared("data/graphs/resnet50.txt"));
+    assert_code(&r, 4);
+    assert_has(r.err, "chen_sqrt computes more than one forward again, whatever the batch: its "
+                      "least cost is 725,475, and --max-batch allows 486,725");
+    cli_done(&r);
     r = cli_run("remat FILE --max-batch --device 150 --accounting ruls --policy keep_all", chain());
     assert_code(&r, 2);
     assert_has(r.err, "did you mean 'rules'?");
@@ -232,22 +354,43 @@ static void policies_run_on_graphs(void **state)
 static void chains_are_solved(void **state)
 {
     NEED_BINARY();
-    const char *file = cli_file(
+    char words[256], file[128]; /* paths are lent */
+    const char *lent = cli_file(
         "stages.txt", "5 2\n4 8 3 6 0 1\n1 2 1 3 1 0\n3 6 2 5 0 2\n2 4 1 2 1 0\n0 0 0 0 0 0\n");
-    char words[256];
+    snprintf(file, sizeof file, "%s", lent);
     snprintf(words, sizeof words, "remat --chain %s --budget 12", file);
     ran r = cli_run(words, file);
     assert_code(&r, 0);
     assert_has(r.out, "cost 39");
     assert_has(r.out, "Fck1 Fn2 Fall3 Fall4 Loss B4 B3 Fck1 Fall2 B2 Fall1 B1");
     cli_done(&r);
+    snprintf(words, sizeof words, "remat --chain %s --budget 14 --json", file);
+    r = cli_run(words, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    assert_int_equal(json_number(o, "cost"), 35);
+    assert_int_equal(json_number(o, "lower_bound"), 35);
+    assert_int_equal(json_number(o, "peak"), 13);
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetObjectItem(o, "steps")), 11);
+    cJSON_Delete(o);
+    cli_done(&r);
     snprintf(words, sizeof words, "remat --chain %s --budget 11", file);
     r = cli_run(words, file);
     assert_code(&r, 4);
+    assert_has(r.err, "stages.txt: no sequence fits 11 bytes: the least is 12; raise --budget");
+    cli_done(&r);
+    snprintf(words, sizeof words, "remat --chain %s --budget 50%%", file);
+    r = cli_run(words, file);
+    assert_code(&r, 2);
+    assert_has(r.err, "--budget 50%: shares are for graphs");
     cli_done(&r);
     r = cli_run("remat --revolve 16,3", file);
     assert_code(&r, 0);
-    assert_has(r.out, "33 extra forward steps");
+    assert_has(r.out, "16 steps, 3 states kept: 33 extra forward steps");
+    cli_done(&r);
+    r = cli_run("remat --revolve 2,1", file);
+    assert_code(&r, 0);
+    assert_has(r.out, "2 steps, 1 state kept: 1 extra forward step\n");
     cli_done(&r);
     r = cli_run("remat --revolve 16,0", file);
     assert_code(&r, 2);
@@ -265,6 +408,10 @@ DT_TEST_GROUP(remat_tool)
         cmocka_unit_test(policies_run_on_graphs),
         cmocka_unit_test(chains_are_solved),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(flags_that_do_not_go_together_are_refused),
+        cmocka_unit_test(an_optimum_in_the_only_order_is_the_bound),
+        cmocka_unit_test(what_checkmate_does_not_prove_is_said),
+        cmocka_unit_test(a_long_search_says_so_on_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,7 +145,7 @@ static dt_link link_of(const least *l, int tier, int way)
 static int stream_of(int tier, int way)
 {
     const dt_stream s = {
-        .kind = way == DT_TO_TIER ? DT_STREAM_OUT : DT_STREAM_IN, .tier = (dt_tier)tier};
+        .kind = way == DT_TO_TIER ? DT_STREAM_OUT : DT_STREAM_IN, .tier = (uint8_t)tier};
     return dt_usual_stream_of(&s);
 }
 
@@ -314,7 +314,7 @@ static dt_status find_parts(least *l, const dt_program *p, dt_err *err)
 }
 
 /* All tiers beside each other, each with a share of the bytes by its rate. */
-static dti_copies copies(const least *l, dt_direction way)
+static dti_copies copies(const least *l, int way)
 {
     dti_copies sum = {.latency = HUGE_VAL};
     for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++) {

@@ -210,31 +210,33 @@ static double state_bytes(const planned *p)
 }
 
 /* @steady: of a baseline that holds all it has for the whole step; NULL: the same. Without @of it
- * is no plan's. */
+ * is no plan's but the largest batch, of the multiples of @step. */
 static const struct {
     const char *name;
     double (*of)(const planned *p);
     double (*steady)(const planned *p);
+    int64_t step;
 } quantities[] = {
-    {"device_mib", device_mib, NULL},
-    {"device_gb", device_gb, NULL},
-    {"stateless_mib", stateless_mib, NULL},
-    {"weights_mib", weights_mib, NULL},
-    {"features_mib", features_mib, NULL},
-    {"transient_mib", transient_mib, NULL},
-    {"transient_gib", transient_gib, NULL},
-    {"transient_gb", transient_gb, NULL},
-    {"host_mib", host_mib, NULL},
-    {"host_share", host_share, NULL},
-    {"moved_mib", moved_mib, NULL},
-    {"traffic_gb", traffic_gb, NULL},
-    {"average_mib", average_mib, transient_mib},
-    {"seconds", seconds, NULL},
-    {"rate", rate, NULL},
-    {"state_bytes", state_bytes, NULL},
-    {"optimizer_bytes", optimizer_bytes, NULL},
-    {"parameters_b", parameters_b, NULL},
-    {"largest_batch", NULL, NULL},
+    {"device_mib", device_mib, NULL, 0},
+    {"device_gb", device_gb, NULL, 0},
+    {"stateless_mib", stateless_mib, NULL, 0},
+    {"weights_mib", weights_mib, NULL, 0},
+    {"features_mib", features_mib, NULL, 0},
+    {"transient_mib", transient_mib, NULL, 0},
+    {"transient_gib", transient_gib, NULL, 0},
+    {"transient_gb", transient_gb, NULL, 0},
+    {"host_mib", host_mib, NULL, 0},
+    {"host_share", host_share, NULL, 0},
+    {"moved_mib", moved_mib, NULL, 0},
+    {"traffic_gb", traffic_gb, NULL, 0},
+    {"average_mib", average_mib, transient_mib, 0},
+    {"seconds", seconds, NULL, 0},
+    {"rate", rate, NULL, 0},
+    {"state_bytes", state_bytes, NULL, 0},
+    {"optimizer_bytes", optimizer_bytes, NULL, 0},
+    {"parameters_b", parameters_b, NULL, 0},
+    {"largest_batch", NULL, NULL, 1},
+    {"largest_batch_16", NULL, NULL, 16},
 };
 
 static dt_status find_figure(dti_quantity *out, const char *name, const char *dot, dt_err *err)
@@ -319,7 +321,7 @@ static dt_status of_session(const dt_session *s, const dti_quantity *q, bool ste
         return of_plans(s, q->of_plan, steady, out, err);
     int64_t largest = 0;
     DT_CHECK(dti_largest_batch(s, FIRST_BATCH, &largest, err));
-    *out = (double)largest;
+    *out = (double)(largest - largest % quantities[q->of_plan].step);
     return DT_OK;
 }
 

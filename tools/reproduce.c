@@ -139,11 +139,13 @@ static void json_row(dti_json *list, const reproduced *r)
     dti_json_leave(list, &j);
 }
 
-/* How many rows came out how; of those that are better, how many are a rival's. Bytes and formulas
- * apart from what is of other implementations. */
+/* How many rows came out how; of those that are not better, how many are within NEAR; of the
+ * better ones, how many are a rival's. Bytes and formulas apart from what is of other
+ * implementations. */
 typedef struct counted {
-    size_t of[3], rivals;
+    size_t of[3], near, rivals;
 } counted;
+static const double NEAR = 0.3;
 
 static bool of_others(dt_published_kind k)
 {
@@ -153,22 +155,29 @@ static bool of_others(dt_published_kind k)
 static void count(counted *c, const reproduced *r)
 {
     c->of[r->verdict]++;
+    c->near += r->verdict != BETTER && fabs(r->ratio - 1) <= NEAR;
     c->rivals += r->verdict == BETTER && r->of->rival;
 }
 
-/* Of the rows that are `ok` or `off`, and of so many that are better, those within in percent. */
-static double share(const counted *c, size_t better)
+/* Of the rows that are `ok` or `off`, and of so many that are better, so many in percent. */
+static double share_of(const counted *c, size_t part, size_t better)
 {
     const size_t n = c->of[WITHIN] + c->of[OUTSIDE] + better;
-    return n > 0 ? 100 * (double)c->of[WITHIN] / (double)n : 100;
+    return n > 0 ? 100 * (double)part / (double)n : 100;
+}
+
+static double share(const counted *c, size_t better)
+{
+    return share_of(c, c->of[WITHIN], better);
 }
 
 static void line_of_shares(const char *what, const counted *c)
 {
     if (c->of[WITHIN] + c->of[BETTER] + c->of[OUTSIDE] == 0)
         return;
-    printf("| %s | %.1f %% | %zu | %zu | %.1f %% | %.1f %% |\n", what, share(c, 0), c->of[BETTER],
-        c->rivals, share(c, c->rivals), share(c, c->of[BETTER]));
+    printf("| %s | %.1f %% | %.1f %% | %zu | %zu | %.1f %% | %.1f %% |\n", what, share(c, 0),
+        share_of(c, c->near, 0), c->of[BETTER], c->rivals, share(c, c->rivals),
+        share(c, c->of[BETTER]));
 }
 
 static void shares(const counted *bytes, const counted *others)
@@ -176,14 +185,17 @@ static void shares(const counted *bytes, const counted *others)
     counted all = *bytes;
     for (int v = WITHIN; v <= OUTSIDE; v++)
         all.of[v] += others->of[v];
+    all.near += others->near;
     all.rivals += others->rivals;
     printf("\nof the rows not apart as better %.1f %% are within their tolerance; %zu are apart, "
            "%zu of "
            "them of rivals: with these counted as off it is %.1f %%, with all of them %.1f %%\n\n",
         share(&all, 0), all.of[BETTER], all.rivals, share(&all, all.rivals),
         share(&all, all.of[BETTER]));
-    printf("| rows | within | better, apart | of rivals | within, rivals' as off | within, all "
-           "better as off |\n| --- | ---: | ---: | ---: | ---: | ---: |\n");
+    printf(
+        "| rows | within | within %.0f %% | better, apart | of rivals | within, rivals' as off | "
+        "within, all better as off |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        100 * NEAR);
     line_of_shares("bytes and formulas", bytes);
     line_of_shares("times, batches and memory", others);
     line_of_shares("all", &all);
@@ -204,7 +216,7 @@ static void kinds(const counted of[DT_PUBLISHED_KINDS])
  * and a line a kind. */
 static void summary(const reproduced *r, size_t n)
 {
-    counted of[DT_PUBLISHED_KINDS] = {{{0}, 0}}, bytes = {0}, others = {0};
+    counted of[DT_PUBLISHED_KINDS] = {{{0}, 0, 0}}, bytes = {0}, others = {0};
     size_t papers = 0;
     for (size_t i = 0; i < n; i++) {
         count(&of[r[i].of->kind], &r[i]);

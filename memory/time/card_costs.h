@@ -8,11 +8,12 @@
  * struct dt_card_speed - what training reaches on a card.
  * @name @title: as in the configuration; as NVIDIA calls it
  * @mib:         memory
- * @conv @small: 10^12 operations a second of convolutions by the fastest algorithms, and by those
- *               with the least scratch, in fp32
+ * @conv @pointwise @depthwise @small: 10^12 operations a second of convolutions in fp32: by the
+ *               fastest algorithms; by these with kernels of one pixel; of one channel each; and by
+ *               those with the least scratch
  * @matrix:      of products of matrices in fp32
  * @half:        of the fastest convolutions in the 16-bit type that its tensor cores multiply; the
- *               others gain by as much; 0: as in fp32
+ *               others gain by as much, but for those of one channel each; 0: as in fp32
  * @memory:      10^9 bytes a second of its memory
  * @out @in:     10^9 bytes a second to and from the host's pinned memory
  * @source:      where the numbers are from
@@ -20,7 +21,7 @@
 typedef struct dt_card_speed {
     const char *name, *title;
     int64_t mib;
-    double conv, small, matrix, half, memory, out, in;
+    double conv, pointwise, depthwise, small, matrix, half, memory, out, in;
     const char *source;
 } dt_card_speed;
 

@@ -32,7 +32,7 @@ _Static_assert(DT_USUAL_STREAMS == 6, "a one for each pair");
     }
 
 const dt_costs dt_costs_default = {.name = "defaults",
-    .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
+    .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
     .bytes = 2e10,
     .host = 2e10,
     .slower = 0.5,
@@ -129,11 +129,27 @@ void dt_cost_signature(
 
 /* ---- the floor ---- */
 
-static dt_work work_of(const dt_plan_op *op)
+/* An option of the op's layer, "kernel=": a whole number, or 0. */
+static long option_of(const dt_plan *p, const dt_plan_op *op, const char *key)
+{
+    if (op->node < 0 || (size_t)op->node >= p->n_node)
+        return 0;
+    const char *at = strstr(p->text + p->node[op->node].opts, key);
+    char *end;
+    const long is = at != NULL ? strtol(at + strlen(key), &end, 10) : 0;
+    return at != NULL && (*end == ' ' || *end == '\0') ? is : 0;
+}
+
+static dt_work work_of(const dt_plan *p, const dt_plan_op *op)
 {
     if (strcmp(op->layer, "conv") != 0)
         return DT_WORK_MATRIX;
-    return op->limit == DT_LIMIT_LEAST ? DT_WORK_CONV_SMALL : DT_WORK_CONV;
+    const long groups = option_of(p, op, "groups=");
+    if (groups > 1 && groups == option_of(p, op, "out="))
+        return DT_WORK_CONV_DEPTHWISE;
+    if (op->limit == DT_LIMIT_LEAST)
+        return DT_WORK_CONV_SMALL;
+    return option_of(p, op, "kernel=") == 1 ? DT_WORK_CONV_POINTWISE : DT_WORK_CONV;
 }
 
 static double larger(double a, double b)
@@ -150,7 +166,7 @@ double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
                 (double)(p->arg[i].to - p->arg[i].from) * (p->arg[i].mode == DT_UPDATES ? 2 : 1);
     if (dt_plan_beside(p, op))
         return bytes / c->host;
-    const double rate = c->flops[work_of(op)][op->dtype < DT_DTYPES ? op->dtype : DT_F32];
+    const double rate = c->flops[work_of(p, op)][op->dtype < DT_DTYPES ? op->dtype : DT_F32];
     return larger(larger(op->flops / rate, bytes / c->bytes), c->launch);
 }
 

@@ -395,10 +395,55 @@ static void every_card_has_numbers(void **state)
         assert_ptr_equal(dt_card_speed_find(all[i].name), &all[i]);
         assert_true(c.simulated && c.bytes > 1e11 && c.flops[DT_WORK_CONV][DT_F32] > 1e12);
         assert_true(c.flops[DT_WORK_CONV][DT_F32] > c.flops[DT_WORK_CONV_SMALL][DT_F32]);
+        assert_true(c.flops[DT_WORK_CONV_POINTWISE][DT_F32] >= c.flops[DT_WORK_CONV_SMALL][DT_F32]);
+        assert_true(c.flops[DT_WORK_CONV_DEPTHWISE][DT_F32] > 1e10);
+        assert_true(c.flops[DT_WORK_CONV_DEPTHWISE][DT_F32] < c.flops[DT_WORK_CONV_SMALL][DT_F32]);
+        assert_true(c.flops[DT_WORK_CONV_DEPTHWISE][DT_BF16] <=
+                    c.flops[DT_WORK_CONV_DEPTHWISE][DT_F32]); /* no tensor core hastens them */
         assert_true(c.flops[DT_WORK_MATRIX][DT_BF16] >= c.flops[DT_WORK_MATRIX][DT_F32]);
         assert_true(all[i].source[0] != '\0' && all[i].mib > 10000);
     }
     assert_null(dt_card_speed_find("nosuch"));
+}
+
+/* What arithmetic a card's table takes a convolution for. */
+static void convolutions_have_rates_by_their_kernels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *layer, *opts;
+        bool small;
+        dt_work work;
+    } ops[] = {
+        {"conv", "out=64 kernel=3 stride=1 groups=1", false, DT_WORK_CONV},
+        {"conv", "out=64 kernel=1 stride=1 groups=1", false, DT_WORK_CONV_POINTWISE},
+        {"conv", "out=64 kernel=1", false, DT_WORK_CONV_POINTWISE},
+        {"conv", "out=64 kernel=1x7 stride=1 groups=1", false, DT_WORK_CONV},
+        {"conv", "out=64 kernel=11 stride=4 groups=1", false, DT_WORK_CONV},
+        {"conv", "out=64 kernel=3 stride=1 groups=64", false, DT_WORK_CONV_DEPTHWISE},
+        {"conv", "out=64 kernel=3 stride=1 groups=32", false, DT_WORK_CONV},
+        {"conv", "out=1 kernel=3 stride=1 groups=1", false, DT_WORK_CONV},
+        {"conv", "out=64 kernel=1 stride=1 groups=1", true, DT_WORK_CONV_SMALL},
+        {"conv", "out=64 kernel=3 stride=1 groups=64", true, DT_WORK_CONV_DEPTHWISE},
+        {"conv", "", false, DT_WORK_CONV},
+        {"linear", "out=64", false, DT_WORK_MATRIX},
+    };
+    dt_costs c;
+    dt_costs_of_card(&c, dt_card_speed_find("titanx"));
+    for (int w = 0; w < DT_WORKS; w++)
+        c.flops[w][DT_F32] = 1e12 * (w + 1);
+    for (size_t i = 0; i < DT_COUNT(ops); i++) {
+        char opts[128];
+        const int n = snprintf(opts, sizeof opts, "%s", ops[i].opts) + 1;
+        dt_plan_node node = {.name = "a"};
+        const dt_plan p = {.node = &node, .n_node = 1, .text = opts, .n_text = (size_t)n};
+        dt_plan_op op = {.node = 0, .n1 = 1, .flops = 1e12, .dtype = DT_F32};
+        op.limit = ops[i].small ? DT_LIMIT_LEAST : op.limit;
+        snprintf(op.layer, sizeof op.layer, "%s", ops[i].layer);
+        if (fabs(dt_costs_floor(&c, &p, &op) * (ops[i].work + 1) - 1) > 1e-9)
+            fail_msg("%s %s: %g s", ops[i].layer, ops[i].opts, dt_costs_floor(&c, &p, &op));
+    }
+    dt_costs_deinit(&c);
 }
 
 /* ---- profiles ---- */
@@ -800,6 +845,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(who_waits_for_ever_is_named),
         cmocka_unit_test(a_cost_says_where_it_is_from),
         cmocka_unit_test(every_card_has_numbers),
+        cmocka_unit_test(convolutions_have_rates_by_their_kernels),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
         cmocka_unit_test(a_cut_profile_is_refused),
         cmocka_unit_test(the_most_that_can_be_is_read),

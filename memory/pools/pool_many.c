@@ -22,8 +22,8 @@ enum {
     SLABS = 64,
     TIER = 200000,             /* intervals in a tier */
     SMALL = 256,               /* this part of the others' bytes, or less, is placed by best_fit */
-    STEPS = 100000000,         /* looks at a placed interval or a board */
-    STEPS_A_TIER = 2000000000, /* of what is tried once */
+    STEPS = 50000000,          /* looks at a placed interval or a board */
+    STEPS_A_TIER = 2000000000, /* of what is not tried over and over */
     PROMOTED = 1,              /* an interval that ended too high: as if twice as large */
     REPAIRS = 2                /* each may take this part of what is left */
 };
@@ -40,13 +40,14 @@ typedef struct weighing {
 } weighing;
 static const weighing weighings[] = {
     {20, 0.1}, {10, 0.2}, {20, 0}, {5, 0.2}, {10, 0.1}, {20, 0.2}, {5, 0.1}, {10, 0}};
+enum { FILLING = 3 }; /* so many of them where smaller ones fill what is free */
 /* Intervals of which these leave part @rest of the area to smaller ones, and steps that repair
  * them.
  */
 static const struct {
     double rest;
     int64_t repair;
-} levels[] = {{1.0 / 32, 150000000}, {1.0 / 1024, 650000000}, {0, 0}};
+} levels[] = {{1.0 / 32, 390000000}, {1.0 / 1024, 980000000}, {0, 0}};
 static const weighing hardness = {40, 0.7}; /* by which intervals drive out others */
 
 typedef struct tier {
@@ -54,9 +55,9 @@ typedef struct tier {
     size_t n, fixed;
     uint64_t *off, *best; /* of this try and of the best, by interval */
     ranked *rank;
-    double *load;      /* the most bytes live during an interval, by the bound */
-    double *promotion; /* of a try; while there are repairs, how hard they are to place */
-    uint64_t bound, peak;
+    double *load;         /* the most bytes live during an interval, by the bound */
+    double *promotion;    /* of a try; while there are repairs, how hard they are to place */
+    uint64_t bound, peak; /* of the n */
     int64_t start;
     uint64_t width; /* of a slab, in instants */
     size_t n_slab;
@@ -304,17 +305,26 @@ static void promote(tier *t)
             t->promotion[i] += PROMOTED;
 }
 
-/* Every weighing, then the best one over and over. */
-static void tries(tier *t, bool once)
+/* The first few weighings, of which the best is returned; DT_COUNT(weighings): steps ran out. */
+static size_t try_weighings(tier *t, size_t few)
 {
     size_t best = 0;
-    for (size_t w = 0; w < DT_COUNT(weighings) && !near_enough(t); w++) {
+    for (size_t w = 0; w < few && !near_enough(t); w++) {
         const uint64_t before = t->peak;
         rank(t, weighings[w]);
-        if (!attempt(t) || once)
-            return;
+        if (!attempt(t))
+            return DT_COUNT(weighings);
         best = t->peak < before ? w : best;
     }
+    return best;
+}
+
+/* Every weighing, then the best one over and over. */
+static void try_all(tier *t)
+{
+    const size_t best = try_weighings(t, DT_COUNT(weighings));
+    if (best == DT_COUNT(weighings))
+        return;
     memcpy(t->off, t->best, t->n * sizeof *t->off);
     while (!near_enough(t) && t->peak < UINT64_MAX) {
         promote(t);
@@ -376,7 +386,8 @@ static size_t count_large(const tier *t, size_t n, double part)
 }
 
 /* The large ones first, among themselves, which are few and take nearly all bytes; then, level by
- * level, those that fill what is free between them. False: no memory. */
+ * level, those that fill what is free between and above them. So a level is to end low by its own
+ * bound, though that of all is higher. False: no memory. */
 static bool place_levels(tier *t, double *hard)
 {
     const size_t n = t->n;
@@ -388,8 +399,12 @@ static bool place_levels(tier *t, double *hard)
             continue;
         t->steps = k > 0 ? STEPS_A_TIER : STEPS;
         t->peak = UINT64_MAX;
+        t->bound = dt_pool_lower_bound(t->v, t->n);
         memset(t->promotion, 0, n * sizeof *t->promotion);
-        tries(t, k > 0);
+        if (k == 0)
+            try_all(t);
+        else
+            (void)try_weighings(t, FILLING);
         if (t->peak == UINT64_MAX)
             return true;
         ok = repair_best(t, hard, levels[k].repair);
@@ -410,7 +425,7 @@ static bool place_tier(const dt_interval *v, size_t n, bool once, uint64_t *off,
     bool ok = t.off != NULL && t.rank != NULL && t.load != NULL && t.promotion != NULL &&
               find_loads(&t) && make_slabs(&t);
     if (ok && once)
-        tries(&t, once);
+        (void)try_weighings(&t, 1);
     else if (ok)
         ok = place_levels(&t, t.promotion);
     *peak = t.peak;

@@ -4,8 +4,8 @@
  * for ever. It ends when nothing is out, or when steps have run out.
  *
  * What an interval would drive out at an offset is the sum over those that live when it does and
- * begin below its end, less the sum over those that end below its beginning; so two sorted lists
- * tell it of all offsets in one pass. */
+ * begin below its end, less the sum over those that end below its beginning; so two sorted lists,
+ * merged, tell it of all offsets in one pass. In here intervals are numbered by when they begin. */
 #include "memory/pools/pool_repair.h"
 
 #include <math.h>
@@ -14,10 +14,11 @@
 
 #include "engine/base/alloc.h"
 
-/* Offsets are sorted by so many of their bits, in two digits, or in three where they are few: then
- * counting takes longer than sorting. */
-enum { SORTED = 22, DIGIT = 11, SHORT = 8, FEW = 1024 };
-enum { LOOK = 3, LOOKS = 2 << DIGIT }; /* steps of sorting an interval, and of any sort */
+enum { DIGIT = 8 }; /* bits of offsets that are sorted at a time */
+/* A step is a look at an interval that turns out to lie elsewhere. One that is near takes so many,
+ * and counting digits so many more. */
+enum { NEAR = 12, SORT = 512 };
+static const double AGAIN = 0.3; /* of its cost an interval gains each time it is driven out */
 static const uint64_t nowhere = UINT64_MAX;
 
 /* Where an interval begins or ends, and what driving it out costs. */
@@ -27,35 +28,36 @@ typedef struct edge {
 } edge;
 
 /**
- * struct repair - a placement on its way.
- * @by_start: intervals in the order in which they begin
+ * struct repair - a placement on its way; of intervals in the order in which they begin:
+ * @who: which of the caller's
+ * @lower @upper @need @align: as they are
+ * @off: nowhere: it is out
+ * @hard @cost: to place, and to drive out
  * @start @width @first @alive: the time in spans of so many instants; those that live in span k are
  * alive[first[k] .. first[k + 1]]
- * @off: nowhere: it is out
- * @times: how often it was driven out
  * @near @n_near: those that lie somewhere and live when the one at hand does
  * @low @high @sorted: their beginnings and ends, and room to sort them
- * @shift: bits of an offset that sorting leaves out
- * @out @n_out: those that are out
+ * @bits: of the goal
+ * @out @n_out: those that are out, a heap: none is harder than that at half of its place
  */
 typedef struct repair {
-    const dt_interval *v;
     size_t n;
-    const double *hard;
     uint64_t goal;
     int64_t steps;
-    uint32_t *by_start, *alive, *near, *out, *times;
+    uint32_t *who, *alive, *near, *out;
+    int64_t *lower, *upper;
+    uint64_t *need, *align, *off;
+    double *hard, *cost;
     size_t *first, n_span, n_near, n_out;
     int64_t start;
     uint64_t width;
-    uint64_t *off;
     edge *low, *high, *sorted;
-    int shift;
+    int bits;
 } repair;
 
-static uint64_t end_of(const repair *r, uint32_t who)
+static uint64_t end_of(const repair *r, uint32_t x)
 {
-    return r->off[who] + dti_interval_need(&r->v[who]);
+    return r->off[x] + r->need[x];
 }
 
 /* ---- who lives when ---- */
@@ -73,16 +75,25 @@ static int by_lower(const void *a, const void *b)
     return (p->who > q->who) - (p->who < q->who);
 }
 
-static bool sort_starts(repair *r)
+static bool number_by_start(
+    repair *r, const dt_interval *v, const double *hard, const uint64_t *off)
 {
     starting *s = dt_alloc(r->n, sizeof *s);
     if (s == NULL)
         return false;
     for (size_t i = 0; i < r->n; i++)
-        s[i] = (starting){r->v[i].lower, (uint32_t)i};
+        s[i] = (starting){v[i].lower, (uint32_t)i};
     qsort(s, r->n, sizeof *s, by_lower);
-    for (size_t i = 0; i < r->n; i++)
-        r->by_start[i] = s[i].who;
+    for (size_t i = 0; i < r->n; i++) {
+        const uint32_t who = s[i].who;
+        r->who[i] = who;
+        r->lower[i] = v[who].lower;
+        r->upper[i] = v[who].upper;
+        r->need[i] = dti_interval_need(&v[who]);
+        r->align[i] = v[who].align;
+        r->off[i] = off[who];
+        r->hard[i] = r->cost[i] = hard[who];
+    }
     dt_free(s);
     return true;
 }
@@ -98,11 +109,10 @@ static bool cut_time(repair *r)
 {
     int64_t end = INT64_MIN;
     double lives = 0;
-    r->start = INT64_MAX;
+    r->start = r->lower[0];
     for (size_t i = 0; i < r->n; i++) {
-        r->start = r->v[i].lower < r->start ? r->v[i].lower : r->start;
-        end = r->v[i].upper > end ? r->v[i].upper : end;
-        lives += (double)((uint64_t)r->v[i].upper - (uint64_t)r->v[i].lower);
+        end = r->upper[i] > end ? r->upper[i] : end;
+        lives += (double)((uint64_t)r->upper[i] - (uint64_t)r->lower[i]);
     }
     const uint64_t whole = (uint64_t)end - (uint64_t)r->start;
     const double quarter = lives / (double)r->n / 4, least = (double)whole / (double)r->n;
@@ -116,7 +126,7 @@ static bool cut_time(repair *r)
 static bool list_alive(repair *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        for (size_t k = span_of(r, r->v[i].lower); k <= span_of(r, r->v[i].upper - 1); k++)
+        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->upper[i] - 1); k++)
             r->first[k + 2]++;
     for (size_t k = 2; k < r->n_span + 2; k++)
         r->first[k] += r->first[k - 1];
@@ -124,18 +134,18 @@ static bool list_alive(repair *r)
     if (r->alive == NULL)
         return false;
     for (size_t i = 0; i < r->n; i++)
-        for (size_t k = span_of(r, r->v[i].lower); k <= span_of(r, r->v[i].upper - 1); k++)
+        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->upper[i] - 1); k++)
             r->alive[r->first[k + 1]++] = (uint32_t)i;
     return true;
 }
 
-/* The first in the order of starts that begins behind an instant. */
-static size_t first_behind(const repair *r, int64_t when)
+/* The first that begins at or behind an instant. */
+static size_t first_from(const repair *r, int64_t when)
 {
     size_t low = 0, high = r->n;
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
-        if (r->v[r->by_start[mid]].lower > when)
+        if (r->lower[mid] >= when)
             high = mid;
         else
             low = mid + 1;
@@ -144,174 +154,190 @@ static size_t first_behind(const repair *r, int64_t when)
 }
 
 /* Those that live when x begins, and those that begin while it lives. */
-static void look_around(repair *r, const dt_interval *x)
+static void look_around(repair *r, uint32_t x)
 {
-    const size_t k = span_of(r, x->lower), from = first_behind(r, x->lower);
-    size_t n = 0, i = from;
-    for (size_t a = r->first[k]; a < r->first[k + 1]; a++) {
+    const int64_t lower = r->lower[x];
+    const size_t k = span_of(r, lower), from = first_from(r, lower + 1),
+                 to = first_from(r, r->upper[x]);
+    size_t n = 0;
+    for (size_t a = r->first[k]; a < r->first[k + 1] && r->alive[a] < from; a++) {
         const uint32_t y = r->alive[a];
         r->near[n] = y;
-        n += (size_t)((r->v[y].lower <= x->lower) & (r->v[y].upper > x->lower) &
-                      (r->off[y] != nowhere));
+        n += (size_t)((r->upper[y] > lower) & (r->off[y] != nowhere));
     }
-    for (; i < r->n && r->v[r->by_start[i]].lower < x->upper; i++) {
-        r->near[n] = r->by_start[i];
-        n += r->off[r->by_start[i]] != nowhere;
+    for (size_t y = from; y < to; y++) {
+        r->near[n] = (uint32_t)y;
+        n += r->off[y] != nowhere;
     }
     r->n_near = n;
-    r->steps -= (int64_t)(r->first[k + 1] - r->first[k] + (i - from));
+    r->steps -= (int64_t)(r->first[k + 1] - r->first[k] + (to - from));
 }
 
 /* ---- where one goes ---- */
 
-/* By the digit behind so many bits. */
-static void sort_by_digit(repair *r, edge **e, int shift, int bits)
+/* By two digits of the upper bits of a goal, the lower one first; the few that share both are put
+ * in order behind. */
+static void sort_edges(const repair *r, edge *a, size_t n)
 {
-    const size_t digits = (size_t)1 << bits;
-    const edge *from = *e;
-    edge *to = r->sorted;
-    uint32_t at[(1 << DIGIT) + 1];
-    memset(at, 0, (digits + 1) * sizeof *at);
-    for (size_t i = 0; i < r->n_near; i++)
-        at[((from[i].at >> shift) & (digits - 1)) + 1]++;
-    for (size_t d = 0; d < digits; d++)
-        at[d + 1] += at[d];
-    for (size_t i = 0; i < r->n_near; i++)
-        to[at[(from[i].at >> shift) & (digits - 1)]++] = from[i];
-    r->sorted = *e;
-    *e = to;
+    enum { DIGITS = 1 << DIGIT };
+    const int shift = r->bits > 2 * DIGIT ? r->bits - 2 * DIGIT : 0;
+    uint32_t low[DIGITS + 1] = {0}, high[DIGITS + 1] = {0};
+    edge *b = r->sorted;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t key = a[i].at >> shift;
+        low[key % DIGITS + 1]++;
+        high[key / DIGITS + 1]++;
+    }
+    for (size_t d = 1; d < DIGITS; d++) {
+        low[d] += low[d - 1];
+        high[d] += high[d - 1];
+    }
+    for (size_t i = 0; i < n; i++)
+        b[low[(a[i].at >> shift) % DIGITS]++] = a[i];
+    for (size_t i = 0; i < n; i++)
+        a[high[(b[i].at >> shift) / DIGITS]++] = b[i];
+    for (size_t i = 1; i < n; i++) {
+        const edge x = a[i];
+        size_t k = i;
+        for (; k > 0 && a[k - 1].at > x.at; k--)
+            a[k] = a[k - 1];
+        a[k] = x;
+    }
 }
 
-/* By the bits that count, which are the upper ones of a goal: the least come first. */
-static void sort_edges(repair *r, edge **e)
-{
-    const int bits = r->n_near < FEW ? SHORT : DIGIT;
-    for (int sorted = 0; sorted < SORTED; sorted += bits)
-        sort_by_digit(r, e, r->shift + sorted, bits);
-}
-
+/* Behind each list stands what is never reached. Of the ends the first is the bottom. */
 static void list_edges(repair *r)
 {
-    for (size_t i = 0; i < r->n_near; i++) {
+    const size_t n = r->n_near;
+    r->high[0] = (edge){0, 0};
+    for (size_t i = 0; i < n; i++) {
         const uint32_t y = r->near[i];
-        const double cost = r->hard[y] * (1 + (double)r->times[y]);
-        r->low[i] = (edge){r->off[y], cost};
-        r->high[i] = (edge){end_of(r, y), cost};
+        r->low[i] = (edge){r->off[y], r->cost[y]};
+        r->high[i + 1] = (edge){end_of(r, y), r->cost[y]};
     }
-    sort_edges(r, &r->low);
-    sort_edges(r, &r->high);
-    r->steps -= (int64_t)r->n_near * LOOK + LOOKS;
+    sort_edges(r, r->low, n);
+    sort_edges(r, r->high, n + 1);
+    r->low[n] = r->high[n + 1] = (edge){nowhere, 0};
 }
 
-/* The best offset so far, and what it costs. */
+/* An offset, and what it costs. */
 typedef struct place {
     uint64_t off;
     double cost;
 } place;
 
-/* Where it lies on another, or at the bottom. */
-static place on_others(const repair *r, const dt_interval *x)
+/* The cheapest place on another, or at the bottom; or, if that is cheaper, right below another.
+ * Ends, and so much behind them as is needed, are merged with beginnings: what has begun and not
+ * ended is in the way. */
+static uint64_t cheapest(const repair *r, uint32_t x)
 {
-    const uint64_t need = dti_interval_need(x);
-    place best = {nowhere, HUGE_VAL};
+    const uint64_t need = r->need[x], rest = r->align[x] - 1, last = r->goal - need;
+    place best[2] = {{nowhere, HUGE_VAL}, {nowhere, HUGE_VAL}}; /* below, on */
     double begun = 0, ended = 0;
-    size_t l = 0;
-    for (size_t i = 0; i <= r->n_near && best.cost > 0; i++) {
-        uint64_t off;
-        ended += i > 0 ? r->high[i - 1].cost : 0;
-        if (!dti_round_up(i > 0 ? r->high[i - 1].at : 0, x->align, &off) || off > r->goal - need)
+    const edge *low = r->low, *high = r->high;
+    for (;;) {
+        const uint64_t above = high->at <= last ? (high->at + rest) & ~rest : nowhere;
+        const bool on = above <= last && above + need <= low->at;
+        if (!on && low->at == nowhere)
             break;
-        for (; l < r->n_near && r->low[l].at < off + need; l++)
-            begun += r->low[l].cost;
-        const double cost = begun - ended > 1e-9 * begun ? begun - ended : 0;
-        if (cost < best.cost)
-            best = (place){off, cost};
+        const double cost = begun - (ended + (on ? high->cost : 0));
+        if (cost < best[on].cost && (on || low->at >= need)) {
+            if (on && cost <= 1e-9 * begun)
+                return above;
+            best[on] = (place){on ? above : (low->at - need) & ~rest, cost};
+        }
+        begun += on ? 0 : low->cost;
+        ended += on ? high->cost : 0;
+        low += !on;
+        high += on;
     }
-    return best;
+    return best[0].cost < best[1].cost ? best[0].off : best[1].off;
 }
 
-/* Or right below another. */
-static place below_others(const repair *r, const dt_interval *x, place best)
-{
-    const uint64_t need = dti_interval_need(x);
-    double begun = 0, ended = 0;
-    size_t l = 0, h = 0;
-    for (size_t i = 0; i < r->n_near && best.cost > 0; i++) {
-        if (r->low[i].at < need)
-            continue;
-        const uint64_t off = (r->low[i].at - need) & ~(x->align - 1);
-        if (off > r->goal - need)
-            break;
-        for (; l < r->n_near && r->low[l].at < off + need; l++)
-            begun += r->low[l].cost;
-        for (; h < r->n_near && r->high[h].at <= off; h++)
-            ended += r->high[h].cost;
-        if (begun - ended < best.cost)
-            best = (place){off, begun - ended};
-    }
-    return best;
-}
+/* ---- what is out ---- */
 
-/* Put it there; what is in the way is out. */
-static void settle(repair *r, uint32_t who)
+static void put_out(repair *r, uint32_t x)
 {
-    const dt_interval *x = &r->v[who];
-    look_around(r, x);
-    list_edges(r);
-    const uint64_t off = below_others(r, x, on_others(r, x)).off;
-    const uint64_t end = off + dti_interval_need(x);
-    for (size_t i = 0; i < r->n_near; i++) {
-        const uint32_t y = r->near[i];
-        if (r->off[y] >= end || end_of(r, y) <= off)
-            continue;
-        r->off[y] = nowhere;
-        r->times[y]++;
-        r->out[r->n_out++] = y;
-    }
-    r->off[who] = off;
+    size_t at = ++r->n_out;
+    for (; at > 1 && r->hard[r->out[at / 2]] < r->hard[x]; at /= 2)
+        r->out[at] = r->out[at / 2];
+    r->out[at] = x;
+    r->off[x] = nowhere;
 }
 
 static uint32_t take_hardest(repair *r)
 {
-    size_t at = 0;
-    for (size_t i = 1; i < r->n_out; i++)
-        at = r->hard[r->out[i]] > r->hard[r->out[at]] ? i : at;
-    r->steps -= (int64_t)r->n_out;
-    const uint32_t who = r->out[at];
-    r->out[at] = r->out[--r->n_out];
-    return who;
+    const uint32_t top = r->out[1], x = r->out[r->n_out--];
+    size_t at = 1;
+    for (size_t next = 2; next <= r->n_out; next = 2 * at) {
+        next += next < r->n_out && r->hard[r->out[next]] < r->hard[r->out[next + 1]];
+        if (!(r->hard[x] < r->hard[r->out[next]]))
+            break;
+        r->out[at] = r->out[next];
+        at = next;
+    }
+    r->out[at] = x;
+    return top;
+}
+
+/* Put it there; what is in the way is out. */
+static void settle(repair *r, uint32_t x)
+{
+    look_around(r, x);
+    list_edges(r);
+    const uint64_t off = cheapest(r, x), end = off + r->need[x];
+    r->steps -= (int64_t)r->n_near * NEAR + SORT;
+    for (size_t i = 0; i < r->n_near; i++) {
+        const uint32_t y = r->near[i];
+        if (r->off[y] >= end || end_of(r, y) <= off)
+            continue;
+        r->cost[y] += AGAIN * r->hard[y];
+        put_out(r, y);
+    }
+    r->off[x] = off;
 }
 
 /* ---- all of it ---- */
 
-static bool init(repair *r, const uint64_t *off)
+static bool init(repair *r, const dt_interval *v, const double *hard, const uint64_t *off)
 {
-    r->by_start = dt_alloc(r->n, sizeof *r->by_start);
+    r->who = dt_alloc(r->n, sizeof *r->who);
     r->near = dt_alloc(r->n + 1, sizeof *r->near);
-    r->out = dt_alloc(r->n, sizeof *r->out);
-    r->times = dt_alloc(r->n, sizeof *r->times);
+    r->out = dt_alloc(r->n + 2, sizeof *r->out);
+    r->lower = dt_alloc(r->n, sizeof *r->lower);
+    r->upper = dt_alloc(r->n, sizeof *r->upper);
+    r->need = dt_alloc(r->n, sizeof *r->need);
+    r->align = dt_alloc(r->n, sizeof *r->align);
     r->off = dt_alloc(r->n, sizeof *r->off);
-    r->low = dt_alloc(r->n, sizeof *r->low);
-    r->high = dt_alloc(r->n, sizeof *r->high);
-    r->sorted = dt_alloc(r->n, sizeof *r->sorted);
-    if (r->by_start == NULL || r->near == NULL || r->out == NULL || r->times == NULL ||
-        r->off == NULL || r->low == NULL || r->high == NULL || r->sorted == NULL)
+    r->hard = dt_alloc(r->n, sizeof *r->hard);
+    r->cost = dt_alloc(r->n, sizeof *r->cost);
+    r->low = dt_alloc(r->n + 2, sizeof *r->low);
+    r->high = dt_alloc(r->n + 2, sizeof *r->high);
+    r->sorted = dt_alloc(r->n + 2, sizeof *r->sorted);
+    if (r->who == NULL || r->near == NULL || r->out == NULL || r->lower == NULL ||
+        r->upper == NULL || r->need == NULL || r->align == NULL || r->off == NULL ||
+        r->hard == NULL || r->cost == NULL || r->low == NULL || r->high == NULL ||
+        r->sorted == NULL)
         return false;
-    memcpy(r->off, off, r->n * sizeof *off);
-    while (r->goal >> r->shift >> SORTED > 0)
-        r->shift++;
-    return sort_starts(r) && cut_time(r) && list_alive(r);
+    while (r->bits < 64 && r->goal >> r->bits > 0)
+        r->bits++;
+    return number_by_start(r, v, hard, off) && cut_time(r) && list_alive(r);
 }
 
 static void deinit(repair *r)
 {
-    dt_free(r->by_start);
+    dt_free(r->who);
     dt_free(r->alive);
     dt_free(r->near);
     dt_free(r->out);
-    dt_free(r->times);
-    dt_free(r->first);
+    dt_free(r->lower);
+    dt_free(r->upper);
+    dt_free(r->need);
+    dt_free(r->align);
     dt_free(r->off);
+    dt_free(r->hard);
+    dt_free(r->cost);
+    dt_free(r->first);
     dt_free(r->low);
     dt_free(r->high);
     dt_free(r->sorted);
@@ -320,18 +346,19 @@ static void deinit(repair *r)
 bool dti_pool_repair(const dt_interval *v, size_t n, const double *hard, uint64_t goal,
     int64_t *steps, uint64_t *off, bool *done)
 {
-    repair r = {.v = v, .n = n, .hard = hard, .goal = goal, .steps = *steps};
-    const bool ok = init(&r, off);
-    for (size_t i = 0; ok && i < n; i++)
-        if (end_of(&r, (uint32_t)i) > goal) {
-            r.off[i] = nowhere;
-            r.out[r.n_out++] = (uint32_t)i;
-        }
+    repair r = {.n = n, .goal = goal, .steps = *steps};
+    *done = false;
+    if (goal > UINT64_MAX / 2) /* rounding up may go round */
+        return true;
+    const bool ok = init(&r, v, hard, off);
+    for (uint32_t i = 0; ok && i < n; i++)
+        if (end_of(&r, i) > goal)
+            put_out(&r, i);
     while (ok && r.n_out > 0 && r.steps > 0)
         settle(&r, take_hardest(&r));
     *done = ok && r.n_out == 0;
-    if (*done)
-        memcpy(off, r.off, n * sizeof *off);
+    for (size_t i = 0; *done && i < n; i++)
+        off[r.who[i]] = r.off[i];
     *steps = r.steps;
     deinit(&r);
     return ok;

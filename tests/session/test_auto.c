@@ -679,6 +679,54 @@ static void a_search_that_takes_long_is_told(void **state)
     }
 }
 
+/* U-Net of 512 pixels, planned under a policy; close the session. */
+static dt_session *unet_of(const char *policy, int batch, uint64_t budget)
+{
+    static const char text[] =
+        "[model]\nname = unet\nclasses = 2\nimage = 512\nwidth = 64\n[data]\nsource = synthetic\n"
+        "samples = 256\n[train]\nprecision = fp32\n[memory]\nhost_budget = 1\ncache = none\n";
+    char set[4][64];
+    snprintf(set[0], sizeof set[0], "memory.policy=%s", policy);
+    snprintf(set[1], sizeof set[1], "train.batch=%d", batch);
+    snprintf(set[2], sizeof set[2], "train.micro_batch=%d", batch);
+    snprintf(set[3], sizeof set[3], "memory.device_budget=%llu", (unsigned long long)budget);
+    const char *const all[] = {set[0], set[1], set[2], set[3]};
+    dt_session *s = NULL;
+    dt_err err = {0};
+    assert_ok(dt_session_open(&s, cli_file("unet.ini", text), all, DT_COUNT(all), &err), &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    return s;
+}
+
+static uint64_t unet_kept_whole(int batch)
+{
+    dt_session *s = unet_of("keep_all", batch, 0);
+    const uint64_t peak = dt_plan_set_peak(s->plans);
+    dt_session_close(s);
+    return peak;
+}
+
+/* In 16e9 bytes, by recomputing alone, as there is no room on the host: three times the batch that
+ * is kept whole, with less than one more forward. */
+static void unet_takes_three_times_the_batch(void **state)
+{
+    (void)state;
+    enum { KEPT = 12 };
+    const uint64_t device = 16000000000;
+    double forward = 0;
+    assert_true(unet_kept_whole(KEPT) <= device && unet_kept_whole(KEPT + 1) > device);
+    dt_session *s = unet_of("auto", 3 * KEPT, device);
+    const dt_score score = dt_plan_set_score(s->plans);
+    const dt_program *p = s->plans->planned[0]->program;
+    for (size_t k = 0; k < p->n_order; k++)
+        if (p->op[p->order[k]].kind == DT_OP_FORWARD)
+            forward += p->op[p->order[k]].flops;
+    assert_true(dt_plan_set_peak(s->plans) <= device && score.out == 0);
+    assert_true(score.recompute_flops > 0 && score.recompute_flops <= forward);
+    print_message("%.2f of a forward again\n", score.recompute_flops / forward);
+    dt_session_close(s);
+}
+
 static void lossy_says_that_results_change(void **state)
 {
     (void)state;
@@ -708,6 +756,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_bit_differs),
         cmocka_unit_test(what_a_search_took_is_there_for_the_run),
         cmocka_unit_test(a_search_that_takes_long_is_told),
+        cmocka_unit_test(unet_takes_three_times_the_batch),
         cmocka_unit_test(lossy_says_that_results_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,9 @@
  * what an encoding saves is seen by itself. An encoded value lives short in forward, stashed as it
  * is encoded from its last reader in forward to its first in backward, and short again, decoded, to
  * its last. Where memory is allocated while the step runs (section V-H), the footprint is the most
- * that lives at once, held against CNTK's baseline.
+ * that lives at once. Figure 17 does not say beside what: with nothing encoded three of its
+ * five bars are within 4 % of those beside the investigation's baseline, and two 13 % below; beside
+ * CNTK's three are 10 to 17 % above. Those with encodings are beside CNTK's.
  *
  * What the paper leaves open is as in CNTK's source and examples where these tell. What a reader
  * fills shares with nothing (InputValueBase), and newer examples for ImageNet take the mean from it
@@ -392,8 +394,9 @@ static const dt_account_figure figures[] = {
     [FULL_TEN] = {"shared_full10", "", "in 10 bits"},
     [FULL_EIGHT] = {"shared_full8", "", "in 8 bits"},
     [DYNAMIC] = {"dynamic", "",
-        "times less than CNTK's baseline at once, nothing encoded (figure 17)"},
-    [DYNAMIC_LOSSLESS] = {"dynamic_lossless", "", "lossless"},
+        "times less at once than where what is stashed shares with nothing (figure 17)"},
+    [DYNAMIC_LOSSLESS] = {"dynamic_lossless", "",
+        "times less at once, lossless, than CNTK's baseline (figure 17)"},
     [DYNAMIC_HALF] = {"dynamic_full16", "", "and in 16 bits what else is stashed"},
     [DYNAMIC_TEN] = {"dynamic_full10", "", "in 10 bits"},
     [DYNAMIC_EIGHT] = {"dynamic_full8", "", "in 8 bits"},
@@ -411,7 +414,6 @@ static const encodings of_figure[] = {
     [FULL_HALF] = {true, true, true, 16},
     [FULL_TEN] = {true, true, true, 10},
     [FULL_EIGHT] = {true, true, true, 8},
-    [DYNAMIC] = {false, false, false, WHOLE},
     [DYNAMIC_LOSSLESS] = {true, true, true, WHOLE},
     [DYNAMIC_HALF] = {true, true, true, 16},
     [DYNAMIC_TEN] = {true, true, true, 10},
@@ -436,7 +438,8 @@ static dt_status count_lives(account *a, double *value, dt_err *err)
         DT_CHECK(shared(a, of_figure[f], &own, err));
         value[f] = all / own;
     }
-    for (int f = DYNAMIC; f < (int)DT_COUNT(figures); f++)
+    value[DYNAMIC] = baseline / dynamic(a, none);
+    for (int f = DYNAMIC_LOSSLESS; f < (int)DT_COUNT(figures); f++)
         value[f] = all / dynamic(a, of_figure[f]);
     return DT_OK;
 }

@@ -181,14 +181,24 @@ size_t dt_policies_home_choices(const dt_policies *s)
     return most;
 }
 
+/* An option of a policy that is in bytes; 0: it has none of that name. */
+static uint64_t bytes_of(const dt_policies *s, size_t i, const char *key)
+{
+    uint64_t bytes = 0;
+    for (const dt_opt *o = s->pass[i].policy->opts; o != NULL && o->key != NULL; o++)
+        if (o->type == DT_OPT_BYTES && strcmp(o->key, key) == 0)
+            memcpy(&bytes, (const char *)s->pass[i].opts + o->at, sizeof bytes);
+    return bytes;
+}
+
 uint64_t dt_policies_own_budget(const dt_policies *s, size_t i)
 {
-    const dt_policy *p = s->pass[i].policy;
-    uint64_t budget = 0;
-    for (const dt_opt *o = p->opts; p->by_budget && o != NULL && o->key != NULL; o++)
-        if (o->type == DT_OPT_BYTES && strcmp(o->key, "budget") == 0)
-            memcpy(&budget, (const char *)s->pass[i].opts + o->at, sizeof budget);
-    return budget;
+    return s->pass[i].policy->by_budget ? bytes_of(s, i, "budget") : 0;
+}
+
+uint64_t dt_policies_least(const dt_policies *s, size_t i)
+{
+    return bytes_of(s, i, "least");
 }
 
 uint64_t dt_policies_home_budget(const dt_policies *s, uint64_t device)

@@ -228,6 +228,8 @@ void dt_policies_choose_home(dt_policies *s, const double *worth, size_t choice)
 /* What policy @i, which goes by a budget, is given as its own, policy.NAME.budget in bytes; 0: it
  * goes by the run's. */
 uint64_t dt_policies_own_budget(const dt_policies *s, size_t i);
+/* Below so many bytes policy @i leaves values alone, policy.NAME.least; 0: it looks at all. */
+uint64_t dt_policies_least(const dt_policies *s, size_t i);
 /* The budget by which a choice of homes is taken: the run's (@device, 0: none), or a smaller one
  * that the policy which has the choice is given as its own. */
 uint64_t dt_policies_home_budget(const dt_policies *s, uint64_t device);

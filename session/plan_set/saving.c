@@ -24,6 +24,27 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
 }
 
+/* "; it leaves values below 2.00 MiB alone, policy.capuchin.least, and the largest takes 512 KiB"
+ */
+static void tell_least(const dt_plan_set *p, dt_saving *to)
+{
+    char least[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    uint64_t largest = 0;
+    for (size_t i = 0; i < p->n; i++)
+        for (size_t t = 0; t < p->planned[i]->plan->n_tensor; t++) {
+            const dt_plan_tensor *of = &p->planned[i]->plan->tensor[t];
+            if (of->role == DT_ROLE_ACTIVATIONS && !of->persistent && of->bytes > largest)
+                largest = of->bytes;
+        }
+    const uint64_t own = p->policies->n == 1 ? dt_policies_least(p->policies, 0) : 0;
+    const size_t n = strlen(to->text);
+    if (own > largest && n < sizeof to->text)
+        snprintf(to->text + n, sizeof to->text - n,
+            "; it leaves values below %s alone, policy.%.40s.least, and the largest takes %s",
+            dt_human_bytes(least, own), p->policies->pass[0].policy->name,
+            dt_human_bytes(most, largest));
+}
+
 /* The same by other policies, made here even where the set's plans were given. */
 static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *policies, bool fates)
 {
@@ -191,6 +212,7 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
     snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
         dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
     tell_price(p, out);
+    tell_least(p, out);
     return DT_OK;
 }
 

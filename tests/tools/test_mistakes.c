@@ -839,6 +839,14 @@ static void a_policy_that_saves_nothing_says_so(void **state)
     assert_code(&r, 0);
     assert_has(r.err, "network_wide saves nothing here: keep_all takes ");
     cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=capuchin --set memory.simulate=p100", lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "policy.capuchin.least");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=capuchin --set policy.capuchin.least=1", lenet());
+    assert_code(&r, 0);
+    assert_has_not(r.out, "policy.capuchin.least");
+    cli_done(&r);
 }
 
 /* ---- budgets and names of policies ---- */

@@ -130,6 +130,31 @@ dt_status dti_recompute(
 dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
     const bool *dropped, int32_t reason, dt_err *err) DT_NODISCARD;
 
+/**
+ * struct dti_remakes - many such requests on one program, which share what they know of it.
+ * @p @dropped: as above, of the tensors that there are when it is opened
+ * @absent: with @dropped, what is not resident at a request's place is dropped as well
+ * The rest is recompute.c's own: a table by tensor, of n_v so far; and of the request at hand its
+ * place, what it makes again, who reads that, and where it wrote into the table.
+ */
+typedef struct dti_remakes {
+    dt_program *p;
+    const bool *dropped;
+    bool absent;
+    int32_t reason, pos;
+    struct dti_remade *v;
+    int32_t *todo, *written;
+    size_t n_v, cap, n_todo, n_written, n_reader;
+    dt_access *reader;
+} dti_remakes;
+
+/* Close it even after a failure. DT_E_NOMEM. */
+dt_status dti_remakes_open(
+    dti_remakes *r, dt_program *p, const bool *dropped, bool absent, dt_err *err) DT_NODISCARD;
+dt_status dti_remakes_before(dti_remakes *r, int32_t before, const int32_t *version, size_t n,
+    int32_t reason, dt_err *err) DT_NODISCARD;
+void dti_remakes_close(dti_remakes *r);
+
 /* Choose what a node's backward reads; its ops bear the reason. Where the configuration or a policy
  * before this one has settled fates of its values, a node keeps the alternative that it has. */
 dt_status dti_choose(

@@ -3,8 +3,9 @@
  * reads saved statistics.
  *
  * First all recomputes of a request are found, on a fresh index, and who reads what they make; then
- * all are made, and the index is brought up to date once: programs of thousands of ops see
- * thousands of requests. */
+ * all are made, and the index is brought up to date once. Programs of thousands of ops see
+ * thousands of requests, which share a table of all tensors; each sets right again what it wrote
+ * there. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,52 +15,60 @@
 
 enum { UNKNOWN = -1, PENDING = -2, WANTED = -3 };
 
-/* By tensor, of those there are when the request begins. */
-typedef struct value {
+/* By tensor, of those there are when a request begins. */
+struct dti_remade {
     int32_t have;          /* of a root: what holds its value at this place, or one of the above */
     int32_t newest, older; /* of a root its newest version; of a version the one before; DT_NONE */
     int32_t versions;      /* of a root: how many, itself included */
-} value;
+    bool written;          /* have, by the request at hand */
+};
 
-typedef struct request {
-    dt_program *p;
-    const bool *dropped;
-    int32_t reason;
-    int32_t pos; /* recomputes go right before the op at this place */
-    value *v;
-    size_t n_v;
-    int32_t *todo; /* roots to make again, in the order of their recomputes */
-    size_t n_todo;
-    dt_access *reader; /* of what is made again, from this place on, in order */
-    size_t n_reader;
-} request;
+typedef dti_remakes request;
 
-static dt_status open_request(
-    request *r, dt_program *p, int32_t before, const bool *dropped, dt_err *err)
+static bool grow_tables(request *r)
 {
-    *r = (request){.p = p, .dropped = dropped, .pos = dt_pos(p, before), .n_v = p->n_tensor};
-    r->v = dt_alloc(r->n_v, sizeof *r->v);
-    r->todo = dt_alloc(r->n_v, sizeof *r->todo);
-    if (r->v == NULL || r->todo == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
-    for (size_t t = 0; t < r->n_v; t++)
-        r->v[t] = (value){UNKNOWN, DT_NONE, DT_NONE, 1};
-    for (size_t t = 0; t < r->n_v; t++) {
+    size_t of_v = r->cap, of_todo = r->cap;
+    return dt_grow((void **)&r->v, &of_v, r->n_v, sizeof *r->v) &&
+           dt_grow((void **)&r->todo, &of_todo, r->n_v, sizeof *r->todo) &&
+           dt_grow((void **)&r->written, &r->cap, r->n_v, sizeof *r->written);
+}
+
+/* Tensors that came since the last request; @counted: which made them. */
+static dt_status see_new(request *r, bool counted, dt_err *err)
+{
+    const dt_program *p = r->p;
+    for (; r->n_v < p->n_tensor; r->n_v++) {
+        if (!grow_tables(r))
+            return DT_FAIL(err, DT_E_NOMEM, "no memory to recompute");
+        const int32_t t = (int32_t)r->n_v;
+        r->v[t] = (struct dti_remade){UNKNOWN, DT_NONE, DT_NONE, 1, false};
         if (p->tensor[t].of == DT_NONE)
             continue;
-        value *root = &r->v[dti_root(p, (int32_t)t)];
+        struct dti_remade *root = &r->v[dti_root(p, t)];
         r->v[t].older = root->newest;
-        root->newest = (int32_t)t;
-        root->versions++;
+        root->newest = t;
+        root->versions += !counted;
     }
     return DT_OK;
 }
 
-static void close_request(request *r)
+static void set_have(request *r, int32_t t, int32_t have)
 {
-    dt_free(r->v);
-    dt_free(r->todo);
+    if (!r->v[t].written)
+        r->written[r->n_written++] = t;
+    r->v[t].written = true;
+    r->v[t].have = have;
+}
+
+static void forget(request *r)
+{
+    for (size_t i = 0; i < r->n_written; i++) {
+        r->v[r->written[i]].have = UNKNOWN;
+        r->v[r->written[i]].written = false;
+    }
+    r->n_written = r->n_todo = 0;
     dt_free(r->reader);
+    r->reader = NULL;
 }
 
 /* A version of the value that lies on the device at this place; recomputes only, when asked. */
@@ -88,6 +97,12 @@ static bool recompute_reads(const dt_operand *a, const dt_form *f)
     return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
 }
 
+static bool is_dropped(const request *r, int32_t root)
+{
+    return r->dropped != NULL &&
+           (r->dropped[root] || (r->absent && !dti_resident(r->p, root, r->pos)));
+}
+
 static void find_recomputes(request *r, int32_t root);
 
 /* Where the value of a tensor can be read at this place. */
@@ -95,21 +110,20 @@ static void find(request *r, int32_t tensor)
 {
     const dt_program *p = r->p;
     const int32_t root = dti_root(p, tensor);
-    value *v = &r->v[root];
-    if (v->have == WANTED)
+    if (r->v[root].have == WANTED)
         find_recomputes(r, root);
-    if (p->tensor[root].home != DT_NONE || v->have != UNKNOWN)
+    if (p->tensor[root].home != DT_NONE || r->v[root].have != UNKNOWN)
         return;
-    const bool dropped = r->dropped != NULL && r->dropped[root];
+    const bool dropped = is_dropped(r, root);
     const dt_pin pin = p->tensor[root].pin;
-    v->have = find_live(r, root, dropped && pin == DT_PIN_NONE);
-    if (v->have != DT_NONE)
+    set_have(r, root, find_live(r, root, dropped && pin == DT_PIN_NONE));
+    if (r->v[root].have != DT_NONE)
         return;
     const bool derived = p->tensor[root].role == DT_ROLE_DERIVED;
     if (pin != DT_PIN_KEEP && dti_repeatable(p, root) && (dropped || derived || r->dropped == NULL))
         find_recomputes(r, root);
     else
-        v->have = newest_before(r, root); /* kept: its life grows to here */
+        set_have(r, root, newest_before(r, root)); /* kept: its life grows to here */
 }
 
 /* The producer of @root runs again, after whatever must run again for that: derived weights last,
@@ -126,7 +140,7 @@ static void find_recomputes(request *r, int32_t root)
                 (r->p->tensor[t].role == DT_ROLE_DERIVED) == (derived != 0))
                 find(r, t);
         }
-    r->v[root].have = PENDING;
+    set_have(r, root, PENDING);
     r->todo[r->n_todo++] = root;
 }
 
@@ -171,7 +185,7 @@ static dt_status bind_writes(
         DT_CHECK(new_version(r, a->tensor, &id, err));
         dt_op_bind(recompute, id, a->port, DT_WRITE);
         if (a->tensor == wanted)
-            r->v[wanted].have = id;
+            set_have(r, wanted, id);
     }
     return DT_OK;
 }
@@ -227,7 +241,7 @@ static bool redirect_op(request *r, dt_op *op)
     const int32_t *back = op->n_arg > 0 ? brought_back(r, op) : NULL;
     bool any = back != NULL;
     if (back != NULL) {
-        r->v[op->arg[0].tensor].have = *back;
+        set_have(r, op->arg[0].tensor, *back);
         op->arg[0].tensor = *back;
         return any;
     }
@@ -237,7 +251,7 @@ static bool redirect_op(request *r, dt_op *op)
             continue;
         const int32_t to = r->v[from].have;
         if (op->arg[a].mode == DT_WRITE) {
-            r->v[from].have = UNKNOWN;
+            set_have(r, from, UNKNOWN);
         } else {
             op->arg[a].tensor = to;
             any = true;
@@ -329,7 +343,7 @@ static dt_status want(request *r, const int32_t *version, size_t n, dt_err *err)
             continue;
         if (!dti_repeatable(p, version[i]))
             return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", t->name);
-        r->v[dti_root(p, version[i])].have = WANTED;
+        set_have(r, dti_root(p, version[i]), WANTED);
     }
     for (size_t i = 0; i < n; i++)
         if (r->v[dti_root(p, version[i])].have == WANTED)
@@ -337,25 +351,56 @@ static dt_status want(request *r, const int32_t *version, size_t n, dt_err *err)
     return DT_OK;
 }
 
+dt_status dti_remakes_open(
+    dti_remakes *r, dt_program *p, const bool *dropped, bool absent, dt_err *err)
+{
+    *r = (dti_remakes){.p = p, .dropped = dropped, .absent = absent};
+    return see_new(r, false, err);
+}
+
+void dti_remakes_close(dti_remakes *r)
+{
+    dt_free(r->v);
+    dt_free(r->todo);
+    dt_free(r->written);
+    dt_free(r->reader);
+}
+
+static dt_status remake(request *r, const int32_t *version, size_t n, dt_err *err)
+{
+    const dt_program *p = r->p;
+    DT_CHECK(want(r, version, n, err));
+    DT_CHECK(find_readers(r, err));
+    DT_CHECK(make_recomputes(r, err));
+    for (size_t i = 0; i < n; i++)
+        if (p->tensor[version[i]].pin == DT_PIN_NONE)
+            set_have(r, version[i], r->v[dti_root(p, version[i])].have);
+    redirect(r);
+    return DT_OK;
+}
+
+dt_status dti_remakes_before(
+    dti_remakes *r, int32_t before, const int32_t *version, size_t n, int32_t reason, dt_err *err)
+{
+    DT_CHECK(see_new(r, false, err));
+    r->pos = dt_pos(r->p, before);
+    r->reason = reason;
+    dt_status st = remake(r, version, n, err);
+    forget(r);
+    if (st == DT_OK)
+        st = see_new(r, true, err);
+    return st == DT_OK ? dt_program_index(r->p, err) : st;
+}
+
 dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
     const bool *dropped, int32_t reason, dt_err *err)
 {
-    request r;
-    dt_status st = open_request(&r, p, before, dropped, err);
-    r.reason = reason;
+    dti_remakes r;
+    dt_status st = dti_remakes_open(&r, p, dropped, false, err);
     if (st == DT_OK)
-        st = want(&r, version, n, err);
-    if (st == DT_OK)
-        st = find_readers(&r, err);
-    if (st == DT_OK)
-        st = make_recomputes(&r, err);
-    for (size_t i = 0; st == DT_OK && i < n; i++)
-        if (p->tensor[version[i]].pin == DT_PIN_NONE)
-            r.v[version[i]].have = r.v[dti_root(p, version[i])].have;
-    if (st == DT_OK)
-        redirect(&r);
-    close_request(&r);
-    return st == DT_OK ? dt_program_index(p, err) : st;
+        st = dti_remakes_before(&r, before, version, n, reason, err);
+    dti_remakes_close(&r);
+    return st;
 }
 
 dt_status dti_recompute(dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err)

@@ -72,20 +72,6 @@ static bool find_gap(const dt_program *p, int32_t tensor, int32_t from, int32_t 
     return false;
 }
 
-/* What is not to be kept for values recomputed at a place: others that are, and what is not there
- * anyway. */
-static void find_dropped(const dti_rewrite *r, const dti_gap *at, bool *dropped)
-{
-    const int32_t pos = dt_pos(r->q, at->to);
-    for (size_t t = 0; t < r->n_tensor; t++)
-        dropped[t] = !dti_resident(r->q, (int32_t)t, pos);
-    for (size_t n = 0; n < r->n; n++) {
-        const dti_idle *i = &r->of[n];
-        if (i->fate == DTI_RECOMPUTE && i->gap.from_pos < at->to_pos && at->to_pos <= i->gap.to_pos)
-            dropped[i->gap.tensor] = true;
-    }
-}
-
 static int by_end(const void *va, const void *vb)
 {
     const dti_idle *a = *(const dti_idle *const *)va, *b = *(const dti_idle *const *)vb;
@@ -106,19 +92,38 @@ static size_t those(const dti_rewrite *r, dti_fate fate, const dti_idle **to)
     return n;
 }
 
+/* What is not to be kept for values recomputed at the end of a gap: others whose gaps, which end
+ * there or behind, that lies in. */
+static void find_dropped(const dti_idle *const *all, size_t n, const dti_gap *at, bool *dropped)
+{
+    for (size_t k = 0; k < n; k++)
+        if (all[k]->gap.from_pos < at->to_pos)
+            dropped[all[k]->gap.tensor] = true;
+}
+
+static void drop_none(const dti_idle *const *all, size_t n, bool *dropped)
+{
+    for (size_t k = 0; k < n; k++)
+        dropped[all[k]->gap.tensor] = false;
+}
+
 /* A value that an earlier one was made from is there already. */
 static dt_status recompute_all(
     const dti_rewrite *r, const dti_idle *const *all, size_t n, bool *dropped, dt_err *err)
 {
-    for (size_t k = 0; k < n; k++) {
+    dti_remakes remakes;
+    dt_status st = dti_remakes_open(&remakes, r->q, dropped, true, err);
+    for (size_t k = 0; st == DT_OK && k < n; k++) {
         dti_gap g;
-        if (!find_gap(r->q, all[k]->gap.tensor, DT_NONE, all[k]->gap.to, &g))
+        const dti_gap *at = &all[k]->gap;
+        if (!find_gap(r->q, at->tensor, DT_NONE, at->to, &g))
             continue;
-        find_dropped(r, &all[k]->gap, dropped);
-        g.reason = all[k]->gap.reason;
-        DT_CHECK(dti_recompute(r->q, &g, dropped, err));
+        find_dropped(all + k, n - k, at, dropped);
+        st = dti_remakes_before(&remakes, g.to, &g.tensor, 1, at->reason, err);
+        drop_none(all + k, n - k, dropped);
     }
-    return DT_OK;
+    dti_remakes_close(&remakes);
+    return st;
 }
 
 /* The gaps that are offloaded, in the program as recomputes have left it. */

@@ -190,9 +190,9 @@ dt_status dti_chen_keep(dti_chen *c, const bool *keep, dt_err *err)
 }
 
 /* What an op of backward reads that was dropped is made again before it. */
-static dt_status before_op(const dti_chen *c, int32_t id, dt_err *err)
+static dt_status before_op(const dti_chen *c, dti_remakes *r, int32_t id, dt_err *err)
 {
-    dt_program *p = c->p;
+    const dt_program *p = c->p;
     dti_gap g;
     for (int a = 0; a < p->op[id].n_arg; a++) {
         const int32_t t = p->op[id].arg[a].tensor;
@@ -200,8 +200,7 @@ static dt_status before_op(const dti_chen *c, int32_t id, dt_err *err)
             continue;
         for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
             if (g.crosses_loss && g.to == id) {
-                g.reason = c->reason[t];
-                DT_CHECK(dti_recompute(p, &g, c->dropped, err));
+                DT_CHECK(dti_remakes_before(r, id, &g.tensor, 1, c->reason[t], err));
                 break;
             }
     }
@@ -218,9 +217,11 @@ dt_status dti_chen_rewrite(const dti_chen *c, dt_err *err)
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memcpy(op, p->order + first, n * sizeof *op);
-    dt_status st = DT_OK;
+    dti_remakes r;
+    dt_status st = dti_remakes_open(&r, p, c->dropped, false, err);
     for (size_t i = 0; i < n && st == DT_OK; i++)
-        st = before_op(c, op[i], err);
+        st = before_op(c, &r, op[i], err);
+    dti_remakes_close(&r);
     dt_free(op);
     return st;
 }

@@ -29,6 +29,7 @@ typedef struct walk {
     int32_t *now;      /* the version that backward reads, as things stand */
     int32_t *wanted;   /* room for a request */
     int32_t *value_of; /* by tensor: its value, or DT_NONE */
+    dti_remakes remakes;
 } walk;
 
 /* Places of the cuts in values [lo, hi): how many, 0 when the part is not cut any more. */
@@ -97,7 +98,7 @@ static dt_status replay(walk *w, size_t lo, size_t hi, int32_t before, dt_err *e
         dt_reasons_add(&p->reasons, &reason, err, "%s: part from %.32s to %.32s, %zu kept a level",
             p->policy, p->graph->node[p->op[w->c.value[lo].op].node].name,
             p->graph->node[p->op[w->c.value[hi - 1].op].node].name, w->cuts));
-    DT_CHECK(dti_recompute_before(p, before, w->wanted, n, w->c.dropped, reason, err));
+    DT_CHECK(dti_remakes_before(&w->remakes, before, w->wanted, n, reason, err));
     for (size_t t = had; t < p->n_tensor; t++) {
         const int32_t of = p->tensor[t].of;
         if (of != DT_NONE && w->value_of[of] != DT_NONE)
@@ -159,7 +160,10 @@ static dt_status chen_recursive(dt_program *p, const dt_pass_env *env, dt_err *e
     dt_status st = open_walk(&w, p, (size_t)((const options *)env->opts)->cuts, err);
     if (st == DT_OK && w.c.n > 0) {
         drop(&w);
-        st = visit_last(&w, 0, err);
+        st = dti_remakes_open(&w.remakes, p, w.c.dropped, false, err);
+        if (st == DT_OK)
+            st = visit_last(&w, 0, err);
+        dti_remakes_close(&w.remakes);
     }
     dti_chen_close(&w.c);
     dt_free(w.now);

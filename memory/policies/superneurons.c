@@ -70,6 +70,7 @@ typedef struct segments {
     member *member;    /* by value */
     segment *segment;
     int32_t *version; /* room for a request */
+    dti_remakes remakes;
     size_t n;
 } segments;
 
@@ -202,7 +203,7 @@ static dt_status run_again(segments *s, segment *g, int32_t before, int32_t to, 
     for (int32_t i = to; i != DT_NONE; i = s->member[i].before)
         s->version[s->member[i].rank - 1] = s->member[i].now;
     g->have = s->member[to].rank;
-    DT_CHECK(dti_recompute_before(s->p, before, s->version, n, s->c.dropped, g->reason, err));
+    DT_CHECK(dti_remakes_before(&s->remakes, before, s->version, n, g->reason, err));
     see_new(s, had);
     return DT_OK;
 }
@@ -255,9 +256,10 @@ static dt_status run_all(segments *s, dt_err *err)
     if (op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memcpy(op, p->order + first, n * sizeof *op);
-    dt_status st = DT_OK;
+    dt_status st = dti_remakes_open(&s->remakes, p, s->c.dropped, false, err);
     for (size_t i = 0; i < n && st == DT_OK; i++)
         st = before_op(s, op[i], err);
+    dti_remakes_close(&s->remakes);
     dt_free(op);
     return st;
 }

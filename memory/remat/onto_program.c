@@ -31,6 +31,7 @@ typedef struct onto {
     repeat *repeat;
     bool *ran, *dropped;
     int32_t reason;
+    dti_remakes remakes;
 } onto;
 
 void dti_remat_only(
@@ -103,8 +104,7 @@ static dt_status walk(onto *o, const dt_remat_sequence *runs, dt_err *err)
         for (; i < o->n_repeat && o->repeat[i].before == before; i++)
             if (n == 0 || o->repeat[i].op != o->repeat[i - 1].op)
                 o->version[n++] = o->now[o->repeat[i].op];
-        DT_CHECK(dti_recompute_before(
-            o->p, o->r->op[before], o->version, n, o->dropped, o->reason, err));
+        DT_CHECK(dti_remakes_before(&o->remakes, o->r->op[before], o->version, n, o->reason, err));
         see_new(o, had);
     }
     return DT_OK;
@@ -144,7 +144,10 @@ dt_status dti_remat_onto(dt_program *p, const dti_remat_program *r, const dt_rem
     if (st == DT_OK)
         st = onto_open(&o, runs->n, err);
     if (st == DT_OK)
+        st = dti_remakes_open(&o.remakes, p, o.dropped, false, err);
+    if (st == DT_OK)
         st = walk(&o, runs, err);
+    dti_remakes_close(&o.remakes);
     dt_free(o.now);
     dt_free(o.version);
     dt_free(o.op_of);

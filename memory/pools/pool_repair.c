@@ -177,7 +177,7 @@ static void look_around(repair *r, uint32_t x)
 
 /* By two digits of the upper bits of a goal, the lower one first; the few that share both are put
  * in order behind. */
-static void sort_edges(const repair *r, edge *a, size_t n)
+static void sort_edges(repair *r, edge *a, size_t n)
 {
     enum { DIGITS = 1 << DIGIT };
     const int shift = r->bits > 2 * DIGIT ? r->bits - 2 * DIGIT : 0;
@@ -202,6 +202,7 @@ static void sort_edges(const repair *r, edge *a, size_t n)
         for (; k > 0 && a[k - 1].at > x.at; k--)
             a[k] = a[k - 1];
         a[k] = x;
+        r->steps -= (int64_t)(i - k);
     }
 }
 

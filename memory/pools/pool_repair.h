@@ -8,7 +8,7 @@
  * dti_pool_repair() - change a placement so that nothing ends above a goal.
  * @v @n:  intervals that have bytes, fewer than 2^32
  * @hard:  of each how hard it is to place, above 0: what makes way is what is easiest
- * @goal:  not below the need of any interval
+ * @goal:  not below the need of any interval; one above 2^63 is not reached
  * @steps: looks at an interval that may be used; what is left of them
  * @off:   where they lie, nothing overlapping; changed only if the goal is reached, *done
  *

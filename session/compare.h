@@ -40,7 +40,7 @@ typedef struct dt_compare_row {
     dt_prediction time;
     double measured, spread;
     dt_plan_set *plans;
-    dt_policies policies;
+    dt_policies *policies; /* owned, of the plans, which point to them: rows move as more come */
 } dt_compare_row;
 
 enum { DT_COMPARE_BUDGETS = 64 };

@@ -201,16 +201,22 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
 static void forget(dt_compare_row *r)
 {
     dt_plan_set_destroy(r->plans);
-    dt_policies_close(&r->policies);
+    if (r->policies != NULL)
+        dt_policies_close(r->policies);
+    dt_free(r->policies);
     r->plans = NULL;
+    r->policies = NULL;
 }
 
 static dt_status plan_row(dt_compare_row *r, bool keep, dt_err *err)
 {
     dt_plan_request q = dt_session_request(r->session);
-    q.policies = &r->policies;
+    r->policies = dt_alloc(1, sizeof *r->policies);
+    if (r->policies == NULL)
+        return no_memory(err);
+    q.policies = r->policies;
     q.budgets.device = r->budget;
-    dt_status st = dt_policies_open(&r->policies, r->policy, r->session->config, err);
+    dt_status st = dt_policies_open(r->policies, r->policy, r->session->config, err);
     if (st == DT_OK)
         st = dt_plan_set_create(&r->plans, r->session, &q, err);
     if (st == DT_OK)

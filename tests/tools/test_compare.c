@@ -383,6 +383,24 @@ static void what_is_run_stands_beside_it(void **state)
     cli_done(&r);
 }
 
+/* More rows than there was room for at first. */
+static void many_rows_are_run(void **state)
+{
+    NEED_BINARY();
+    cJSON *all = object_of("compare FILE --run --json --budgets 4 --set train.batch=8 "
+                           "--policies chen_budget;rotor;tflms;modnn;sentinel;superneurons");
+    const cJSON *o;
+    int n = 0, measured = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        const cJSON *seconds = cJSON_GetObjectItemCaseSensitive(o, "measured_seconds");
+        measured += cJSON_IsNumber(seconds) && seconds->valuedouble > 0; /* alike plans run once */
+        n++;
+    }
+    assert_true(n > 16 && measured > 0);
+    cJSON_Delete(all);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     NEED_BINARY();
@@ -446,6 +464,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),
+        cmocka_unit_test(many_rows_are_run),
         cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(wrong_arguments_are_refused),
     };

@@ -9,8 +9,8 @@
  * is encoded from its last reader in forward to its first in backward, and short again, decoded, to
  * its last. Where memory is allocated while the step runs (section V-H), the footprint is the most
  * that lives at once. Figure 17 does not say beside what: with nothing encoded three of its
- * five bars are within 4 % of those beside the investigation's baseline, and two 13 % below; beside
- * CNTK's three are 10 to 17 % above. Those with encodings are beside CNTK's.
+ * five bars are within 4 % of those beside the investigation's baseline, and two 12 % below; beside
+ * CNTK's three are 11 to 17 % above. Those with encodings are beside CNTK's.
  *
  * What the paper leaves open is as in CNTK's source and examples where these tell. What a reader
  * fills shares with nothing (InputValueBase), and newer examples for ImageNet take the mean from it

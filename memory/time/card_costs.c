@@ -5,7 +5,9 @@
  *
  * Convolutions of one channel each reach 0.0044 of the peak, by MobileNet's 163 images a second on
  * a Titan X with kernels made for them (Apache MXNet, pull request 7393; 167 by this table): they
- * wait for loads, which neither more arithmetic nor tensor cores hasten. */
+ * wait for loads, which neither more arithmetic nor tensor cores hasten. Of one pixel the Titan Xp
+ * has the Titan X's share of what its fastest reach; of the other cards no number was found, and
+ * they reach there what others do. */
 #include "memory/time/card_costs.h"
 
 #include <stdio.h>

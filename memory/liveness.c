@@ -18,12 +18,13 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
     const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
     for (; *i + 1 < n; ++*i) {
         const dt_access *from = &a[*i], *to = &a[*i + 1];
+        const int32_t from_pos = dt_pos(p, from->op), to_pos = dt_pos(p, to->op);
         /* Before a write there is nothing to keep: the next definition, or a piece of a split op,
          * before which the tensor is not whole. */
-        if (to->pos == from->pos + 1 || to->mode == DT_WRITE)
+        if (to_pos == from_pos + 1 || to->mode == DT_WRITE)
             continue;
         *g = (dti_gap){
-            tensor, from->op, to->op, from->pos, to->pos, from->pos <= loss && to->pos > loss, 0};
+            tensor, from->op, to->op, from_pos, to_pos, from_pos <= loss && to_pos > loss, 0};
         ++*i;
         return true;
     }
@@ -36,10 +37,20 @@ int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos)
     const dt_access *a = dt_accesses(p, tensor, &n);
     if (p->tensor[tensor].home != DT_NONE)
         return DT_NONE;
-    for (int32_t i = 0; i < n && a[i].pos <= pos; i++)
+    for (int32_t i = 0; i < n && dt_pos(p, a[i].op) <= pos; i++)
         if (defines(p, &a[i], i == 0))
             def = a[i].op;
     return def;
+}
+
+int32_t dti_next_access(const dt_program *p, int32_t tensor, int32_t pos)
+{
+    int32_t n;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++)
+        if (dt_pos(p, a[i].op) > pos)
+            return dt_pos(p, a[i].op);
+    return pos;
 }
 
 bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos)
@@ -49,7 +60,7 @@ bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos)
     if (p->tensor[tensor].home != DT_NONE)
         return true;
     for (int32_t i = 0; i + 1 < n; i++)
-        if (a[i].pos < pos && a[i + 1].pos >= pos)
+        if (dt_pos(p, a[i].op) < pos && dt_pos(p, a[i + 1].op) >= pos)
             return !defines(p, &a[i + 1], false);
     return false;
 }

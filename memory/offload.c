@@ -148,6 +148,7 @@ static dt_status put_in(
     }
     DT_ASSERT(n == p->n_order);
     memcpy(p->order, to, n * sizeof *to);
+    p->changed_from = 0;
     return dt_program_index(p, err);
 }
 

@@ -30,6 +30,9 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
  * that brought them back. DT_NONE for persistent tensors. */
 int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos);
 
+/* The place of its first access behind that place; that place itself where there is none. */
+int32_t dti_next_access(const dt_program *p, int32_t tensor, int32_t pos);
+
 /* Whether the tensor's bytes are on the device between the ops before and at place pos, as things
  * stand. */
 bool dti_resident(const dt_program *p, int32_t tensor, int32_t pos);
@@ -145,7 +148,7 @@ typedef struct dti_remakes {
     struct dti_remade *v;
     int32_t *todo, *written;
     size_t n_v, cap, n_todo, n_written, n_reader;
-    dt_access *reader;
+    struct dti_remade_reader *reader;
 } dti_remakes;
 
 /* Close it even after a failure. DT_E_NOMEM. */

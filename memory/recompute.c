@@ -23,6 +23,11 @@ struct dti_remade {
     bool written;          /* have, by the request at hand */
 };
 
+/* Who reads one of the values, at its place when they were looked for. */
+struct dti_remade_reader {
+    int32_t op, pos;
+};
+
 typedef dti_remakes request;
 
 static bool grow_tables(request *r)
@@ -86,7 +91,7 @@ static int32_t newest_before(const request *r, int32_t root)
     for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older) {
         int32_t n;
         const dt_access *a = dt_accesses(r->p, t, &n);
-        if (n > 0 && a[0].pos < r->pos)
+        if (n > 0 && dt_pos(r->p, a[0].op) < r->pos)
             return t;
     }
     return root;
@@ -235,29 +240,25 @@ static const int32_t *brought_back(const request *r, const dt_op *op)
                : NULL;
 }
 
-/* Whether it now reads a new version. */
-static bool redirect_op(request *r, dt_op *op)
+/* What it reads of old versions it now reads of new ones. */
+static void redirect_op(request *r, int32_t id)
 {
+    const dt_op *op = &r->p->op[id];
     const int32_t *back = op->n_arg > 0 ? brought_back(r, op) : NULL;
-    bool any = back != NULL;
     if (back != NULL) {
         set_have(r, op->arg[0].tensor, *back);
-        op->arg[0].tensor = *back;
-        return any;
+        dt_program_rebind(r->p, id, 0, *back);
+        return;
     }
     for (int a = 0; a < op->n_arg; a++) {
         const int32_t from = op->arg[a].tensor;
         if (from >= (int32_t)r->n_v || r->v[from].have < (int32_t)r->n_v)
             continue;
-        const int32_t to = r->v[from].have;
-        if (op->arg[a].mode == DT_WRITE) {
+        if (op->arg[a].mode == DT_WRITE)
             set_have(r, from, UNKNOWN);
-        } else {
-            op->arg[a].tensor = to;
-            any = true;
-        }
+        else
+            dt_program_rebind(r->p, id, a, r->v[from].have);
     }
-    return any;
 }
 
 /* Readers behind the recomputes, up to the next definition of the old version, read the new one. */
@@ -266,30 +267,30 @@ static void redirect(request *r)
     int32_t before = DT_NONE;
     for (size_t i = 0; i < r->n_reader; i++) {
         const int32_t id = r->reader[i].op;
-        if (id != before && redirect_op(r, &r->p->op[id]))
-            dt_program_touch(r->p, id);
+        if (id != before)
+            redirect_op(r, id);
         before = id;
     }
 }
 
 /* ---- who reads what is made again ---- */
 
-static size_t add_readers(const request *r, int32_t tensor, dt_access *to)
+static size_t add_readers(const request *r, int32_t tensor, struct dti_remade_reader *to)
 {
     int32_t n;
     size_t found = 0;
     const dt_access *a = dt_accesses(r->p, tensor, &n);
-    for (int32_t i = 0; i < n; i++)
-        if (a[i].pos >= r->pos) {
-            if (to != NULL)
-                to[found] = a[i];
-            found++;
-        }
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t pos = dt_pos(r->p, a[i].op);
+        if (pos >= r->pos && to != NULL)
+            to[found] = (struct dti_remade_reader){a[i].op, pos};
+        found += pos >= r->pos;
+    }
     return found;
 }
 
 /* Of all versions of all values. @to: NULL: how many there are */
-static size_t list_readers(const request *r, dt_access *to)
+static size_t list_readers(const request *r, struct dti_remade_reader *to)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->n_todo; i++) {
@@ -302,8 +303,8 @@ static size_t list_readers(const request *r, dt_access *to)
 
 static int by_place(const void *a, const void *b)
 {
-    const int32_t p = ((const dt_access *)a)->pos, q = ((const dt_access *)b)->pos;
-    return (p > q) - (p < q);
+    const struct dti_remade_reader *x = a, *y = b;
+    return (x->pos > y->pos) - (x->pos < y->pos);
 }
 
 /* While the index is that of the program. */

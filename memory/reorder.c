@@ -38,9 +38,9 @@ static dt_status add_tensor(edges *e, const dt_program *p, int32_t tensor, dt_er
     for (int32_t i = 0; i < n; i++) {
         const bool writes = (a[i].mode & DT_WRITE) != 0;
         if (written != DT_NONE)
-            DT_CHECK(add(e, a[written].pos, a[i].pos, err));
+            DT_CHECK(add(e, dt_pos(p, a[written].op), dt_pos(p, a[i].op), err));
         for (int32_t k = written + 1; writes && k < i; k++)
-            DT_CHECK(add(e, a[k].pos, a[i].pos, err));
+            DT_CHECK(add(e, dt_pos(p, a[k].op), dt_pos(p, a[i].op), err));
         written = writes ? i : written;
     }
     return DT_OK;

@@ -13,8 +13,8 @@ static bool waits(const dt_program *p, size_t tensor)
     int32_t n;
     const dt_access *a = dt_accesses(p, (int32_t)tensor, &n);
     return p->loss != DT_NONE && p->tensor[tensor].role == DT_ROLE_ACTIVATIONS &&
-           dt_packs(&p->tensor[tensor]) && n > 1 && a[0].pos < dt_pos(p, p->loss) &&
-           a[n - 1].pos > dt_pos(p, p->loss);
+           dt_packs(&p->tensor[tensor]) && n > 1 && dt_pos(p, a[0].op) < dt_pos(p, p->loss) &&
+           dt_pos(p, a[n - 1].op) > dt_pos(p, p->loss);
 }
 
 /* As codecs see it: zero is the word without a bit. */

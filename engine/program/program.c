@@ -42,9 +42,9 @@ void dt_program_destroy(dt_program *p)
     dt_free(p->alt);
     dt_free(p->needs_dx);
     dt_reasons_deinit(&p->reasons);
-    dt_free(p->touched);
+    dt_free(p->rebound);
     dt_free(p->index.pos);
-    dt_free(p->index.first);
+    dt_free(p->index.of);
     dt_free(p->index.access);
     dt_free(p);
 }
@@ -76,8 +76,8 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     q->cap_order = p->n_order;
     q->index = (dt_index){0};
     q->stale = true;
-    q->touched = NULL;
-    q->n_touched = q->cap_touched = 0;
+    q->rebound = NULL;
+    q->n_rebound = q->cap_rebound = 0;
     q->reasons = (dt_reasons){0};
     if (ok && dti_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
         return DT_OK;
@@ -106,15 +106,18 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
     memmove(p->order + pos + 1, p->order + pos, (p->n_order - pos) * sizeof *p->order);
     p->order[pos] = *id;
     p->n_order++;
+    p->changed_from = pos < p->changed_from ? pos : p->changed_from;
     return DT_OK;
 }
 
-void dt_program_touch(dt_program *p, int32_t op)
+void dt_program_rebind(dt_program *p, int32_t op, int arg, int32_t tensor)
 {
-    if (dt_grow((void **)&p->touched, &p->cap_touched, p->n_touched, sizeof *p->touched))
-        p->touched[p->n_touched++] = op;
+    int32_t *bound = &p->op[op].arg[arg].tensor;
+    if (dt_grow((void **)&p->rebound, &p->cap_rebound, p->n_rebound, sizeof *p->rebound))
+        p->rebound[p->n_rebound++] = (dt_rebound){op, *bound};
     else
         p->stale = true;
+    *bound = tensor;
 }
 
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)
@@ -221,9 +224,10 @@ dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, 
 /* ---- the index ---- */
 
 /* The index is made anew when a program has changed. Where ops were inserted and operands of some
- * changed, and no more, it is brought up to date, which takes a fraction of the time. */
+ * changed, and no more, it is brought up to date: policies do so thousands of times, each of which
+ * then takes what has changed, and the places behind it. */
 
-static bool reserve_index(void **p, size_t *cap, size_t want, size_t each)
+static bool reserve(void **p, size_t *cap, size_t want, size_t each)
 {
     if (*p != NULL && want <= *cap)
         return true;
@@ -235,200 +239,164 @@ static bool reserve_index(void **p, size_t *cap, size_t want, size_t each)
     return true;
 }
 
-/* Whether operand i of the op is the first that names its tensor: accesses are counted once an op.
- */
-static bool leads(const dt_op *op, int i)
+static bool reserve_by_op(dt_program *p)
 {
-    for (int j = 0; j < i; j++)
-        if (op->arg[j].tensor == op->arg[i].tensor)
-            return false;
-    return true;
+    return reserve((void **)&p->index.pos, &p->index.cap_pos, p->n_op, sizeof *p->index.pos);
 }
 
-static dt_status no_index_memory(dt_err *err)
+static bool reserve_by_tensor(dt_program *p)
 {
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for the index of a program");
+    return reserve((void **)&p->index.of, &p->index.cap_of, p->n_tensor, sizeof *p->index.of);
 }
 
-/* Places of all ops. */
-static bool index_places(dt_program *p)
+static bool reserve_accesses(dt_program *p, size_t n)
 {
-    dt_index *x = &p->index;
-    if (!reserve_index((void **)&x->pos, &x->n_pos, p->n_op, sizeof *x->pos))
-        return false;
-    for (size_t i = 0; i < p->n_op; i++)
-        x->pos[i] = DT_NONE;
-    for (size_t i = 0; i < p->n_order; i++)
-        x->pos[p->order[i]] = (int32_t)i;
-    return true;
+    return reserve((void **)&p->index.access, &p->index.cap_access, n, sizeof *p->index.access);
 }
 
-/* How many accesses each tensor has, in first[t + 2]. @last: by tensor: behind the place of the
- * last op that was counted, as an op that names a tensor twice accesses it once. */
+/* Places of all ops from one place on. */
+static void index_places(dt_program *p, size_t from)
+{
+    for (size_t i = from; i < p->n_order; i++)
+        p->index.pos[p->order[i]] = (int32_t)i;
+}
+
+/* How many accesses each tensor has. @last: by tensor: behind the place of the last op that was
+ * counted, as an op that names a tensor twice accesses it once. */
 static void count_accesses(dt_program *p, int32_t *last)
 {
-    dt_index *x = &p->index;
-    memset(x->first, 0, (p->n_tensor + 2) * sizeof *x->first);
+    for (size_t t = 0; t < p->n_tensor; t++)
+        p->index.of[t] = (dt_access_list){0};
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         for (int a = 0; a < op->n_arg; a++) {
             const int32_t t = op->arg[a].tensor;
-            x->first[t + 2] += last[t] != (int32_t)i + 1;
+            p->index.of[t].room += last[t] != (int32_t)i + 1;
             last[t] = (int32_t)i + 1;
         }
     }
 }
 
-/* Filled through first[t + 1], which ends as the end of t. @last: as above, below 0 */
+/* @last: as above, below 0 */
 static void fill_accesses(dt_program *p, int32_t *last)
 {
     dt_index *x = &p->index;
-    for (size_t t = 2; t < p->n_tensor + 2; t++)
-        x->first[t] += x->first[t - 1];
+    x->n_access = 0;
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        x->of[t].first = (int32_t)x->n_access;
+        x->n_access += (size_t)x->of[t].room;
+    }
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         for (int a = 0; a < op->n_arg; a++) {
             const int32_t t = op->arg[a].tensor;
-            int32_t *end = &x->first[t + 1];
+            dt_access_list *of = &x->of[t];
             if (last[t] != -(int32_t)i - 1)
-                x->access[(*end)++] = (dt_access){p->order[i], (int32_t)i, 0};
-            x->access[*end - 1].mode |= op->arg[a].mode;
+                x->access[of->first + of->n++] = (dt_access){p->order[i], 0};
+            x->access[of->first + of->n - 1].mode |= op->arg[a].mode;
             last[t] = -(int32_t)i - 1;
         }
     }
 }
 
-static dt_status make_index(dt_program *p, dt_err *err)
+static bool make_index(dt_program *p)
 {
-    dt_index *x = &p->index;
     size_t total = 0;
     for (size_t i = 0; i < p->n_order; i++)
         total += (size_t)p->op[p->order[i]].n_arg;
     int32_t *last = dt_alloc(p->n_tensor, sizeof *last);
     const bool ok =
-        last != NULL && index_places(p) &&
-        reserve_index((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) &&
-        reserve_index((void **)&x->access, &x->n_access, total, sizeof *x->access);
+        last != NULL && reserve_by_op(p) && reserve_by_tensor(p) && reserve_accesses(p, total);
     if (ok) {
+        for (size_t i = 0; i < p->n_op; i++)
+            p->index.pos[i] = DT_NONE;
+        index_places(p, 0);
         count_accesses(p, last);
         fill_accesses(p, last);
     }
     dt_free(last);
-    return ok ? DT_OK : no_index_memory(err);
+    return ok;
 }
 
-/* An access of an op that the index does not know yet. */
-typedef struct fresh {
-    int32_t tensor;
-    dt_access access;
-} fresh;
-
-static int by_tensor_and_place(const void *a, const void *b)
+/* The first access of a list that is not before a place, by ops' places as they are now. */
+static int32_t find_access(const dt_program *p, const dt_access_list *of, int32_t pos)
 {
-    const fresh *x = a, *y = b;
-    if (x->tensor != y->tensor)
-        return x->tensor < y->tensor ? -1 : 1;
-    return (x->access.pos > y->access.pos) - (x->access.pos < y->access.pos);
+    int32_t low = 0, high = of->n;
+    while (low < high) {
+        const int32_t mid = low + (high - low) / 2;
+        if (p->index.pos[p->index.access[of->first + mid].op] < pos)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
 }
 
-/* Ops that are touched lose their accesses and get them as inserted ones do. @which: by op that the
- * index knows. */
-static void drop_touched(dt_program *p, const bool *which)
+/* A full list moves behind all others, with twice the room. */
+static bool make_room(dt_program *p, dt_access_list *of)
+{
+    if (of->n < of->room)
+        return true;
+    const size_t room = 2 * (size_t)of->room + 2;
+    dt_index *x = &p->index;
+    if (!reserve_accesses(p, x->n_access + room))
+        return false;
+    if (of->n > 0)
+        memcpy(x->access + x->n_access, x->access + of->first, (size_t)of->n * sizeof *x->access);
+    of->first = (int32_t)x->n_access;
+    of->room = (int32_t)room;
+    x->n_access += room;
+    return true;
+}
+
+/* What an op now does with a tensor, which may be nothing any more. */
+static bool update_access(dt_program *p, int32_t id, int32_t tensor)
+{
+    dt_access_list *of = &p->index.of[tensor];
+    const int mode = dt_op_mode(&p->op[id], tensor);
+    const int32_t at = find_access(p, of, dt_pos(p, id));
+    const bool there = at < of->n && p->index.access[of->first + at].op == id;
+    if (mode != 0 && !there && !make_room(p, of))
+        return false;
+    dt_access *a = p->index.access + of->first + at;
+    const size_t behind = (size_t)(of->n - at);
+    if (mode == 0 && there) {
+        memmove(a, a + 1, (behind - 1) * sizeof *a);
+        of->n--;
+    } else if (mode != 0 && !there) {
+        memmove(a + 1, a, behind * sizeof *a);
+        of->n++;
+    }
+    if (mode != 0)
+        *a = (dt_access){id, (uint8_t)mode};
+    return true;
+}
+
+static bool update_accesses(dt_program *p, int32_t id)
+{
+    bool ok = true;
+    for (int a = 0; a < p->op[id].n_arg; a++)
+        ok = ok && update_access(p, id, p->op[id].arg[a].tensor);
+    return ok;
+}
+
+/* Ops were inserted, and operands of some that were there bound to other tensors. */
+static bool extend_index(dt_program *p)
 {
     dt_index *x = &p->index;
-    int32_t from = 0, to = 0;
-    for (size_t t = 0; t < x->n_tensor; t++) {
-        x->first[t] = to;
-        for (; from < x->first[t + 1]; from++)
-            if (!which[x->access[from].op])
-                x->access[to++] = x->access[from];
-    }
-    x->first[x->n_tensor] = to;
-}
-
-static size_t add_fresh(const dt_program *p, size_t id, fresh *to)
-{
-    const dt_op *op = &p->op[id];
-    const int32_t pos = p->index.pos[id];
-    size_t n = 0;
-    for (int a = 0; a < op->n_arg && pos != DT_NONE; a++)
-        if (leads(op, a)) {
-            const int32_t t = op->arg[a].tensor;
-            to[n++] = (fresh){t, {(int32_t)id, pos, (uint8_t)dt_op_mode(op, t)}};
-        }
-    return n;
-}
-
-/* All accesses of the ops that were inserted or touched, in the order of the index. */
-static size_t list_fresh(dt_program *p, bool *which, fresh *to)
-{
-    const dt_index *x = &p->index;
-    size_t n = 0;
-    for (size_t i = 0; i < p->n_touched; i++) {
-        const size_t id = (size_t)p->touched[i];
-        if (id >= x->n_op || which[id])
-            continue;
-        which[id] = true;
-        n += add_fresh(p, id, to + n);
-    }
-    if (p->n_touched > 0)
-        drop_touched(p, which);
-    for (size_t i = x->n_op; i < p->n_op; i++)
-        n += add_fresh(p, i, to + n);
-    qsort(to, n, sizeof *to, by_tensor_and_place);
-    return n;
-}
-
-/* Merge fresh accesses in, from the last tensor to the first, so that nothing is overwritten before
- * it has moved up. What lies between tensors that have fresh ones moves as a whole. */
-static void merge_fresh(dt_program *p, const fresh *from, size_t n)
-{
-    dt_index *x = &p->index;
-    int32_t stop = x->first[x->n_tensor];
-    const size_t total = (size_t)stop + n;
-    for (size_t t = x->n_tensor + 1; t <= p->n_tensor; t++)
-        x->first[t] = stop;
-    for (size_t behind = p->n_tensor; n > 0;) {
-        const size_t t = (size_t)from[n - 1].tensor;
-        int32_t old = x->first[t + 1], to = old + (int32_t)n;
-        memmove(x->access + to, x->access + old, (size_t)(stop - old) * sizeof *x->access);
-        for (size_t k = t + 1; k <= behind; k++)
-            x->first[k] += (int32_t)n;
-        while (n > 0 && from[n - 1].tensor == (int32_t)t) {
-            const bool newer =
-                old == x->first[t] || from[n - 1].access.pos > x->pos[x->access[old - 1].op];
-            x->access[--to] = newer ? from[--n].access : x->access[--old];
-        }
-        stop = x->first[t];
-        memmove(x->access + stop + n, x->access + stop, (size_t)(old - stop) * sizeof *x->access);
-        behind = t;
-    }
-    for (size_t i = 0; i < total; i++)
-        x->access[i].pos = x->pos[x->access[i].op];
-}
-
-/* Ops were inserted or touched, and nothing else has changed: a policy does so thousands of times.
- */
-static dt_status extend_index(dt_program *p, dt_err *err)
-{
-    dt_index *x = &p->index;
-    size_t most = 0;
-    for (size_t i = x->n_op; i < p->n_op; i++)
-        most += (size_t)p->op[i].n_arg;
-    for (size_t i = 0; i < p->n_touched; i++)
-        most += (size_t)p->op[p->touched[i]].n_arg;
-    fresh *list = dt_alloc(most, sizeof *list);
-    bool *which = dt_alloc(x->n_op, sizeof *which);
-    const size_t total = (size_t)x->first[x->n_tensor] + most;
-    const bool ok =
-        list != NULL && which != NULL && index_places(p) &&
-        reserve_index((void **)&x->first, &x->n_first, p->n_tensor + 2, sizeof *x->first) &&
-        reserve_index((void **)&x->access, &x->n_access, total, sizeof *x->access);
-    if (ok)
-        merge_fresh(p, list, list_fresh(p, which, list));
-    dt_free(list);
-    dt_free(which);
-    return ok ? DT_OK : no_index_memory(err);
+    bool ok = reserve_by_op(p) && reserve_by_tensor(p);
+    if (!ok)
+        return false;
+    for (size_t t = x->n_tensor; t < p->n_tensor; t++)
+        x->of[t] = (dt_access_list){0};
+    index_places(p, p->changed_from);
+    for (size_t i = 0; ok && i < p->n_rebound; i++)
+        ok = update_access(p, p->rebound[i].op, p->rebound[i].tensor);
+    for (size_t i = 0; ok && i < p->n_rebound; i++)
+        ok = update_accesses(p, p->rebound[i].op);
+    for (size_t i = x->n_op; ok && i < p->n_op; i++)
+        ok = update_accesses(p, (int32_t)i);
+    return ok;
 }
 
 /* Of a device whose memory the host's is not, only those that need nothing else. */
@@ -450,7 +418,7 @@ void dt_program_update_on_host(dt_program *p)
 
 static bool is_current(const dt_program *p)
 {
-    return !p->stale && p->n_touched == 0 && p->index.n_op == p->n_op &&
+    return !p->stale && p->n_rebound == 0 && p->index.n_op == p->n_op &&
            p->index.n_tensor == p->n_tensor;
 }
 
@@ -458,17 +426,17 @@ dt_status dt_program_index(dt_program *p, dt_err *err)
 {
     if (is_current(p))
         return DT_OK;
-    const dt_status st = p->stale ? make_index(p, err) : extend_index(p, err);
-    p->stale = st != DT_OK;
-    p->n_touched = 0;
+    p->stale = !(p->stale ? make_index(p) : extend_index(p));
+    p->n_rebound = 0;
+    p->changed_from = p->n_order;
     p->index.n_op = p->n_op;
     p->index.n_tensor = p->n_tensor;
-    return st;
+    return p->stale ? DT_FAIL(err, DT_E_NOMEM, "no memory for the index of a program") : DT_OK;
 }
 
 const dt_access *dt_accesses(const dt_program *p, int32_t tensor, int32_t *n)
 {
     DT_ASSERT(is_current(p));
-    *n = p->index.first[tensor + 1] - p->index.first[tensor];
-    return p->index.access + p->index.first[tensor];
+    *n = p->index.of[tensor].n;
+    return p->index.access + p->index.of[tensor].first;
 }

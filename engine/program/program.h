@@ -126,21 +126,31 @@ typedef struct dt_op {
     dt_operand arg[DT_MAX_ARGS];
 } dt_op;
 
-/* One access of a tensor: which op, at which place in the order. */
+/* One access of a tensor. */
 typedef struct dt_access {
-    int32_t op, pos;
+    int32_t op;
     uint8_t mode;
 } dt_access;
 
+/* Of a tensor: n accesses from the first on, with room for so many. */
+typedef struct dt_access_list {
+    int32_t first, n, room;
+} dt_access_list;
+
 /* Derived from the order: where each op stands, and each tensor's accesses in order. It holds for
- * the first n_op ops and n_tensor tensors; n_pos, n_first and n_access are room. */
+ * the first n_op ops and n_tensor tensors. */
 typedef struct dt_index {
-    int32_t *pos;   /* by op; DT_NONE when it is not in the order */
-    int32_t *first; /* by tensor: range of access; n_tensor + 1 of them */
-    dt_access *access;
-    size_t n_op, n_tensor;
-    size_t n_pos, n_first, n_access;
+    int32_t *pos;       /* by op; DT_NONE when it is not in the order */
+    dt_access_list *of; /* by tensor */
+    dt_access *access;  /* n_access of them, of lists and of lists that have moved since */
+    size_t n_op, n_tensor, n_access;
+    size_t cap_pos, cap_of, cap_access;
 } dt_index;
+
+/* An op of which an operand was another tensor. */
+typedef struct dt_rebound {
+    int32_t op, tensor;
+} dt_rebound;
 
 typedef struct dt_program {
     dt_program_kind kind;
@@ -159,10 +169,11 @@ typedef struct dt_program {
     const char *policy; /* borrowed; whose pass rewrites it, for reasons */
     bool dense;         /* what that pass plans is for steps whose packed values did not fit */
     dt_reasons reasons;
-    bool *needs_dx; /* by node: something before it is trained */
-    bool stale; /* the index must be made anew: more has changed than ops inserted and touched */
-    int32_t *touched; /* whose operands have changed since the index was made */
-    size_t n_touched, cap_touched;
+    bool *needs_dx;      /* by node: something before it is trained */
+    bool stale;          /* the index must be made anew: more has changed than the next two tell */
+    dt_rebound *rebound; /* since the index was made */
+    size_t n_rebound, cap_rebound;
+    size_t changed_from; /* the first place of the order that has changed since */
     dt_index index;
 } dt_program;
 
@@ -195,7 +206,8 @@ dt_status dt_program_tensor(
 /* Insert before place @pos of the order (n_order: at the end). */
 dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
-void dt_program_touch(dt_program *p, int32_t op); /* said by who changes its operands */
+/* Bind an operand of an op that is in the program to another tensor. */
+void dt_program_rebind(dt_program *p, int32_t op, int arg, int32_t tensor);
 /* Updates go to what lives on the host, instead of bringing it to the device. */
 void dt_program_update_on_host(dt_program *p);
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);

@@ -34,6 +34,38 @@ static void find_peak(dti_gaps *g)
         g->peak = DT_NONE;
 }
 
+/* Whether the load that is left at place a is the higher one; of equal ones the first. */
+static bool is_higher(const dti_gaps *g, int32_t a, int32_t b)
+{
+    return g->left[a] != g->left[b] ? g->left[a] > g->left[b] : a < b;
+}
+
+static void sink(dti_gaps *g, size_t at)
+{
+    int32_t *heap = g->high;
+    for (size_t below = 2 * at + 1; below < g->n_high; below = 2 * at + 1) {
+        below += below + 1 < g->n_high && is_higher(g, heap[below + 1], heap[below]);
+        if (!is_higher(g, heap[below], heap[at]))
+            return;
+        const int32_t up = heap[below];
+        heap[below] = heap[at];
+        heap[at] = up;
+        at = below;
+    }
+}
+
+/* All places that may become the peak, as a heap: thousands are given up one after the other. */
+static void heap_places(dti_gaps *g)
+{
+    g->n_high = 0;
+    for (size_t k = 0; k < g->n_place; k++)
+        if (!g->hopeless[k] && (!is_limited(g) || g->left[k] > g->limit))
+            g->high[g->n_high++] = (int32_t)k;
+    for (size_t at = g->n_high / 2; at > 0; at--)
+        sink(g, at - 1);
+    g->heaped = true;
+}
+
 /* Up to a limit whatever is chosen may be gone for all of its gap, if ops wait; without one it is
  * gone for as long as its copies leave it. */
 static void find_left(dti_gaps *g)
@@ -58,6 +90,7 @@ static void find_left(dti_gaps *g)
     }
     sum_up(g, g->left, true, g->over);
     g->asked = NULL;
+    g->heaped = false;
     find_peak(g);
 }
 
@@ -69,6 +102,7 @@ void dti_gaps_close(dti_gaps *g)
     dt_free(g->shifted);
     dt_free(g->ranked);
     dt_free(g->hopeless);
+    dt_free(g->high);
     dt_free(g->out);
     dt_free(g->back);
     for (int queue = 0; queue < DTI_QUEUES; queue++) {
@@ -160,7 +194,13 @@ void dti_gaps_forgive(dti_gaps *g)
 void dti_gaps_give_up(dti_gaps *g)
 {
     g->hopeless[g->peak] = true;
-    find_peak(g);
+    if (!g->heaped) {
+        heap_places(g);
+    } else {
+        g->high[0] = g->high[--g->n_high];
+        sink(g, 0);
+    }
+    g->peak = g->n_high > 0 ? g->high[0] : DT_NONE;
 }
 
 /* ---- queues ---- */
@@ -248,12 +288,14 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     g->over = dt_alloc(g->n_place + 1, sizeof *g->over);
     g->over_first = dt_alloc(g->n_place + 1, sizeof *g->over_first);
     g->hopeless = dt_alloc(g->n_place + 1, sizeof *g->hopeless);
+    g->high = dt_alloc(g->n_place + 1, sizeof *g->high);
     g->shifted = dt_alloc(g->n_place + 1, sizeof *g->shifted);
     g->ranked = dt_alloc(g->n + 1, sizeof *g->ranked);
     g->out = dt_alloc(g->n + 1, sizeof *g->out);
     g->back = dt_alloc(g->n + 1, sizeof *g->back);
     if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
-        g->hopeless == NULL || g->ranked == NULL || g->out == NULL || g->back == NULL)
+        g->hopeless == NULL || g->high == NULL || g->ranked == NULL || g->out == NULL ||
+        g->back == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t n = 0; n < g->n; n++) {
         g->idle[n].at = g->idle[n].refused = DT_NONE;

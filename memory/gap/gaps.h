@@ -62,6 +62,9 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * @over:    left above the limit (without one above 0), summed up to each place; n_place + 1 of
  * them. @over_first: the same of the load, signed
  * @hopeless: by place: nothing can be done about it
+ * @high:    a heap of n_high places that are not hopeless and above the limit, the highest first,
+ * if
+ * @heaped:  which it is from the first that is given up until what is left changes
  * @peak:    the place of the most that is left, of those not hopeless; DT_NONE when that is within
  * the limit
  * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
@@ -85,6 +88,9 @@ typedef struct dti_gaps {
     uint64_t *left;
     double *over, *over_first;
     bool *hopeless;
+    int32_t *high;
+    size_t n_high;
+    bool heaped;
     int32_t peak;
     int32_t *out, *back;
     double *shifted; /* room for the ends of ops that wait */

@@ -24,17 +24,6 @@ void dti_gaps_borrow(dti_gaps *g, const dti_load_curve *c, const dt_pass_env *e)
     g->inline_copies = dti_stands_between(e, dti_offload_tier(e));
 }
 
-/* The place of the next access of a tensor. */
-static int32_t next_access(const dt_program *p, int32_t tensor, int32_t pos)
-{
-    int32_t n;
-    const dt_access *a = dt_accesses(p, tensor, &n);
-    for (int32_t i = 0; i < n; i++)
-        if (a[i].pos > pos)
-            return a[i].pos;
-    return pos;
-}
-
 size_t dti_gaps_there(const dt_program *p, const dt_pass_env *e, dti_idle *to)
 {
     size_t n = 0;
@@ -50,7 +39,7 @@ size_t dti_gaps_there(const dt_program *p, const dt_pass_env *e, dti_idle *to)
                                    .from = out,
                                    .to = p->order[k],
                                    .from_pos = dt_pos(p, out),
-                                   .to_pos = next_access(p, t, pos)},
+                                   .to_pos = dti_next_access(p, t, pos)},
                 .out =
                     op->kind == DT_OP_IN ? dti_copy_seconds(e, &p->tensor[t], DT_ROW_COPY_OUT) : 0,
                 .in = dti_copy_seconds(e, &p->tensor[t], DT_ROW_COPY_IN),

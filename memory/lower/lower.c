@@ -70,15 +70,16 @@ static void tensor_segments(lowering *l, int32_t tensor)
     const dt_access *a = dt_accesses(p, tensor, &n);
     live_segment *s = NULL;
     for (int32_t i = 0; i < n; i++) {
+        const int32_t pos = dt_pos(p, a[i].op);
         if (begins(p, &a[i], i)) {
-            if (s != NULL && s->last >= a[i].pos)
-                s->last = a[i].pos - 1; /* it was to be released later, but is brought back now */
+            if (s != NULL && s->last >= pos)
+                s->last = pos - 1; /* it was to be released later, but is brought back now */
             s = &l->segment[l->n_segment++];
-            *s = (live_segment){
-                .tensor = tensor, .first = a[i].pos, .over = -1, .under = -1, .home = -1};
+            *s =
+                (live_segment){.tensor = tensor, .first = pos, .over = -1, .under = -1, .home = -1};
         }
         const dt_op *op = &p->op[a[i].op];
-        int32_t last = a[i].pos;
+        int32_t last = pos;
         if (op->kind == DT_OP_OUT && op->release_after != DT_NONE &&
             dt_pos(p, op->release_after) > last)
             last = dt_pos(p, op->release_after);

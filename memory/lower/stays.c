@@ -34,19 +34,20 @@ static void stays_of(dti_stays *to, const dt_program *p, int32_t tensor)
     const dt_access *a = dt_accesses(p, tensor, &n);
     dti_stay *s = NULL;
     for (int32_t i = 0; i < n; i++) {
+        const int32_t pos = dt_pos(p, a[i].op);
         if (p->op[a[i].op].on_host && is_of_tier(p, tensor, DT_TIER_HOST))
             continue; /* the op goes to it */
-        if (s == NULL || !of_one_layer(p, s->last, a[i].pos)) {
+        if (s == NULL || !of_one_layer(p, s->last, pos)) {
             s = &to->stay[to->n++];
             *s = (dti_stay){.tensor = tensor,
-                .from = a[i].pos,
-                .use = a[i].pos,
+                .from = pos,
+                .use = pos,
                 .home = -1,
                 .fetch = (a[i].mode & DT_READ) != 0};
         }
-        s->last = a[i].pos;
+        s->last = pos;
         if (a[i].mode != DT_READ)
-            s->home = a[i].pos;
+            s->home = pos;
     }
 }
 

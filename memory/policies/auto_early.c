@@ -55,9 +55,9 @@ static size_t earliest(const dt_program *p, size_t at)
     const dt_op *op = &p->op[p->order[at]];
     int32_t n, last = -1;
     const dt_access *a = dt_accesses(p, op->arg[0].tensor, &n);
-    for (int32_t i = 0; i < n && a[i].pos < (int32_t)at; i++) {
+    for (int32_t i = 0; i < n && dt_pos(p, a[i].op) < (int32_t)at; i++) {
         const int32_t release = p->op[a[i].op].release_after;
-        last = a[i].pos;
+        last = dt_pos(p, a[i].op);
         if (p->op[a[i].op].kind == DT_OP_OUT && release != DT_NONE && dt_pos(p, release) > last)
             last = dt_pos(p, release);
     }

@@ -16,7 +16,7 @@ static bool ours(const dt_program *p, int32_t tensor, int32_t loss)
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
     for (int32_t i = 0; i < n; i++)
-        if (p->op[a[i].op].kind != (a[i].pos <= loss ? DT_OP_FORWARD : DT_OP_BACKWARD))
+        if (p->op[a[i].op].kind != (dt_pos(p, a[i].op) <= loss ? DT_OP_FORWARD : DT_OP_BACKWARD))
             return false;
     return true;
 }
@@ -26,8 +26,8 @@ static int32_t last_forward(const dt_program *p, int32_t tensor, int32_t loss)
 {
     int32_t n, last = 0;
     const dt_access *a = dt_accesses(p, tensor, &n);
-    for (int32_t i = 0; i < n && a[i].pos <= loss; i++)
-        last = a[i].pos;
+    for (int32_t i = 0; i < n && dt_pos(p, a[i].op) <= loss; i++)
+        last = dt_pos(p, a[i].op);
     return last;
 }
 
@@ -35,7 +35,7 @@ static bool read_by_backward(const dt_program *p, int32_t tensor, int32_t loss)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
-    return n > 0 && a[n - 1].pos > loss;
+    return n > 0 && dt_pos(p, a[n - 1].op) > loss;
 }
 
 /* By place: how many values that forward makes at it or before it are read by forward after it. */

@@ -23,7 +23,7 @@ static uint64_t kept_for(const dti_chen *c, const dt_op *op)
         int32_t n;
         const dt_access *a = dt_accesses(p, t, &n);
         const bool value = p->tensor[t].role == DT_ROLE_ACTIVATIONS && op->arg[i].mode == DT_READ;
-        if (value && !c->dropped[t] && a[n - 1].pos <= dt_pos(p, p->loss))
+        if (value && !c->dropped[t] && dt_pos(p, a[n - 1].op) <= dt_pos(p, p->loss))
             bytes += p->tensor[t].bytes;
     }
     return bytes;

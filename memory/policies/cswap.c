@@ -127,16 +127,6 @@ static void decide(const cswap *x, const dt_program *q, int32_t t, const dti_swa
 
 /* ---- what hides ---- */
 
-static int32_t next_reader(const dt_program *q, int32_t t, int32_t pos)
-{
-    int32_t n;
-    const dt_access *a = dt_accesses(q, t, &n);
-    for (int32_t i = 0; i < n; i++)
-        if (a[i].pos > pos)
-            return a[i].pos;
-    return pos;
-}
-
 /* Of each swap of the program as vDNN leaves it. @until: by place, the seconds of all ops before.
  */
 static void decide_all(const cswap *x, const dt_program *q, const double *until)
@@ -153,7 +143,7 @@ static void decide_all(const cswap *x, const dt_program *q, const double *until)
         const dti_swap_times s = {.out = copy_seconds(x, DT_ROW_COPY_OUT, q->tensor[t].bytes),
             .in = copy_seconds(x, DT_ROW_COPY_IN, q->tensor[t].bytes),
             .hidden_out = until[gone + 1] - until[made + 1],
-            .hidden_in = until[next_reader(q, t, k)] - until[k]};
+            .hidden_in = until[dti_next_access(q, t, k)] - until[k]};
         decide(x, q, t, &s);
     }
 }

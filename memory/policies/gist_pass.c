@@ -25,7 +25,7 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dti_gap
     const dt_access *a = dt_accesses(p, tensor, &n);
     for (int32_t i = 0; i < n; i++) {
         const dt_op *op = &p->op[a[i].op];
-        if (a[i].pos < g->to_pos)
+        if (dt_pos(p, a[i].op) < g->to_pos)
             continue;
         if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE ||
             dti_value_free(p->graph->node[op->node].desc) < 0)
@@ -61,7 +61,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
         const dt_access *a = dt_accesses(p, tensor, &n);
         const dt_op *op = NULL;
         for (int32_t i = 0; i < n && op == NULL; i++)
-            if (a[i].pos >= g.to_pos)
+            if (dt_pos(p, a[i].op) >= g.to_pos)
                 op = &p->op[a[i].op];
         const int32_t node = op->node;
         const int before = p->alt[node];

@@ -21,7 +21,7 @@ static int32_t slot_below(const dt_program *p, int32_t tensor, int32_t pos)
             continue;
         int32_t n;
         const dt_access *a = dt_accesses(p, in, &n);
-        if (a[n - 1].pos == pos)
+        if (dt_pos(p, a[n - 1].op) == pos)
             return p->tensor[in].slot;
     }
     return DT_NONE;
@@ -40,7 +40,7 @@ static void keep_for_ever(dt_program *p)
             (x->role != DT_ROLE_ACTIVATIONS && x->role != DT_ROLE_STASH &&
                 x->role != DT_ROLE_INPUT))
             continue;
-        const int32_t below = slot_below(p, (int32_t)t, a[0].pos);
+        const int32_t below = slot_below(p, (int32_t)t, dt_pos(p, a[0].op));
         x->slot = below != DT_NONE ? below : p->n_slot++;
     }
 }
@@ -66,7 +66,7 @@ static dt_status share(dt_program *p, dt_role role, dt_err *err)
             while (s < made && busy_until[s] >= (int32_t)i)
                 s++;
             made += s == made;
-            busy_until[s] = use[n - 1].pos;
+            busy_until[s] = dt_pos(p, use[n - 1].op);
             x->slot = first + s;
         }
     }

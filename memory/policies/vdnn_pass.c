@@ -89,7 +89,7 @@ static int32_t fed_convolution(const dt_program *p, const dti_gap *g)
     const dt_op *packs = &p->op[g->from];
     const int32_t value = packs->kind == DT_OP_ENCODE ? dt_op_tensor(packs, DT_X) : g->tensor;
     const dt_access *a = dt_accesses(p, value, &n);
-    for (int32_t i = 0; i < n && a[i].pos <= g->from_pos; i++) {
+    for (int32_t i = 0; i < n && dt_pos(p, a[i].op) <= g->from_pos; i++) {
         const dt_op *op = &p->op[a[i].op];
         if (op->kind == DT_OP_FORWARD && convolution(&p->graph->node[op->node]) &&
             dt_op_tensor(op, DT_X) == value)
@@ -105,9 +105,9 @@ static const dt_op *neighbour(const dt_program *p, int32_t tensor, int32_t pos, 
     const dt_op *found = NULL;
     const dt_access *a = dt_accesses(p, tensor, &n);
     for (int32_t i = 0; i < n; i++) {
-        if (before && a[i].pos < pos)
+        if (before && dt_pos(p, a[i].op) < pos)
             found = &p->op[a[i].op];
-        if (!before && a[i].pos > pos)
+        if (!before && dt_pos(p, a[i].op) > pos)
             return &p->op[a[i].op];
     }
     return found;

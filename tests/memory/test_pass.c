@@ -117,26 +117,21 @@ static void a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends(void **
 /* The index as it was brought up to date says what one made anew does. */
 static void assert_index_right(dt_program *p)
 {
-    const dt_index *x = &p->index;
-    const size_t accesses = (size_t)x->first[p->n_tensor];
-    dt_access *had = dt_alloc(accesses, sizeof *had);
-    int32_t *first = dt_alloc(p->n_tensor + 1, sizeof *first),
-            *pos = dt_alloc(p->n_op, sizeof *pos);
     dt_err err = {0};
-    assert_true(had != NULL && first != NULL && pos != NULL);
-    memcpy(had, x->access, accesses * sizeof *had);
-    memcpy(first, x->first, (p->n_tensor + 1) * sizeof *first);
-    memcpy(pos, x->pos, p->n_op * sizeof *pos);
-    p->stale = true;
-    assert_ok(dt_program_index(p, &err), &err);
-    assert_memory_equal(first, x->first, (p->n_tensor + 1) * sizeof *first);
-    assert_memory_equal(pos, x->pos, p->n_op * sizeof *pos);
-    for (size_t i = 0; i < accesses; i++)
-        assert_true(had[i].op == x->access[i].op && had[i].pos == x->access[i].pos &&
-                    had[i].mode == x->access[i].mode);
-    dt_free(had);
-    dt_free(first);
-    dt_free(pos);
+    dt_program *anew = NULL;
+    assert_ok(dt_program_copy(&anew, p, &err), &err);
+    assert_ok(dt_program_index(anew, &err), &err);
+    for (size_t i = 0; i < p->n_op; i++)
+        assert_int_equal(dt_pos(p, (int32_t)i), dt_pos(anew, (int32_t)i));
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        int32_t n, n_anew;
+        const dt_access *a = dt_accesses(p, (int32_t)t, &n);
+        const dt_access *b = dt_accesses(anew, (int32_t)t, &n_anew);
+        assert_int_equal(n, n_anew);
+        for (int32_t i = 0; i < n; i++)
+            assert_true(a[i].op == b[i].op && a[i].mode == b[i].mode);
+    }
+    dt_program_destroy(anew);
 }
 
 static void inserting_keeps_the_index_right(void **state)

@@ -654,6 +654,16 @@ static dt_status search_all(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* The cheapest of what was planned before the search ended. */
+static void tell_found(search *x, dt_err *err)
+{
+    (void)DT_FAIL(
+        err, DT_E_BUDGET, "  the search for what fits ended after %d seconds", MOST_SECONDS);
+    qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
+    for (size_t i = 0; i < x->n_all; i++)
+        tell(x, &x->all[i], "", err);
+}
+
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
@@ -690,8 +700,7 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);
     if (st == DT_E_STOPPED) {
-        (void)DT_FAIL(
-            err, DT_E_BUDGET, "  the search for what fits ended after %d seconds", MOST_SECONDS);
+        tell_found(&x, err);
         st = DT_OK;
     }
     if (st == DT_OK)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
@@ -144,6 +145,7 @@ int main(int argc, char **argv)
 {
     spin_less(argv);
     keep_streams();
+    dt_alloc_hold();          /* what is planned; a run gives it back */
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit (ulimit -f) is an error of that write */
     static dt_err err;
     dt_status st = run(argc, argv, &err);

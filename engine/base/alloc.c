@@ -115,8 +115,25 @@ void dt_free(void *p)
     free(p);
 }
 
+/* Of glibc: blocks up to @block come from its heaps, which keep up to @heap freed at their ends. */
+static void keep_up_to(int block, int heap)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, block);
+    (void)mallopt(M_TRIM_THRESHOLD, heap);
+#else
+    (void)block, (void)heap;
+#endif
+}
+
+void dt_alloc_hold(void)
+{
+    keep_up_to(32 << 20, 256 << 20);
+}
+
 void dt_alloc_trim(void)
 {
+    keep_up_to(4 << 20, 8 << 20);
 #ifdef __GLIBC__
     (void)malloc_trim(0);
 #endif

@@ -12,8 +12,10 @@ void *dt_realloc(void *p, size_t n, size_t each) DT_NODISCARD; /* new bytes are 
 char *dt_strdup(const char *s) DT_NODISCARD;
 void dt_free(void *p);
 
-/* Give the system back the pages of what is freed: the C library keeps them after a search of many
- * small blocks. */
+/* From now on the process keeps the pages of what is freed, as far as the C library lets it choose:
+ * a search takes and frees the same megabytes plan after plan. Until dt_alloc_trim, which gives
+ * them back to the system. */
+void dt_alloc_hold(void);
 void dt_alloc_trim(void);
 /* Of a block that stays, the whole pages, as what they hold is not wanted; they come again as
  * zeros. */

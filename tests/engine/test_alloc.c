@@ -122,6 +122,23 @@ static void what_many_small_blocks_took_goes_back(void **state)
     assert_true(now + (size_t)SMALL * BLOCKS / 10 * 9 < before);
 }
 
+static void what_is_held_stays_until_it_is_given_back(void **state)
+{
+    (void)state;
+    if (DT_OWN_HEAP)
+        skip();
+    const size_t n = (size_t)24 << 20, before = resident();
+    dt_alloc_hold();
+    char *block = dt_alloc(n, 1), *behind = dt_alloc(SMALL, 1);
+    assert_true(block != NULL && behind != NULL);
+    memset(block, 1, n);
+    dt_free(behind);
+    dt_free(block);
+    assert_true(resident() > before + n / 10 * 9);
+    dt_alloc_trim();
+    assert_true(resident() < before + n / 10);
+}
+
 DT_TEST_GROUP(alloc)
 {
     const struct CMUnitTest tests[] = {
@@ -129,6 +146,7 @@ DT_TEST_GROUP(alloc)
         cmocka_unit_test(a_large_block_takes_no_page_before_it_is_touched),
         cmocka_unit_test(what_is_forgotten_is_zeros_on_whole_pages),
         cmocka_unit_test(what_many_small_blocks_took_goes_back),
+        cmocka_unit_test(what_is_held_stays_until_it_is_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

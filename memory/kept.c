@@ -3,8 +3,10 @@
  */
 #include "memory/kept.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
@@ -17,6 +19,8 @@ typedef struct entry {
 } entry;
 
 enum { MOST_PATH = 4096, MOST_BYTES = 1 << 26, HEAD = 2 * DT_SHA256_TEXT + 32 };
+/* Of all builds in a folder: some megabytes. */
+enum { MOST_FILES = 256 };
 
 struct dt_kept {
     size_t n, cap;
@@ -116,6 +120,53 @@ char *dti_kept_read(dt_kept *k, const char key[DT_SHA256_TEXT], size_t *bytes)
     return text;
 }
 
+/* Whether it begins as others' stems do, up to the first '-', and ends with a key and ".txt". */
+static bool is_kept(const char *name, const char *word, size_t n_word)
+{
+    static const char end[] = ".txt";
+    const size_t n = strlen(name), n_key = DT_SHA256_TEXT - 1, n_end = sizeof end - 1;
+    if (n < n_word + n_key + n_end || strncmp(name, word, n_word) != 0)
+        return false;
+    const char *key = name + n - n_end - n_key;
+    return strcmp(key + n_key, end) == 0 && strspn(key, "0123456789abcdef") == n_key;
+}
+
+/* How many files of searches there are in the folder, and which was written first. */
+static size_t count_files(const char *stem, char oldest[MOST_PATH])
+{
+    const char *slash = strrchr(stem, '/'), *word = slash != NULL ? slash + 1 : stem;
+    const size_t to_word = (size_t)(word - stem), n_word = strcspn(word, "-") + 1;
+    char path[MOST_PATH];
+    struct stat is, first = {0};
+    size_t n = 0;
+    snprintf(path, sizeof path, "%.*s", (int)to_word, to_word > 0 ? stem : ".");
+    DIR *folder = opendir(to_word > 0 ? path : ".");
+    for (const struct dirent *e; folder != NULL && (e = dt_io->readdir(folder)) != NULL;) {
+        if (!is_kept(e->d_name, word, n_word) ||
+            snprintf(path, sizeof path, "%.*s%s", (int)to_word, stem, e->d_name) >= MOST_PATH ||
+            lstat(path, &is) != 0 || !S_ISREG(is.st_mode))
+            continue;
+        const bool older = is.st_mtim.tv_sec < first.st_mtim.tv_sec ||
+                           (is.st_mtim.tv_sec == first.st_mtim.tv_sec &&
+                               is.st_mtim.tv_nsec < first.st_mtim.tv_nsec);
+        if (n++ == 0 || older) {
+            first = is;
+            memcpy(oldest, path, sizeof path);
+        }
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return n;
+}
+
+/* Nothing else removes what older builds have left. */
+static void drop_oldest(const char *stem)
+{
+    char oldest[MOST_PATH];
+    while (count_files(stem, oldest) > MOST_FILES && dt_io->unlink(oldest) == 0)
+        ;
+}
+
 void dti_kept_write(dt_kept *k, const char key[DT_SHA256_TEXT], const char *text, size_t n)
 {
     char path[MOST_PATH], head[HEAD];
@@ -127,8 +178,8 @@ void dti_kept_write(dt_kept *k, const char key[DT_SHA256_TEXT], const char *text
     const size_t at = strlen(head);
     memcpy(all, head, at);
     memcpy(all + at, text, n);
-    if (dt_make_above(path, &why) == DT_OK)
-        (void)!dt_write_file(path, all, at + n, &why);
+    if (dt_make_above(path, &why) == DT_OK && dt_write_file(path, all, at + n, &why) == DT_OK)
+        drop_oldest(k->stem);
     dt_free(all);
 }
 

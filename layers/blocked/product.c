@@ -9,9 +9,11 @@
 #include "layers/blocked/transpose.h"
 
 /* A task is a block of c, which it sums up in scratch, DEPTH elements of the sums at a time. Of
- * b it copies that many rows, in panels of PANEL columns that fit the first cache; a is read where
- * it lies; if it lies transposed, it is copied in strips of STRIP rows. */
-enum { PANEL = 64, STRIP = 16, DEPTH = 128, ROWS = 384, COLUMNS = 192, LEAST_ROWS = 96, TASKS = 8 };
+ * b it copies that many rows, in panels of as many columns as the tile reads best, which fit the
+ * first cache; a is read where it lies; if it lies transposed, it is copied in strips of STRIP
+ * rows. */
+enum { STRIP = 16, DEPTH = 128, ROWS = 384, COLUMNS = 192, TASKS = 8 };
+enum { LEAST_ROWS = 96, LEAST_COLUMNS = 64 };
 
 typedef struct blocks {
     int64_t rows, columns, down, across; /* of a block; blocks */
@@ -20,6 +22,7 @@ typedef struct blocks {
 struct job {
     const dti_product_opts *p;
     dti_tile_fn *tile;
+    int64_t panel; /* columns of b */
     blocks cut;
     int64_t scratch; /* floats of scratch a thread has */
 };
@@ -36,12 +39,12 @@ static blocks cut(int64_t m, int64_t n)
     for (;;) {
         b.down = dti_ceil_div(m, b.rows);
         b.across = dti_ceil_div(n, b.columns);
-        if (b.down * b.across >= TASKS || (b.rows == LEAST_ROWS && b.columns == PANEL))
+        if (b.down * b.across >= TASKS || (b.rows == LEAST_ROWS && b.columns == LEAST_COLUMNS))
             break;
         if (b.rows > LEAST_ROWS)
             b.rows /= 2;
         else
-            b.columns = PANEL;
+            b.columns = LEAST_COLUMNS;
     }
     b.rows = b.rows < m ? b.rows : padded(m);
     b.columns = b.columns < n ? b.columns : padded(n);
@@ -62,7 +65,7 @@ size_t dti_product_bytes(int64_t m, int64_t n)
 /* A block's part of the sums: elements [first, first + depth). */
 typedef struct part {
     dti_span rows, columns;
-    int64_t first, depth;
+    int64_t first, depth, panel;
     float *a, *b, *c; /* scratch; a NULL: read where it lies */
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
@@ -113,8 +116,8 @@ static void pack_columns(const dti_matrix *b, const part *w)
 {
     const int64_t n = count(w->columns);
     float *to = w->b;
-    for (int64_t j = 0; j < n; j += PANEL) {
-        const int64_t some = n - j < PANEL ? n - j : PANEL, width = padded(some);
+    for (int64_t j = 0; j < n; j += w->panel) {
+        const int64_t some = n - j < w->panel ? n - j : w->panel, width = padded(some);
         const float *from = b->p + w->first * b->row + (w->columns.begin + j) * b->step;
         if (b->step == 1)
             copy_rows(from, b->row, w->depth, some, to, width);
@@ -174,8 +177,9 @@ static void add_part(const struct job *j, const part *w)
     if (w->a != NULL)
         pack_rows(j->p, w);
     pack_columns(&j->p->b, w);
-    for (int64_t at = 0; at < n; at += PANEL)
-        add_panel(j, w, w->b + at * DEPTH, w->c + at * m, n - at < PANEL ? padded(n - at) : PANEL);
+    for (int64_t at = 0; at < n; at += w->panel)
+        add_panel(
+            j, w, w->b + at * DEPTH, w->c + at * m, n - at < w->panel ? padded(n - at) : w->panel);
 }
 
 /* A row of sums, which are whole, to what is there. */
@@ -205,8 +209,8 @@ DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
     const int64_t n = count(w->columns), m = count(w->rows);
     const float *from = w->c;
-    for (int64_t at = 0; at < n; at += PANEL) {
-        const int64_t some = n - at < PANEL ? n - at : PANEL, width = padded(some);
+    for (int64_t at = 0; at < n; at += w->panel) {
+        const int64_t some = n - at < w->panel ? n - at : w->panel, width = padded(some);
         const float *bias = p->bias == NULL ? NULL : p->bias + w->columns.begin + at;
         float *to = p->c + w->rows.begin * p->c_row + w->columns.begin + at;
         for (int64_t i = 0; i < m; i++, from += width, to += p->c_row)
@@ -228,6 +232,7 @@ static void task(const void *job, int64_t i)
     float *scratch = p->work + dt_team_member() * j->scratch, sums[ROWS];
     part w = {.rows = dti_span_of(p->m, j->cut.rows, i % j->cut.down),
         .columns = dti_span_of(p->n, j->cut.columns, i / j->cut.down),
+        .panel = j->panel,
         .c = scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
     if (p->a.step != 1 || p->sums != NULL)
@@ -243,7 +248,8 @@ static void task(const void *job, int64_t i)
 
 void dti_product_run(const dti_product_opts *p)
 {
-    struct job j = {.p = p, .tile = dti_tile_best(), .cut = cut(p->m, p->n)};
+    struct job j = {
+        .p = p, .tile = dti_tile_best(), .panel = dti_tile_panel(), .cut = cut(p->m, p->n)};
     j.scratch = scratch_of(&j.cut);
     dti_run_tasks(j.cut.down * j.cut.across, task, &j);
 }

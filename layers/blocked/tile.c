@@ -31,6 +31,7 @@ static inline void store_four(float *p, four v)
 #define TARGET
 #define NAME(f) f##_plain
 #define MOST 2
+#define ROWS 4
 #include "layers/blocked/tile_kernel.inc"
 
 #if defined(__x86_64__)
@@ -46,6 +47,7 @@ static inline void store_four(float *p, four v)
 #define TARGET __attribute__((target("avx2,fma")))
 #define NAME(f) f##_avx2
 #define MOST 2
+#define ROWS 6
 #include "layers/blocked/tile_kernel.inc"
 
 #define VEC __m512
@@ -58,6 +60,7 @@ static inline void store_four(float *p, four v)
 #define TARGET __attribute__((target("avx512f")))
 #define NAME(f) f##_avx512
 #define MOST 4
+#define ROWS 4
 #include "layers/blocked/tile_kernel.inc"
 #endif
 
@@ -71,4 +74,13 @@ dti_tile_fn *dti_tile_best(void)
         return product_avx2;
 #endif
     return product_plain;
+}
+
+int64_t dti_tile_panel(void)
+{
+#if defined(__x86_64__)
+    if (dti_tile_best() == product_avx512)
+        return 64;
+#endif
+    return 32;
 }

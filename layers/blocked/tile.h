@@ -25,6 +25,10 @@ typedef struct dti_tile {
 typedef void dti_tile_fn(const dti_tile *t);
 dti_tile_fn *dti_tile_best(void);
 
+/* As many columns as it reads best of a b that is kept in the first cache, with b_row as many: of
+ * rows that are longer, the parts of few columns would crowd into few of the cache's sets. */
+int64_t dti_tile_panel(void);
+
 /* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX or
  * AVX512_BF16; NULL without. Sums are fp32, in another order than those. */
 dti_tile_fn *dti_tile_bf16(void);

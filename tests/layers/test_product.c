@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/isa.h"
 #include "layers/cpu/draw.h"
 #include "layers/blocked/product.h"
 #include "layers/blocked/tile.h"
@@ -171,6 +172,37 @@ static void a_tile_is_its_definition(void **state)
     }
 }
 
+static void limit(const char *isa)
+{
+    dt_isa was;
+    dt_err err = {0};
+    assert_ok(dt_isa_limit(isa, &was, &err), &err);
+}
+
+/* Those that fuse multiplication and addition do so in one order, whatever their vectors are. */
+static void lesser_processors_multiply_as_well(void **state)
+{
+    static const char *const isa[] = {"plain", "avx2", "amx"};
+    enum { M = 401, N = 211, K = 140 };
+    float *a = numbers(M * K, 1), *b = numbers(K * N, 2), *c[DT_COUNT(isa)];
+    for (size_t i = 0; i < DT_COUNT(isa); i++) {
+        limit(isa[i]);
+        a_product_is_its_definition(state);
+        sums_of_rows_are_sums(state);
+        a_row_does_not_depend_on_its_neighbours_or_the_team(state);
+        a_tile_is_its_definition(state);
+        c[i] = test_calloc(M * N, sizeof *c[i]);
+        dti_product_opts p = {
+            M, N, K, matrix(a, M, K, true), matrix(b, K, N, false), .c = c[i], .c_row = N};
+        multiply(&p);
+    }
+    assert_memory_equal(c[1], c[2], M * N * sizeof *c[1]);
+    for (size_t i = 0; i < DT_COUNT(isa); i++)
+        test_free(c[i]);
+    test_free(a);
+    test_free(b);
+}
+
 static void draws_of_many_are_those_of_one(void **state)
 {
     (void)state;
@@ -191,6 +223,7 @@ DT_TEST_GROUP(product)
         cmocka_unit_test(sums_of_rows_are_sums),
         cmocka_unit_test(a_row_does_not_depend_on_its_neighbours_or_the_team),
         cmocka_unit_test(a_tile_is_its_definition),
+        cmocka_unit_test(lesser_processors_multiply_as_well),
         cmocka_unit_test(draws_of_many_are_those_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

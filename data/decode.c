@@ -163,6 +163,10 @@ static dt_status count_raw(
             "%s: its data inflates past the %" PRIu64 " bytes its size allows", name, most);
     if (r == Z_MEM_ERROR)
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory to inflate it", name);
+    /* The decoder takes some of what zlib refuses, and then without a bound. */
+    if (r != Z_OK && r != Z_STREAM_END)
+        return DT_FAIL(err, DT_E_DATA, "%s: its data cannot be inflated: %s", name,
+            z.msg != NULL ? z.msg : zError(r));
     return DT_OK; /* whatever else is wrong with the data, decoding will say */
 }
 

@@ -650,15 +650,20 @@ dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err)
     return st;
 }
 
+void dti_unbind_plan(dti_plan *p)
+{
+    dt_free(p->step);
+    dt_free(p->touched);
+    dt_free(p->op);
+    dt_free(p->tensor);
+    dt_free(p->span);
+    *p = (dti_plan){0};
+}
+
 void dti_unbind(dt_runner *r)
 {
-    for (size_t i = 0; i < r->n_plan; i++) {
-        dt_free(r->plan[i].step);
-        dt_free(r->plan[i].touched);
-        dt_free(r->plan[i].op);
-        dt_free(r->plan[i].tensor);
-        dt_free(r->plan[i].span);
-    }
+    for (size_t i = 0; i < r->n_plan; i++)
+        dti_unbind_plan(&r->plan[i]);
     for (size_t i = 0; i < r->n_state; i++) {
         const dt_kernels *k = dti_kernels_of(r->state[i].desc, r->o.context);
         if (k->destroy != NULL && r->state[i].state != NULL)

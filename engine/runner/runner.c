@@ -178,12 +178,22 @@ dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err)
     if (plan->peak > r->o.arena_bytes || plan->host_peak > r->o.tier_bytes[DT_TIER_HOST] ||
         plan->disk_peak > r->o.tier_bytes[DT_TIER_DISK])
         return DT_FAIL(err, DT_E_INTERNAL, "a plan larger than the arena or a tier");
-    if (!dt_grow((void **)&r->plan, &r->cap_plan, r->n_plan, sizeof *r->plan))
+    size_t at = 0; /* of one that was dropped */
+    while (at < r->n_plan && r->plan[at].step != NULL)
+        at++;
+    if (!dt_grow((void **)&r->plan, &r->cap_plan, at, sizeof *r->plan))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
-    dti_plan *to = &r->plan[r->n_plan];
-    memset(to, 0, sizeof *to);
-    *id = (int)r->n_plan++; /* destroy frees it from here on */
-    return dti_bind(r, plan, to, err);
+    if (at == r->n_plan)
+        r->plan[r->n_plan++] = (dti_plan){0}; /* destroy frees it from here on */
+    dti_unbind_plan(&r->plan[at]);
+    *id = (int)at;
+    return dti_bind(r, plan, &r->plan[at], err);
+}
+
+void dt_runner_drop(dt_runner *r, int id)
+{
+    dti_graphs_forget(r, &r->plan[id]);
+    dti_unbind_plan(&r->plan[id]);
 }
 
 /* ---- what it is asked and told ---- */

@@ -65,6 +65,8 @@ dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
  * have changed it: each op is held against its layer, and what its tensors hold is followed from
  * the batch on; DT_E_DATA says at which op and port they do not fit. */
 dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err) DT_NODISCARD;
+/* One that is not to run any more; its number may be a later one's. */
+void dt_runner_drop(dt_runner *r, int id);
 
 /* What a run of a plan is told. */
 typedef struct dt_run_args {

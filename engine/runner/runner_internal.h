@@ -232,6 +232,7 @@ dt_status dti_home_bring(dt_runner *r, const dt_home *h, unsigned char **at, dt_
 
 /* bind.c: make a plan's steps, into a zeroed *to; free them, and kernels' states, of all plans. */
 dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
+void dti_unbind_plan(dti_plan *p);
 void dti_unbind(dt_runner *r);
 
 /* ---- a run under way: what the executor does with a step, for those who take steps by themselves,

@@ -258,7 +258,12 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
 dt_status dti_auto_add(dti_auto *s, dti_found *f, dt_program **kept, dt_err *err)
 {
     DT_CHECK(dti_auto_try(s, f, kept, err));
-    return keep(s, f, err);
+    const dt_status st = keep(s, f, err);
+    if (st != DT_OK && kept != NULL) {
+        dt_program_destroy(*kept);
+        *kept = NULL;
+    }
+    return st;
 }
 
 dt_status dti_auto_add_from(dti_auto *s, const dt_program *made, dti_found *f, dt_err *err)
@@ -383,6 +388,18 @@ static bool take_front(dti_auto *s, const char key[DT_SHA256_TEXT])
 
 #define ADD(sum, value) dt_sha256_add(&(sum), &(value), sizeof(value))
 
+/* Where what persists lives, which an op's stays in memory go by. */
+static void add_homes(const dt_map *m, dt_sha256 *sum)
+{
+    const uint64_t of[] = {m->bytes, m->early, m->loose, m->two, m->slice, m->delayed};
+    dt_sha256_add(sum, of, sizeof of);
+    dt_sha256_add(sum, m->tier_bytes, sizeof m->tier_bytes);
+    for (size_t i = 0; i < m->n; i++) {
+        const uint64_t at[] = {m->home[i].tier, m->home[i].off, m->home[i].next};
+        dt_sha256_add(sum, at, sizeof at);
+    }
+}
+
 /* All that a front depends on; what a struct leaves unused is not summed up. @own: the budget that
  * it was searched for besides, or 0. */
 static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
@@ -413,9 +430,9 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
             ADD(sum, t->pin);
         }
     }
-    const uint64_t bytes = p->map != NULL ? p->map->bytes : 0;
     const bool team = dti_pass_machine(e).inline_copies;
-    ADD(sum, bytes);
+    if (p->map != NULL)
+        add_homes(p->map, &sum);
     ADD(sum, team);
     dti_costs_sum(dti_pass_costs(e), &sum);
     if (e->density != NULL)

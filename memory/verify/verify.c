@@ -61,6 +61,8 @@ typedef struct verifier {
     clock *event;
     bool *signalled, *ran;
     pending over[DT_MAX_OVER];
+    int32_t *whole; /* those at home in a tier that are no parts, the lowest first; host */
+    size_t n_whole[DT_TIERS]; /* from the front on, and disk from the end back */
     size_t n_stretch, n_saved;
     int n_over;
     uint64_t peak, out, in;
@@ -677,22 +679,54 @@ static bool lies_within(const dt_plan_tensor *x, const dt_plan_tensor *whole)
            x->next - x->home == whole->next - whole->home;
 }
 
+/* The i-th of a tier that is no part. */
+static int32_t *whole_at(const verifier *v, dt_tier tier, size_t i)
+{
+    return &v->whole[tier == DT_TIER_HOST ? i : v->p->n_tensor - 1 - i];
+}
+
+/* The last of them that begins at a place of its tier or before it; -1: none does. */
+static int32_t whole_before(const verifier *v, dt_tier tier, uint64_t home)
+{
+    size_t low = 0, high = v->n_whole[tier];
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (v->p->tensor[*whole_at(v, tier, mid)].home > home)
+            high = mid;
+        else
+            low = mid + 1;
+    }
+    return low > 0 ? *whole_at(v, tier, low - 1) : -1;
+}
+
+/* Nothing is held for it as a whole, whose parts come. */
+static void forget_whole(verifier *v, int32_t whole)
+{
+    const dt_plan_tensor *x = &v->p->tensor[whole];
+    const uint64_t slots[] = {x->home, x->next};
+    for (size_t i = 0; i < DT_COUNT(slots); i++)
+        for (size_t at = first_from(v, x->tier, slots[i]); at < v->n_saved &&
+                                                           saved_at(v, at)->tier == x->tier &&
+                                                           saved_at(v, at)->from == slots[i];)
+            if (saved_at(v, at)->tensor == whole)
+                drop_saved(v, at);
+            else
+                at++;
+}
+
 /* A tensor whose home begins below the end of the last one in its tier: a part of one of those
  * before it, behind that one's other parts. */
 static dt_status part_of(verifier *v, int32_t t, int32_t last)
 {
     const dt_plan_tensor *x = &v->p->tensor[t];
-    int32_t whole = 0;
-    while (whole < t && (!lies_within(x, &v->p->tensor[whole]) || v->hold[whole].part))
-        whole++;
-    if (whole == t || x->home < v->hold[whole].parted)
+    const int32_t whole = whole_before(v, x->tier, x->home);
+    if (whole < 0 || !lies_within(x, &v->p->tensor[whole]) || x->home < v->hold[whole].parted)
         return refuse(v, "the home of %s overlaps that of %s", x->name, named(v, last));
     const holding *of = &v->hold[whole];
     if (x->home != (of->cut ? of->parted : v->p->tensor[whole].home))
         return refuse(v, "%s is no next part of %s", x->name, named(v, whole));
-    for (size_t at = v->n_saved; at-- > 0 && !v->hold[whole].cut;)
-        if (saved_at(v, at)->tensor == whole)
-            drop_saved(v, at);
+    if (!of->cut)
+        forget_whole(v, whole);
     v->hold[whole].cut = v->hold[t].part = true;
     v->hold[whole].parted = x->home + x->bytes;
     return DT_OK;
@@ -717,6 +751,8 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
         return refuse(v, "the two generations of %s lie in each other", x->name);
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
         DT_CHECK(part_of(v, t, last));
+    else
+        *whole_at(v, x->tier, v->n_whole[x->tier]++) = t;
     add_saved(v, &(saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}});
     if (two)
         add_saved(v, &(saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}});
@@ -866,13 +902,15 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);
+    v.whole = dt_alloc(p->n_tensor, sizeof *v.whole);
     for (size_t i = 0; v.by_address != NULL && i < most; i++)
         v.by_address[i] = (int32_t)i;
     for (size_t i = 0; v.by_slot != NULL && i < most_saved; i++)
         v.by_slot[i] = (int32_t)i;
     dt_status st;
     if (v.hold == NULL || v.stretch == NULL || v.by_address == NULL || v.saved == NULL ||
-        v.by_slot == NULL || v.event == NULL || v.signalled == NULL || v.ran == NULL)
+        v.by_slot == NULL || v.event == NULL || v.signalled == NULL || v.ran == NULL ||
+        v.whole == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to verify a plan");
     else
         st = run(&v);
@@ -884,5 +922,6 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     dt_free(v.event);
     dt_free(v.signalled);
     dt_free(v.ran);
+    dt_free(v.whole);
     return st;
 }

@@ -12,10 +12,12 @@
 enum { ROUNDS = 5, WARM = 2, STEPS = 5, ALL = ROUNDS * STEPS };
 
 /* @batch: by variant; of those that take alike batches the first has it
+ * @runs:  by row, whether it does
  * @seconds: by row, ALL of each; @now: those of the row whose turn it is; @done: steps of the turn
  */
 typedef struct turns {
     dt_compare *c;
+    bool *runs;
     dti_made_up *batch;
     double *seconds, *now;
     int64_t done;
@@ -89,8 +91,9 @@ static dt_status turn(turns *t, size_t row, int round, dt_err *err)
     return st == DT_OK ? st : DT_FAIL(err, st, "while running %s", t->c->row[row].policy);
 }
 
-/* Alike plans are run once, and those that this machine has room for. */
-static bool runs(const dt_compare *c, size_t row)
+/* Alike plans are run once, and those that this machine has room for, as it is when this is asked:
+ * once, before the first round. */
+static bool may_run(const dt_compare *c, size_t row)
 {
     const dt_compare_row *r = &c->row[row];
     dt_here here;
@@ -111,7 +114,7 @@ static void sum_up(turns *t)
     for (size_t i = 0; i < t->c->n; i++) {
         dt_compare_row *r = &t->c->row[i];
         double *s = t->seconds + i * ALL;
-        if (!runs(t->c, i))
+        if (!t->runs[i])
             continue;
         qsort(s, ALL, sizeof *s, ascending);
         r->measured = s[ALL / 2];
@@ -128,7 +131,7 @@ static dt_status take_turns(turns *t, dt_err *err)
             t->c->round(round + 1, ROUNDS);
         for (size_t k = 0; k < n; k++) {
             const size_t row = round % 2 == 0 ? k : n - 1 - k;
-            if (runs(t->c, row))
+            if (t->runs[row])
                 DT_CHECK(turn(t, row, round, err));
         }
     }
@@ -138,16 +141,20 @@ static dt_status take_turns(turns *t, dt_err *err)
 dt_status dt_compare_run(dt_compare *c, dt_err *err)
 {
     turns t = {.c = c,
+        .runs = dt_alloc(c->n + 1, sizeof *t.runs),
         .batch = dt_alloc(c->variants.n, sizeof *t.batch),
         .seconds = dt_alloc(c->n * ALL + 1, sizeof *t.seconds)};
-    const bool room = t.batch != NULL && t.seconds != NULL;
+    const bool room = t.runs != NULL && t.batch != NULL && t.seconds != NULL;
     dt_status st = room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
+    for (size_t i = 0; i < c->n && st == DT_OK; i++)
+        t.runs[i] = may_run(c, i);
     if (st == DT_OK)
         st = take_turns(&t, err);
     if (st == DT_OK)
         sum_up(&t);
     for (size_t v = 0; v < c->variants.n && t.batch != NULL; v++)
         dti_made_up_deinit(&t.batch[v]);
+    dt_free(t.runs);
     dt_free(t.batch);
     dt_free(t.seconds);
     return st;

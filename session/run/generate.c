@@ -196,7 +196,10 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
             dt_session_asked(asked, s, "data", "source"));
     if (s->opts.data.path == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "data.path is missing: the text the network has learned");
-    return DT_OK;
+    const dt_source_opts of_net = {.shape = s->graph->input,
+        .classes = s->graph->classes,
+        .labels = dt_graph_labels(s->graph)};
+    return dti_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
 }
 
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)

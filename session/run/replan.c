@@ -207,8 +207,11 @@ static dt_status try_all(dt_run *r, const dt_plan_set *set, dt_err *err)
         st = dti_run_try(r, set->planned[i], &with, &to, err);
         if (st == DT_OK)
             st = place_of(r, set->planned[i], &at, err);
-        if (st == DT_OK)
-            r->rig.ready[at] = to;
+        if (st != DT_OK)
+            break;
+        if (r->rig.ready[at].id >= 0)
+            dt_runner_drop(r->rig.runner, r->rig.ready[at].id);
+        r->rig.ready[at] = to;
     }
     dti_run_tried_close(&with);
     return st;

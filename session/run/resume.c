@@ -70,9 +70,11 @@ static dt_status same_folder(const dt_run *r, const char *dir, dt_err *err)
         given);
 }
 
-/* The run directory that a folder the user named stands for; free *dir with free(). */
-static dt_status resolve(char **dir, bool *checkpoint, const char *named, dt_err *err)
+/* The run directory that a folder the user named stands for, and the checkpoint that it is; NULL:
+ * it is none. Free both with free(). */
+static dt_status resolve(char **dir, char **checkpoint, const char *named, dt_err *err)
 {
+    *checkpoint = NULL;
     *dir = realpath(named, NULL);
     if (*dir == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
@@ -85,8 +87,12 @@ static dt_status resolve(char **dir, bool *checkpoint, const char *named, dt_err
             "resume '%s': is a file; name a run directory or one of its checkpoints, or a "
             "configuration before --resume",
             named);
-    *checkpoint = has_manifest(*dir);
-    if (!*checkpoint || run_of_checkpoint(*dir))
+    if (!has_manifest(*dir))
+        return DT_OK;
+    *checkpoint = realpath(named, NULL); /* where a link leads */
+    if (*checkpoint == NULL)
+        return DT_FAIL(err, DT_E_IO, "resume '%s': %s", named, strerror(errno));
+    if (run_of_checkpoint(*dir))
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "resume '%s': a checkpoint is gone on with in its run, RUN/" DT_RUN_CHECKPOINTS
@@ -96,16 +102,16 @@ static dt_status resolve(char **dir, bool *checkpoint, const char *named, dt_err
 
 static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
 {
-    char *dir;
-    bool checkpoint;
+    char *dir, *checkpoint;
     dt_status st = resolve(&dir, &checkpoint, named, err);
     if (st == DT_OK)
         st = same_folder(r, dir, err);
     if (st == DT_OK)
         st = dti_run_dir_continue(&r->dir, dir, err);
-    if (st == DT_OK && checkpoint)
-        st = dt_checkpoint_open(&r->from, named, err);
+    if (st == DT_OK && checkpoint != NULL)
+        st = dt_checkpoint_open(&r->from, checkpoint, err);
     free(dir);
+    free(checkpoint);
     return st;
 }
 

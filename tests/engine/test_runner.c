@@ -314,6 +314,36 @@ static void measured_memory_is_planned_memory(void **state)
     }
 }
 
+/* As where a run plans every epoch anew: no number is left over, and after the first no byte. */
+static void plans_that_are_dropped_leave_nothing(void **state)
+{
+    (void)state;
+    session s = open_session(model("lenet5", 0, 0), 4, 4, 1);
+    dt_program *p = dt_program_on(s.at.graph, s.at.map, DT_PROGRAM_FIRST, s.n);
+    dt_plan *plan = dt_planned_by(p, "keep_all", "greedy");
+    const dt_run_args a = args_of(&s, s.n);
+    size_t bytes = 0;
+    int first = -1;
+    for (int i = 0; i < 4; i++) {
+        int id;
+        dt_measure m;
+        dt_err err = {0};
+        assert_ok(dt_runner_add(s.at.runner, plan, &id, &err), &err);
+        first = i == 0 ? id : first;
+        assert_int_equal(id, first);
+        assert_ok(dt_runner_check(s.at.runner, id, &a, &m, &err), &err);
+        assert_int_equal(m.peak, plan->peak);
+        dt_runner_drop(s.at.runner, id);
+        bytes = i == 0 ? dti_alloc_bytes() : bytes;
+        assert_int_equal(dti_alloc_bytes(), bytes);
+    }
+    const dt_run_args step = args_of(&s, s.n);
+    run(&s, DT_PROGRAM_FIRST, &step); /* those before it are as they were */
+    dt_plan_destroy(plan);
+    dt_program_destroy(p);
+    close_session(&s);
+}
+
 /* One step: two micro-batches, update, evaluation. */
 static void one_step(session *s, int64_t step)
 {
@@ -678,6 +708,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(a_byte_written_beside_a_tensor_is_found_at_its_op),
         cmocka_unit_test(a_byte_written_far_from_any_tensor_is_found_in_the_end),
         cmocka_unit_test(measured_memory_is_planned_memory),
+        cmocka_unit_test(plans_that_are_dropped_leave_nothing),
         cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(a_step_with_copies_allocates_nothing),
         cmocka_unit_test(parameters_come_back_as_they_were_put),

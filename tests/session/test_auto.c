@@ -388,6 +388,37 @@ static void a_front_is_of_its_densities_and_rates(void **state)
     dt_densities_close(&most);
 }
 
+/* Weights and gradients on the host and on the disk are the same ops on the same tensors. */
+static void a_front_is_of_its_homes(void **state)
+{
+    (void)state;
+    dt_take_turns(2, 4);
+    static const dt_tier tier[] = {DT_TIER_HOST, DT_TIER_DISK};
+    dt_lowered m = {.graph = dt_random_graph(6)};
+    const dt_pass_env env = {.costs = &dt_costs_default};
+    dt_kept *kept = dt_kept_create(NULL, NULL);
+    dt_err err = {0};
+    size_t more;
+    for (size_t i = 0; i < DT_COUNT(tier); i++) {
+        assert_ok(dt_map_create(&m.map, m.graph, NULL, 16, 1, &err), &err);
+        dt_tier *all = dt_alloc(m.map->n, sizeof *all);
+        assert_non_null(all);
+        for (size_t k = 0; k < m.map->n; k++)
+            all[k] = tier[i];
+        assert_ok(dt_map_settle(m.map, all, false, &err), &err);
+        m.program = dt_program_on(m.graph, m.map, DT_PROGRAM_FIRST, 16);
+        (void)cost_keeping(&m, &env, kept, &more);
+        assert_true(more > 0);
+        (void)cost_keeping(&m, &env, kept, &more);
+        assert_int_equal(more, 0);
+        dt_program_destroy(m.program);
+        dt_map_destroy(m.map);
+        dt_free(all);
+    }
+    dt_graph_destroy(m.graph);
+    dt_kept_destroy(kept);
+}
+
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
 static bool stem_is(const void *stem, char *to, size_t bytes)
 {
@@ -749,6 +780,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_exact_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(a_front_is_of_its_densities_and_rates),
+        cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_is_no_front_is_not_taken),

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "engine/base/sha256.h"
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/leaks.h"
@@ -675,6 +676,24 @@ static void a_network_of_pictures_writes_no_text(void **state)
     const dt_generate_opts o = {.count = 5};
     assert_fails(dt_run_generate(run, &o, &err), DT_E_CONFIG, &err, "needs data.source = text");
     dt_run_close(run);
+    dt_err_clear(&err);
+}
+
+/* A prompt of one's own opens no source, which would say so. */
+static void nor_does_it_with_a_text(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    char text[1024], path[600];
+    const char *file = dt_temp_path("some.txt"), *sets[] = {"data.source=text", path};
+    snprintf(text, sizeof text, net, "relu");
+    snprintf(path, sizeof path, "data.path=%s", file);
+    assert_ok(dt_write_file(file, "abab", 4, &err), &err);
+    assert_ok(dt_run_open_text(&run, "net", text, strlen(text), sets, 2, &err), &err);
+    const dt_generate_opts o = {.count = 5, .prompt = "a"};
+    assert_fails(dt_run_generate(run, &o, &err), DT_E_CONFIG, &err, "no sequence of tokens");
+    dt_run_close(run);
 }
 
 DT_TEST_GROUP(library)
@@ -694,6 +713,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(what_was_built_is_told),
         cmocka_unit_test(a_network_of_text_writes),
         cmocka_unit_test(a_network_of_pictures_writes_no_text),
+        cmocka_unit_test(nor_does_it_with_a_text),
         cmocka_unit_test(what_is_evaluated_need_not_fit_when_it_trains),
         cmocka_unit_test(an_evaluation_that_failed_fails_again),
     };

@@ -33,7 +33,7 @@ static dt_status check_classes(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_source_check_sequence(const dt_source_opts *o, dt_err *err)
+dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
     if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h)

@@ -90,7 +90,7 @@ bool dti_source_of_pixels(const dt_source_opts *o);
  * one for each pixel, the third for sequences. */
 dt_status dti_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dti_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
-dt_status dti_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 /* Mean and standard deviation are of values in 0..1, not of bytes. DT_E_CONFIG. */
 dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 

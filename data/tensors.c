@@ -148,7 +148,7 @@ static dt_status load(tensors *t, dt_err *err)
 
 static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(of_tokens(o) ? dti_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
+    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
     tensors *t = dt_alloc(1, sizeof *t);

@@ -128,7 +128,7 @@ static void close_text(dt_source *base)
 
 static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(dti_source_check_sequence(o, err));
+    DT_CHECK(dt_source_check_sequence(o, err));
     if (o->path == NULL)
         return DT_FAIL(err, DT_E_DATA, "data.path is missing: text reads a file of characters");
     if (o->train_path != NULL && *o->train_path == '\0')

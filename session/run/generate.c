@@ -199,7 +199,7 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
     const dt_source_opts of_net = {.shape = s->graph->input,
         .classes = s->graph->classes,
         .labels = dt_graph_labels(s->graph)};
-    return dti_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
+    return dt_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
 }
 
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)

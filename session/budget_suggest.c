@@ -15,15 +15,17 @@
 #include "session/plan_set.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
-enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4 };
+enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4, SMALL_OPS = 400 };
 
-/* What a run may change to fit. @budget: of the device, for plans that go by it. */
+/* What a run may change to fit. @budget: of the device, for plans that go by it; @at_length: who
+ * searches does so as in a run, no less. */
 typedef struct variant {
     int64_t batch, micro;
     const char *policy;
     int tier;
     dt_algorithm_choice algorithms;
     uint64_t budget;
+    bool at_length;
 } variant;
 
 /* What came of one. @can: it can be trained at all; @order: of its policy among all; @seconds: of a
@@ -85,7 +87,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     r.budgets.device = t->v.budget;
     r.given = NULL;
     r.quick = true;
-    r.hasty = true;
+    r.hasty = !t->v.at_length;
     dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, err);
     if (st == DT_OK)
         st = dt_plan_set_create(&plans, x->s, &r, err);
@@ -102,7 +104,7 @@ static bool same_variant(const variant *a, const variant *b)
 {
     return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
            a->algorithms == b->algorithms && a->budget == b->budget &&
-           strcmp(a->policy, b->policy) == 0;
+           a->at_length == b->at_length && strcmp(a->policy, b->policy) == 0;
 }
 
 /* Plans of deep networks under a search of their own take seconds each. */
@@ -137,6 +139,17 @@ static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
     return DT_OK;
 }
 
+/* The run by another policy, which takes the batch as it is configured, whatever parts the run's
+ * own has chosen. */
+static variant by(const search *x, const char *policy)
+{
+    variant v = x->own;
+    v.policy = policy;
+    if (strcmp(policy, x->own.policy) != 0)
+        v.micro = x->s->opts.train.micro_batch;
+    return v;
+}
+
 static dt_status largest_batch(search *x, const char *policy, trial *best, dt_err *err)
 {
     int64_t fits = 0, fails = x->own.micro;
@@ -144,8 +157,7 @@ static dt_status largest_batch(search *x, const char *policy, trial *best, dt_er
     while (fails - fits > 1) {
         trial t;
         const int64_t n = fits + (fails - fits) / 2;
-        variant v = x->own;
-        v.policy = policy;
+        variant v = by(x, policy);
         v.batch = v.micro = n;
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits) {
@@ -164,15 +176,15 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
 {
     int64_t divisor[MOST_DIVISORS];
     size_t n = 0, fits = 0;
+    const int64_t whole = by(x, policy).micro;
     *best = (trial){0};
-    for (int64_t d = 1; d < x->own.micro && n < MOST_DIVISORS; d++)
+    for (int64_t d = 1; d < whole && n < MOST_DIVISORS; d++)
         if (x->own.batch % d == 0)
             divisor[n++] = d;
     for (size_t fails = n + 1; fails - fits > 1;) {
         trial t;
         const size_t mid = fits + (fails - fits) / 2;
-        variant v = x->own;
-        v.policy = policy;
+        variant v = by(x, policy);
         v.micro = divisor[mid - 1];
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
@@ -234,10 +246,19 @@ static void DT_PRINTF(4, 5)
     add(c->typed, sizeof c->typed, " --set %s.%s=%s", section, key, value);
 }
 
+/* Samples of a part where no line says how many; 0: that is for the policy to choose. */
+static int64_t usual_parts(const search *x, const char *policy)
+{
+    const dt_policy *p = dt_policy_find(policy);
+    const bool chooses = p != NULL && p->parts != NULL && strcmp(policy, x->own.policy) != 0;
+    return chooses ? 0 : by(x, policy).micro;
+}
+
 static void to_set(const search *x, const trial *t, change *c)
 {
     static const char memory[] = "memory", train[] = "train";
     const variant *v = &t->v, *own = &x->own;
+    const int64_t usual = usual_parts(x, v->policy);
     c->lines[0] = c->typed[0] = '\0';
     c->section = NULL;
     if (strcmp(v->policy, own->policy) != 0)
@@ -250,8 +271,8 @@ static void to_set(const search *x, const trial *t, change *c)
         set(c, memory, "device_budget", "%" PRIu64, v->budget);
     if (v->batch != own->batch)
         set(c, train, "batch", "%" PRId64, v->batch);
-    const bool stays_all = v->batch != own->batch && own->micro == own->batch;
-    if (!stays_all && (v->batch != own->batch || v->micro != own->micro))
+    const bool stays_all = v->batch != own->batch && usual == own->batch;
+    if (!stays_all && (v->batch != own->batch || v->micro != usual))
         set(c, train, "micro_batch", "%" PRId64, v->micro);
 }
 
@@ -372,19 +393,19 @@ static dt_status try_pairs(search *x, dt_err *err)
 {
     const trial *least = NULL;
     const size_t n = x->n_all;
-    for (size_t i = 0; i < n; i++)
-        if (x->all[i].exact && dt_policy_find(x->all[i].v.policy)->home == NULL &&
+    for (size_t i = 0; i < n; i++) {
+        const dt_policy *p = dt_policy_find(x->all[i].v.policy);
+        if (x->all[i].exact && p->home == NULL && p->parts == NULL &&
             (least == NULL || x->all[i].need.device < least->need.device))
             least = &x->all[i];
+    }
     for (size_t i = 0; i < n && least != NULL && x->n_pair < MOST_PAIRS; i++) {
         const dt_policy *p = dt_policy_find(x->all[i].v.policy);
         if (p->home == NULL || !p->exact || x->all[i].need.device == least->need.device)
             continue;
         char *pair = x->pair[x->n_pair++];
-        variant v = x->own;
         snprintf(pair, sizeof *x->pair, "%s,%s", p->name, least->v.policy);
-        v.policy = pair;
-        DT_CHECK(try_variant(x, v, &x->all[x->n_all], err));
+        DT_CHECK(try_variant(x, by(x, pair), &x->all[x->n_all], err));
         x->all[x->n_all].order = x->n_all;
         x->n_all++;
     }
@@ -399,11 +420,9 @@ static dt_status try_policies(search *x, dt_err *err)
     if (x->all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     for (size_t i = 0; i < n; i++) {
-        variant v = x->own;
-        v.policy = all[i]->name;
         if (all[i]->rung != NULL || all[i]->searches) /* rungs are tried by their own names */
             continue;
-        DT_CHECK(try_variant(x, v, &x->all[x->n_all], err));
+        DT_CHECK(try_variant(x, by(x, all[i]->name), &x->all[x->n_all], err));
         x->all[x->n_all].order = x->n_all;
         x->n_all++;
     }
@@ -466,16 +485,29 @@ static void tell_auto(search *x, const trial *t, dt_err *err)
     tell_typed(x, &c, err);
 }
 
-/* The fastest of what fits, where a budget says what that is. */
+/* Few enough that a search at length takes seconds. */
+static bool is_small(const search *x)
+{
+    for (size_t i = 0; i < x->s->plans->n; i++)
+        if (x->s->plans->planned[i]->plan->n_op > SMALL_OPS)
+            return false;
+    return true;
+}
+
+/* The fastest of what fits, where a budget says what that is. A brief look may miss it; what one at
+ * length finds is kept for the run. */
 static dt_status suggest_auto(search *x, dt_err *err)
 {
     trial t;
-    variant v = x->own;
-    v.policy = "auto";
+    variant v = by(x, "auto");
     v.budget = x->available->device;
     if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX)
         return DT_OK;
     DT_CHECK(try_variant(x, v, &t, err));
+    if (!t.fits && is_small(x)) {
+        v.at_length = true;
+        DT_CHECK(try_variant(x, v, &t, err));
+    }
     x->auto_fits = t.fits;
     if (t.fits)
         tell_auto(x, &t, err);
@@ -587,8 +619,9 @@ static trial least_policy(const search *x, dt_err *err)
     }
     if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  taken at once, this batch fits under no policy; %s needs the least, %s (%" PRIu64
-            " bytes)",
+            "  taken at once, this batch fits under no policy that was tried; %s needs the least, "
+            "%s "
+            "(%" PRIu64 " bytes)",
             least.v.policy, dt_human_bytes(size, least.need.device), least.need.device);
     return least;
 }
@@ -596,7 +629,8 @@ static trial least_policy(const search *x, dt_err *err)
 /* A policy in the smallest parts that can be trained. */
 static dt_status lower_by_parts(search *x, variant v, trial *least, dt_err *err)
 {
-    for (v.micro = 1; v.micro <= 2 && v.micro < x->own.micro; v.micro++) {
+    const int64_t whole = v.micro;
+    for (v.micro = 1; v.micro <= 2 && v.micro < whole; v.micro++) {
         trial t;
         if (v.batch % v.micro != 0)
             continue;

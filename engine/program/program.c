@@ -86,6 +86,13 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
 }
 
+void dt_program_swap(dt_program *p, dt_program *q)
+{
+    const dt_program was = *p;
+    *p = *q;
+    *q = was;
+}
+
 dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)
 {
     if (!dt_grow((void **)&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))

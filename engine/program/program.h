@@ -199,6 +199,7 @@ void dt_program_destroy(dt_program *p);
 
 /* A program like this one, to try a rewrite on; it borrows what that does. DT_E_NOMEM. */
 dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err) DT_NODISCARD;
+void dt_program_swap(dt_program *p, dt_program *q); /* each becomes the other */
 
 /* Building blocks, for the builder and for passes. They return numbers through *id. */
 dt_status dt_program_tensor(

@@ -11,7 +11,8 @@
  * - The cache is replayed on the load curve before the run, and its decisions are copies of the
  *   plan: a copy out begins when the value was used last, not when an allocation fails, and one
  *   back early enough to hide. The release of its authors blocks for both. Where bytes between
- *   others are lost, the replay has a lower limit and goes on.
+ *   others are lost, the replay has a lower limit and goes on. Where it still comes to more than
+ *   the budget, what the convolutions make leaves as without one, if that is less.
  * - The largest layer is that of our ops, which read less in backward than the paper's, and no
  *   gradient of a response norm is counted twice. memory/accounts/superneurons.h has their count.
  * - Dropout draws the same mask again. The release draws another one.
@@ -381,6 +382,30 @@ static dt_status replay(dti_planner *x, const void *given, dt_err *err)
     return DT_OK;
 }
 
+/* Where the cache, which evicts no more than it must, comes to more than there is, all that the
+ * convolutions make leaves as without it, if that is less. */
+static dt_status cache_or_offload(
+    dt_program *p, const dt_pass_env *env, const dti_planner_opts *cache, dt_err *err)
+{
+    dt_program *all = NULL;
+    dti_pass_cost cached, offloaded;
+    DT_CHECK(dt_program_copy(&all, p, err));
+    dt_status st = dti_planner_run(p, env, cache, replay, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(env, p, &cached, err);
+    if (st == DT_OK && cached.device > cache->budget) {
+        st = dt_program_index(all, err);
+        if (st == DT_OK)
+            st = offload(all, env->opts, err);
+        if (st == DT_OK)
+            st = dti_pass_cost_of(env, all, &offloaded, err);
+        if (st == DT_OK && offloaded.device < cached.device)
+            dt_program_swap(p, all);
+    }
+    dt_program_destroy(all);
+    return st;
+}
+
 static dt_status superneurons(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
@@ -394,7 +419,7 @@ static dt_status superneurons(dt_program *p, const dt_pass_env *env, dt_err *err
     DT_CHECK(dti_fetch_again(p, err));
     if (!o->offload)
         return DT_OK;
-    return o->cache && cache.budget > 0 ? dti_planner_run(p, env, &cache, replay, err)
+    return o->cache && cache.budget > 0 ? cache_or_offload(p, env, &cache, err)
                                         : offload(p, o, err);
 }
 

@@ -980,6 +980,56 @@ static const struct {
     {"autotm", "[policy.autotm]\nleast = 0\nnodes = 0\n"},
     {"swapadvisor", "[policy.swapadvisor]\nleast = 0\nsamples = 200\n"}};
 
+/* However little there is, what a policy then comes to is no more than without a budget, whether or
+ * not it looks at small tensors. */
+static void no_budget_takes_no_less_than_a_small_one(void **state)
+{
+    (void)state;
+    for (size_t n = 0; n < DT_COUNT(by_budget); n++) {
+        if (dt_policy_find(by_budget[n].policy)->solver && dt_solver_name() == NULL)
+            continue;
+        for (uint64_t seed = 0; seed < (dt_small_scale() ? 6 : 24); seed++) {
+            const dt_simulate_opts machine = {.inline_copies = seed % 3 == 0};
+            const char *ini = seed % 2 == 0 ? by_budget[n].ini : NULL;
+            dt_pass_env e = {.machine = &machine};
+            dt_plan *any = planned(seed, by_budget[n].policy, ini, &e);
+            e.budgets.device = 1;
+            dt_plan *least = planned(seed, by_budget[n].policy, ini, &e);
+            if (least->peak > any->peak)
+                fail_msg("%s, network %" PRIu64 ": %" PRIu64 " bytes for 1, and %" PRIu64
+                         " without a budget",
+                    by_budget[n].policy, seed, least->peak, any->peak);
+            dt_plan_destroy(any);
+            dt_plan_destroy(least);
+        }
+    }
+}
+
+/* Where all values are small, the cache leaves them where they are; without a budget convolutions'
+ * outputs move, whatever their size. */
+static void a_cache_of_small_values_does_not_take_more(void **state)
+{
+    (void)state;
+    static const char net[] =
+        "[model]\nimage = 28\n[conv a]\nout = 12\nkernel = 3\npad = 1\n[batchnorm "
+        "n]\n"
+        "[relu r]\n[maxpool p]\nkernel = 2\n[conv b]\nout = 24\nkernel = 3\npad = 1\n[relu s]\n"
+        "[conv c]\nout = 24\nkernel = 3\npad = 1\n[relu t]\n[global_avgpool g]\n[fc f]\nout = 1000\n";
+    uint64_t peak[2];
+    for (int little = 0; little < 2; little++) {
+        dt_config *c;
+        dt_err err = {0};
+        const dt_pass_env e = {.budgets.device = (uint64_t)little};
+        assert_ok(dti_config_parse(&c, "net", net, sizeof net - 1, &err), &err);
+        dt_lowered m = dt_program_of(network_of(c, 28), DT_PROGRAM_FIRST, 1);
+        dt_rewrite_with(m.program, "superneurons", NULL, &e);
+        m.plan = dt_lower_with(m.program, &e);
+        peak[little] = m.plan->peak;
+        dt_lowered_close(&m);
+    }
+    assert_true(peak[1] <= peak[0]);
+}
+
 /* Between the least that a policy comes to and what keep_all takes, plans keep to their budgets
  * nearly always, where what lies between others is lost; the same twice; and all verify. */
 static void random_networks_keep_their_budgets(void **state)
@@ -1103,6 +1153,8 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(copies_to_the_disk_take_the_disks_seconds),
+        cmocka_unit_test(no_budget_takes_no_less_than_a_small_one),
+        cmocka_unit_test(a_cache_of_small_values_does_not_take_more),
         cmocka_unit_test(random_networks_keep_their_budgets),
         cmocka_unit_test(what_is_settled_is_left_alone),
     };

@@ -136,7 +136,7 @@ static void a_run_over_its_budget_allocates_nothing(void **state) /* case 13 */
         {"does not fit: the device needs ", "(c.ini:6)",
             "largest at the peak of 'first': ", "fits if: [train] batch = "}});
     refuse(&(refusal){"[model]\nname = vgg16\n[memory]\ndevice_budget = 1GiB\n", NULL, DT_E_BUDGET,
-        {"not even one sample fits", "this batch fits under no policy; "}});
+        {"not even one sample fits", "this batch fits under no policy that was tried; "}});
     cli.child = NULL;
 }
 
@@ -182,6 +182,35 @@ static void what_a_refusal_suggests_is_true(void **state) /* case 13 */
     const char *wide = "b.ini --set memory.policy=network_wide --set memory.device_budget=6MiB";
     (void)suggested(wide, "fits if: [memory] policy = keep_all");
     runs_with("b.ini --set memory.device_budget=6MiB", 0);
+}
+
+/* As it stands there it is added to the command, whatever parts the refused policy had chosen. */
+static void what_a_refusal_says_to_type_fits(void **state) /* case 13 */
+{
+    NEED_BINARY();
+    static const char type[] = "to type: ";
+    static const char *const asked[] = {"keep_all --set memory.device_budget=4MiB",
+        "keep_all --set memory.device_budget=300KiB", "modnn --set memory.device_budget=200KiB",
+        "vdnn_all --set memory.device_budget=1MiB"};
+    put_text("b.ini", "[model]\nimage = 28\n[train]\nbatch = 64\n[memory]\ncache = none\n[conv a]\n"
+                      "out = 12\nkernel = 3\npad = 1\n[batchnorm n]\n[relu r]\n[maxpool p]\n"
+                      "kernel = 2\n[conv b]\nout = 24\nkernel = 3\npad = 1\n[relu s]\n"
+                      "[conv c]\nout = 24\nkernel = 3\npad = 1\n[relu t]\n[global_avgpool g]\n[fc "
+                      "f]\nout = 10\n");
+    for (size_t i = 0; i < DT_COUNT(asked); i++) {
+        char words[1400];
+        snprintf(words, sizeof words, "plan b.ini --set memory.policy=%s", asked[i]);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, DT_E_BUDGET);
+        const char *at = strstr(r.err, type);
+        if (at == NULL)
+            fail_msg("nothing to type in:\n%s", r.err);
+        const size_t n = strlen(words);
+        at += strlen(type);
+        snprintf(words + n, sizeof words - n, " %.*s", (int)strcspn(at, "\n"), at);
+        cli_done(&r);
+        runs_with(words, 0);
+    }
 }
 
 /* --- data --- */
@@ -612,6 +641,7 @@ DT_TEST_GROUP(faults)
         T(networks_that_cannot_be),
         T(a_run_over_its_budget_allocates_nothing),
         T(what_a_refusal_suggests_is_true),
+        T(what_a_refusal_says_to_type_fits),
         T(data_that_is_not_there),
         T(damaged_idx_files),
         T(damaged_gzip_files),

@@ -1014,7 +1014,8 @@ static void a_cache_of_small_values_does_not_take_more(void **state)
         "[model]\nimage = 28\n[conv a]\nout = 12\nkernel = 3\npad = 1\n[batchnorm "
         "n]\n"
         "[relu r]\n[maxpool p]\nkernel = 2\n[conv b]\nout = 24\nkernel = 3\npad = 1\n[relu s]\n"
-        "[conv c]\nout = 24\nkernel = 3\npad = 1\n[relu t]\n[global_avgpool g]\n[fc f]\nout = 1000\n";
+        "[conv c]\nout = 24\nkernel = 3\npad = 1\n[relu t]\n[global_avgpool g]\n[fc f]\nout = "
+        "1000\n";
     uint64_t peak[2];
     for (int little = 0; little < 2; little++) {
         dt_config *c;

@@ -7,19 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *source_name(size_t i)
-{
-    size_t n;
-    return dt_source_all(&n)[i]->name;
-}
-
-static dt_status unknown_source(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_source_all(&n);
-    return dti_session_unknown(s, "data", "source", "source", n, source_name, err);
-}
-
 /* Mean or standard deviation for each channel of the image. */
 static dt_status per_channel(
     const char *key, const float *v, int n, int64_t channels, const float **out, dt_err *err)
@@ -194,8 +181,6 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
 {
     memset(f, 0, sizeof *f);
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
-    if (desc == NULL)
-        return unknown_source(s, err);
     dt_source_opts o;
     DT_CHECK(source_opts(s, &o, err));
     DT_CHECK(open_source(&f->train, s, desc, &o, "path", err));
@@ -219,8 +204,6 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
 {
     memset(f, 0, sizeof *f);
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
-    if (desc == NULL)
-        return unknown_source(s, err);
     dt_source_opts o;
     char asked[DT_ASKED];
     DT_CHECK(source_opts(s, &o, err));
@@ -238,8 +221,6 @@ dt_status dti_feeds_open_pictures(dt_feeds *f, dt_source_opts *o, const dt_sessi
 {
     char asked[DT_ASKED];
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
-    if (desc == NULL)
-        return unknown_source(s, err);
     if (desc != &dt_source_images)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: this network learned from %s; classify wants a run with data.source = images",

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/config/nearest.h"
@@ -115,6 +116,19 @@ static dt_status unknown_pool(const dt_session *s, dt_err *err)
     return dti_session_unknown(s, "memory", "pool", "pool", n, pool_name, err);
 }
 
+static const char *source_name(size_t i)
+{
+    size_t n;
+    return dt_source_all(&n)[i]->name;
+}
+
+static dt_status unknown_source(const dt_session *s, dt_err *err)
+{
+    size_t n;
+    (void)dt_source_all(&n);
+    return dti_session_unknown(s, "data", "source", "source", n, source_name, err);
+}
+
 static const char *account_name(size_t i)
 {
     size_t n;
@@ -193,6 +207,9 @@ static dt_status check_names(dt_session *s, dt_err *err)
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
         st = unknown_pool(s, err);
+    if (dt_source_find(s->opts.data.source) ==
+        NULL) /* data itself is looked at when it is opened */
+        st = unknown_source(s, err);
     if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
         st = unknown_account(s, err);
     if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
@@ -288,13 +305,33 @@ static bool is_read(dt_session *s, const also *a, const char *name, dt_status *s
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     const dt_policy *own = dt_policy_find(name);
-    if (own == NULL || holds(&s->policies, name) || read_also(s, a, own, name, st, err) ||
+    if (holds(&s->policies, name) || read_also(s, a, own, name, st, err) ||
         read_rung(s, &s->policies, name, st, err))
         return true;
     for (size_t i = 0; i < n; i++)
         if (all[i]->n_rung > 0 && read_also(s, a, all[i], name, st, err))
             return true;
     return false;
+}
+
+/* A section of options for a policy that there is not. */
+static dt_status no_such_policy(
+    const dt_session *s, const dt_section *at, const char *name, dt_err *err)
+{
+    char place[512], what[700];
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    const char **names = dt_alloc(n + 1, sizeof *names);
+    if (names == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of policies");
+    for (size_t i = 0; i < n; i++)
+        names[i] = all[i]->name;
+    snprintf(what, sizeof what, "%s: [%.100s]: no such policy",
+        dt_config_place(place, sizeof place, at->file, at->line), at->text);
+    const dt_status st = dt_unknown(what, name, names, err);
+    dt_free(names);
+    dt_config_mark_known(s->config, at->text);
+    return st;
 }
 
 /* Options of policies that are not asked for, which nobody reads. */
@@ -305,8 +342,14 @@ static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err
     for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
         const dt_section at = dt_config_section(s->config, i);
         char place[512];
-        if (strncmp(at.text, prefix, strlen(prefix)) != 0 ||
-            is_read(s, a, at.text + strlen(prefix), &st, err))
+        if (strncmp(at.text, prefix, strlen(prefix)) != 0)
+            continue;
+        const char *name = at.text + strlen(prefix);
+        if (dt_policy_find(name) == NULL) {
+            st = no_such_policy(s, &at, name, err);
+            continue;
+        }
+        if (is_read(s, a, name, &st, err))
             continue;
         dt_config_mark_known(s->config, at.text);
         st = DT_FAIL(err, DT_E_CONFIG,
@@ -334,7 +377,9 @@ static dt_status read_config(
         st = first_of(st, check_policy_sections(s, a, err));
     if (dt_ini_has_layers(s->config))
         st = first_of(st, dt_ini_check(s->config, err));
-    dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
+    static const dt_opt globs[] = {{0}}; /* its keys, read with the graph */
+    st = first_of(st, dt_config_bind(s->config, DT_LAYER_FATES, globs, s, err));
+    dt_config_mark_known(s->config, DT_LAYER_FATES);
     return first_of(st, dt_config_check_known(s->config, err));
 }
 

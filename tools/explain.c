@@ -199,8 +199,6 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
 
 /* ---- the command ---- */
 
-enum { NOW_BYTES = DT_NAME_BYTES + 2 };
-
 static dt_status unknown(const explained *e, const char *word, dt_err *err)
 {
     size_t n_policy, n = 0;
@@ -235,30 +233,11 @@ static dt_status unknown(const explained *e, const char *word, dt_err *err)
     return st;
 }
 
-/* The layer that @word, a layer of the network or its output, is fused into; NULL: none. @now: what
- * it is called there. */
-static const dt_node *fused_into(const dt_graph *g, const char *word, char now[NOW_BYTES])
-{
-    const size_t n = strlen(word), end = n > 2 && strcmp(word + n - 2, ".y") == 0 ? n - 2 : n;
-    for (size_t i = 0; i < g->n_node; i++) {
-        const dt_node *nd = &g->node[i];
-        if (strlen(nd->with) != end || end == 0 || strncmp(nd->with, word, end) != 0)
-            continue;
-        snprintf(now, NOW_BYTES, "%s%s", nd->name, word + end);
-        return nd;
-    }
-    return NULL;
-}
-
 static dt_status explain_word(explained *e, const char *word, dt_err *err)
 {
-    char now[NOW_BYTES];
-    const dt_node *into = fused_into(e->s->graph, word, now);
-    if (into != NULL) {
-        printf("%s is computed with %s (model.fuse = on), as %s\n", into->with, into->name,
-            into->desc->name);
+    char now[DTI_NOW_BYTES];
+    if (dti_value_told_fused(e->s->graph, word, now))
         word = now;
-    }
     const dt_policy *policy = dt_policy_find(word);
     const int32_t tensor = dti_value_find(e->x->plan, word);
     const dt_node *layer = layer_named(e->s->graph, word);

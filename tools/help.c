@@ -1,4 +1,5 @@
 /* dnntrain help: the commands; one of them; every key of a configuration; one thing by its name. */
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +13,8 @@
 #include "tools/help_words.h"
 #include "tools/list.h"
 #include "tools/terminal.h"
+
+enum { NAME_BYTES = 256 };
 
 static void overview(void)
 {
@@ -203,9 +206,22 @@ static dt_status nothing(const char *word, dt_err *err)
         word);
 }
 
+/* Policies whose names begin with the word: "vdnn". */
+static bool family(const char *word)
+{
+    enum { SHORTEST = 3 };
+    size_t n, found = 0;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n && strlen(word) >= SHORTEST; i++)
+        if (strncmp(all[i]->name, word, strlen(word)) == 0 && strcmp(all[i]->name, word) != 0)
+            printf("%s%s", found++ == 0 ? "policies: " : ", ", all[i]->name);
+    printf("%s", found > 0 ? "\n" : "");
+    return found > 0;
+}
+
 /* All that has the name: a command, a section or a key, a word; where there is none of these,
  * something that is listed, or a value of keys. */
-static dt_status about(const char *word, dt_err *err)
+static dt_status tell(const char *word, bool *any, dt_err *err)
 {
     const dti_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
     bool found = c != NULL;
@@ -219,13 +235,32 @@ static dt_status about(const char *word, dt_err *err)
         printf("\n");
     found = dti_help_topic(word) || fates_topic(word) || found;
     found = dti_help_word(word, found) || found;
-    return found || dti_list_says(word) || dti_help_value(word) ? DT_OK : nothing(word, err);
+    if (!found) {
+        found = dti_list_says(word);
+        found = family(word) || found;
+    }
+    *any = found || dti_help_value(word);
+    return DT_OK;
+}
+
+/* Words are written in small letters, but for some units and variables: "GIST", "Gap". */
+static dt_status about(const char *word, dt_err *err)
+{
+    char small[NAME_BYTES];
+    bool any;
+    DT_CHECK(tell(word, &any, err));
+    snprintf(small, sizeof small, "%s", word);
+    for (char *c = small; *c != '\0'; c++)
+        *c = (char)tolower((unsigned char)*c);
+    if (!any && strcmp(small, word) != 0)
+        DT_CHECK(tell(small, &any, err));
+    return any ? DT_OK : nothing(word, err);
 }
 
 /* Several arguments are one name of several words: "lower bound". */
 static dt_status about_words(const dti_cli *cli, dt_err *err)
 {
-    char name[256];
+    char name[NAME_BYTES];
     size_t at = 0;
     for (size_t i = 0; i < cli->n_word && at < sizeof name; i++)
         at += (size_t)snprintf(name + at, sizeof name - at, "%s%s", i > 0 ? " " : "", cli->word[i]);

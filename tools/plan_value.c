@@ -1,6 +1,7 @@
 /* Values of a plan, and their waits. */
 #include "tools/plan_value.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -25,6 +26,21 @@ int32_t dti_value_find(const dt_plan *p, const char *name)
         if (strcmp(p->tensor[i].name, name) == 0)
             return (int32_t)i;
     return -1;
+}
+
+bool dti_value_told_fused(const dt_graph *g, const char *word, char now[DTI_NOW_BYTES])
+{
+    const size_t n = strlen(word), end = n > 2 && strcmp(word + n - 2, ".y") == 0 ? n - 2 : n;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *into = &g->node[i];
+        if (strlen(into->with) != end || end == 0 || strncmp(into->with, word, end) != 0)
+            continue;
+        printf("%s is computed with %s (model.fuse = on), as %s\n", into->with, into->name,
+            into->desc->name);
+        snprintf(now, DTI_NOW_BYTES, "%s%s", into->name, word + end);
+        return true;
+    }
+    return false;
 }
 
 /* Only those made again have another first. */

@@ -33,6 +33,11 @@ void dti_value_deinit(dti_value_view *w);
 /* The tensor of that name; -1: there is none. */
 int32_t dti_value_find(const dt_plan *p, const char *name);
 
+/* Whether the network fused the layer @word, or the one whose output it is, into another: a line
+ * says into which, and @now is the word's name there. */
+enum { DTI_NOW_BYTES = DT_NAME_BYTES + 3 };
+bool dti_value_told_fused(const dt_graph *g, const char *word, char now[DTI_NOW_BYTES]);
+
 /* From here on look at @tensor: finds where it waits longest. */
 void dti_value_look(dti_value_view *w, int32_t tensor);
 

@@ -173,7 +173,14 @@ dt_status dti_plan_why(
     const dt_session *s, const dt_plan *p, const dt_timeline *t, const char *tensor, dt_err *err)
 {
     dti_value_view w;
-    const int32_t found = dti_value_find(p, tensor);
+    char now[DTI_NOW_BYTES];
+    const char *name = dti_value_told_fused(s->graph, tensor, now) ? now : tensor;
+    int32_t found = dti_value_find(p, name);
+    if (found < 0) { /* of a layer, what it makes */
+        char made[DT_TENSOR_NAME_BYTES];
+        snprintf(made, sizeof made, "%.100s.y", name);
+        found = dti_value_find(p, made);
+    }
     if (found < 0)
         return unknown(p, tensor, err);
     dt_status st = dti_value_init(&w, s, p, t, err);

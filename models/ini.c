@@ -506,8 +506,10 @@ static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
         g->classes = made;
     else if (made != o->classes)
         return DT_FAIL(t->err, DT_E_CONFIG,
-            "%s makes %" PRId64 " scores, and there are %" PRId64 " classes; make them equal",
-            l->at, made, o->classes);
+            "%s makes %" PRId64 " scores, and there are %" PRId64
+            " classes; make them equal, or end with a layer that makes so many, [fc NAME] out = "
+            "%" PRId64,
+            l->at, made, o->classes, o->classes);
     return DT_OK;
 }
 

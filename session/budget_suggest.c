@@ -294,31 +294,24 @@ static void peaks(const dt_need *n, char *to, size_t bytes)
         add(to, bytes, " and %s on the disk", dt_human_bytes(size, n->disk));
 }
 
-enum { AMOUNT = 32 };
-static const char *work(char to[AMOUNT], double flops)
-{
-    const bool tera = flops >= 1e12;
-    snprintf(to, AMOUNT, "%.3g %s", flops / (tera ? 1e12 : 1e9), tera ? "TFLOP" : "GFLOP");
-    return to;
-}
-
 /* "; a step moves 1.29 GiB out and back, computes 12.3 GFLOP again (27.0 %)" */
 static void price(const search *x, const trial *t, char *to, size_t bytes)
 {
     const dt_score *c = &t->score;
     const bool small = t->v.algorithms != x->own.algorithms;
-    char size[DT_HUMAN_BYTES], amount[AMOUNT];
+    char size[DT_HUMAN_BYTES], amount[DT_HUMAN_BYTES];
     to[0] = '\0';
     if (c->out > 0)
         list(to, bytes, "; a step ", "moves %s out and back", dt_human_bytes(size, c->out));
     if (c->recomputes > 0)
-        list(to, bytes, "; a step ", "computes %s again (%.1f%%)", work(amount, c->recompute_flops),
+        list(to, bytes, "; a step ", "computes %s again (%.1f%%)",
+            dt_human_flops(amount, c->recompute_flops),
             c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0.0);
     if (c->packed > 0)
         list(to, bytes, "; a step ", "packs %s", dt_human_bytes(size, c->packed));
     if (small)
         list(to, bytes, "; a step ", "computes %s by slower algorithms",
-            work(amount, c->limited_flops));
+            dt_human_flops(amount, c->limited_flops));
     if (!t->exact)
         add(to, bytes, "; changes results");
     else if (small)

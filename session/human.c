@@ -75,6 +75,16 @@ const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n)
     return to;
 }
 
+const char *dt_human_flops(char to[DT_HUMAN_BYTES], double flops)
+{
+    static const char *const unit[] = {"FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"};
+    size_t i = 0;
+    for (; flops >= 999.5 && i + 1 < DT_COUNT(unit); i++)
+        flops /= 1e3;
+    snprintf(to, DT_HUMAN_BYTES, "%.3g %s", flops, unit[i]);
+    return to;
+}
+
 const char *dt_human_rate(char to[DT_HUMAN_BYTES], double v)
 {
     if (!isfinite(v) || v < 0)

@@ -360,6 +360,24 @@ static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err
     return st;
 }
 
+/* The only one of memory besides [memory] itself is that of layers. */
+static dt_status check_memory_sections(dt_session *s, dt_err *err)
+{
+    dt_status st = DT_OK;
+    static const char prefix[] = "memory.";
+    for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
+        const dt_section at = dt_config_section(s->config, i);
+        char place[512];
+        if (strncmp(at.text, prefix, strlen(prefix)) != 0 || strcmp(at.text, DT_LAYER_FATES) == 0)
+            continue;
+        dt_config_mark_known(s->config, at.text);
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "%s: unknown section [%.100s], did you mean '" DT_LAYER_FATES "'?",
+            dt_config_place(place, sizeof place, at.file, at.line), at.text);
+    }
+    return st;
+}
+
 /* Everything that can be said without shapes, in one pass, once the text is read. */
 static dt_status read_config(
     dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
@@ -377,9 +395,8 @@ static dt_status read_config(
         st = first_of(st, check_policy_sections(s, a, err));
     if (dt_ini_has_layers(s->config))
         st = first_of(st, dt_ini_check(s->config, err));
-    static const dt_opt globs[] = {{0}}; /* its keys, read with the graph */
-    st = first_of(st, dt_config_bind(s->config, DT_LAYER_FATES, globs, s, err));
-    dt_config_mark_known(s->config, DT_LAYER_FATES);
+    dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */
+    st = first_of(st, check_memory_sections(s, err));
     return first_of(st, dt_config_check_known(s->config, err));
 }
 

@@ -183,10 +183,13 @@ static void columns(const dt_compare *c, int width, dti_table_column to[COLUMNS]
     dti_columns_fit(to, COLUMNS, width);
 }
 
-/* Its plan is larger than what it was planned by. */
-static bool exceeds(const dt_compare_row *r)
+/* Its plan is larger than what it was planned by; of one that goes by no budget, than all of them.
+ */
+static bool exceeds(const dt_compare *c, const dt_compare_row *r)
 {
-    return r->refused == NULL && r->budget > 0 && r->need.device > r->budget;
+    const dt_compare_under *u = &c->under[r->variant];
+    const uint64_t most = r->budget > 0 ? r->budget : u->n > 0 ? u->budget[u->n - 1] : UINT64_MAX;
+    return r->refused == NULL && r->need.device > most;
 }
 
 static void line(
@@ -195,10 +198,8 @@ static void line(
     const double kept = (double)dt_compare_kept(c, r)->need.device;
     const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
     char cell[COLUMNS][DT_HUMAN_BYTES + 1], budget[DT_HUMAN_BYTES];
-    snprintf(cell[BUDGET], DT_HUMAN_BYTES, "any");
-    if (r->budget > 0)
-        snprintf(cell[BUDGET], sizeof cell[BUDGET], "%s%s", exceeds(r) ? ">" : "",
-            dt_human_bytes(budget, r->budget));
+    snprintf(cell[BUDGET], sizeof cell[BUDGET], "%s%s", exceeds(c, r) ? ">" : "",
+        r->budget > 0 ? dt_human_bytes(budget, r->budget) : "any");
     dt_human_bytes(cell[PEAK], r->need.device);
     dti_column_bytes(cell[OUT], r->traffic.out);
     dt_human_rate(cell[RATE], r->time.rate);
@@ -300,7 +301,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
         const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
-        above = above || exceeds(r);
+        above = above || exceeds(c, r);
     }
     putchar('\n');
     snprintf(text, sizeof text,
@@ -313,7 +314,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
     if (lossy)
         printf("~: changes results\n");
     if (above)
-        printf(">: its peak is above that budget\n");
+        printf(">: its peak is above that budget; >any: above all of them\n");
     if (never)
         printf("!: cannot be run\n");
     if (column[RATIO].rank >= 0)

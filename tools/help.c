@@ -141,8 +141,12 @@ static void options(const dt_opt *rows)
     for (const dt_opt *o = rows; o != NULL && o->key != NULL; o++) {
         char allowed[128];
         dt_opt_allowed(o, allowed, sizeof allowed);
+        const bool none = o->fallback != NULL && o->fallback[0] == '\0';
         printf("    %-12s %s%s%s%s%s; %s\n", o->key, allowed, o->unit != NULL ? " " : "",
-            o->unit != NULL ? o->unit : "", o->fallback != NULL ? "; default " : "; required",
+            o->unit != NULL ? o->unit : "",
+            none                  ? ""
+            : o->fallback != NULL ? "; default "
+                                  : "; required",
             o->fallback != NULL ? o->fallback : "", o->help);
     }
 }

@@ -21,7 +21,11 @@ static void print_key(const char *section, const dt_opt *o)
     snprintf(text, sizeof text, "%s%s%s = %s%s%s", section, section[0] != '\0' ? "." : "", o->key,
         allowed, o->unit != NULL ? " " : "", o->unit != NULL ? o->unit : "");
     dti_term_wrap(stdout, 0, INDENT, text);
-    snprintf(text, sizeof text, "%s; %s%s", o->help, o->fallback != NULL ? "default " : "required",
+    const bool none = o->fallback != NULL && o->fallback[0] == '\0';
+    snprintf(text, sizeof text, "%s%s%s", o->help,
+        none                  ? ""
+        : o->fallback != NULL ? "; default "
+                              : "; required",
         o->fallback != NULL ? o->fallback : "");
     printf("%*s", INDENT, "");
     dti_term_wrap(stdout, INDENT, INDENT, text);

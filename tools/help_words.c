@@ -27,6 +27,20 @@ static const entry notes[] = {
         "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or weights, 4 "
         "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
         "busy, 75 stopped by a signal after saving."},
+    {"name, tensor name, .y, d., g., m0., m1., q., .wF, .wB, .ws, .istd, .f, .b, .bd, .bw, @", "-",
+        "Of a layer X: X.y is what it writes, d.X the gradient of that and d.@X a branch's part of "
+        "it; "
+        "X.weight and X.bias are parameters, g.X.weight a gradient, m0.X.weight and m1.X.weight "
+        "what "
+        "the optimizer keeps of it, q.X.mean the next value of a running statistic; X.wF and X.wB "
+        "the "
+        "statistic; X.wF and X.wB the weight as forward and backward want it, X.ws scratch, X.NAME "
+        "what "
+        "else it stashes for backward. A prime, X.y', is a value that was made again. Of ops: X.f "
+        "is "
+        "forward, "
+        "X.b backward, or in two X.bd (of what it reads) and X.bw (of its weights), in.T and out.T "
+        "copies of T, T.enc and T.dec packing."},
     {"environment, env, DT_ISA, DT_TRACE, COLUMNS, NO_COLOR", "-",
         "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
         "bits of a lesser processor. DT_TRACE=FILE: a line for each row of a plan that is run. "

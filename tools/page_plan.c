@@ -32,8 +32,8 @@ static void moved(const dti_page *p, const dt_score *c)
     dti_page_item(p, "moved in a step", "%s out, %s in", dt_human_bytes(out, c->out),
         dt_human_bytes(in, c->in));
     if (c->recomputes > 0)
-        dti_page_item(p, "computed again", "%" PRId64 " ops, %.1f GFLOP, %.1f %% of the step's",
-            c->recomputes, c->recompute_flops / 1e9,
+        dti_page_item(p, "computed again", "%" PRId64 " ops, %s, %.1f %% of the step's",
+            c->recomputes, dt_human_flops(in, c->recompute_flops),
             c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0);
     if (c->packed > 0)
         dti_page_item(p, "packed", "%s", dt_human_bytes(out, c->packed));

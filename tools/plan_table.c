@@ -295,12 +295,13 @@ static void here(const dti_report *r)
 static void predicted(const dti_report *r)
 {
     const dt_prediction *t = &r->time;
+    char rate[DT_HUMAN_BYTES];
     if (!t->known)
         return;
-    printf("%-12s %14.4f s   a step, %.*f samples a second; waiting %.4f s\n",
-        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, t->rate < 1000 ? 1 : 0,
-        t->rate, t->stalled);
-    printf("bound        %14.4f s   no plan%s takes less; this: +%.1f %%\n", r->least,
+    printf("%-12s %14.4g s   a step, %s samples a second; waiting %.3g s\n",
+        r->session->costs.simulated ? "simulated" : "predicted", t->seconds,
+        dt_human_rate(rate, t->rate), t->stalled);
+    printf("bound        %14.4g s   no plan%s takes less; this: +%.1f %%\n", r->least,
         r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
     print_size("on average", (uint64_t)(t->average + 0.5));
@@ -334,7 +335,7 @@ static void totals(const dti_report *r)
 {
     const dt_memory_opts *m = &r->session->opts.memory;
     const dt_score *c = &r->cost;
-    char exact_for[DT_PARTS_TEXT];
+    char exact_for[DT_PARTS_TEXT], amount[DT_HUMAN_BYTES];
     putchar('\n');
     tier("device", r->need.device, m->device_budget);
     print_size("lower bound", r->bound);
@@ -358,8 +359,8 @@ static void totals(const dti_report *r)
     if (c->out > 0)
         moved(r);
     if (c->recomputes > 0)
-        printf("recompute    %12" PRId64 " ops   %.3f GFLOP a step\n", c->recomputes,
-            c->recompute_flops / 1e9);
+        printf("recompute    %12" PRId64 " ops   %s a step\n", c->recomputes,
+            dt_human_flops(amount, c->recompute_flops));
     predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");

@@ -163,7 +163,7 @@ static void show_batch(const remat_run *r)
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES];
     printf("%s: the largest batch of policy %s is %s\n\n", r->path,
         r->policy != NULL ? r->policy : "auto", dt_human_count(a, r->most));
-    printf("peak of %" PRId64 " %s bytes; cost %s, %.4f %% extra, of at most %s\n", r->batch,
+    printf("peak of batch %" PRId64 ": %s bytes; cost %s, %.4f %% extra, of at most %s\n", r->batch,
         dt_human_count(a, r->task.found.peak), dt_human_count(b, r->task.found.cost),
         extra_percent(r), dt_human_count(c, r->task.limit));
     if (r->task.published)

@@ -577,7 +577,11 @@ static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
         {"plan FILE --set policy.gist.dpr=fp8", NULL,
             {"[policy.gist] is of a policy that is not in memory.policy (keep_all)"},
             "unknown section"},
-        {"plan FILE --set policy.jist.dpr=fp8", NULL, {"unknown section [policy.jist]"}, NULL},
+        {"plan FILE --set policy.jist.dpr=fp8", NULL,
+            {"[policy.jist]: no such policy; did you mean 'gist'?"}, NULL},
+        {"plan FILE --set memory.layer.a=keep", NULL, {"did you mean 'memory.layers'?"}, NULL},
+        {"config --check FILE --set data.source=synthetc", NULL,
+            {"no such source; did you mean 'synthetic'?"}, NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);

@@ -24,8 +24,12 @@ static int32_t __attribute__((format(printf, 6, 0))) append(dti_net *n, const dt
         return DT_GRAPH_INPUT;
     char name[DT_NAME_BYTES];
     const int len = vsnprintf(name, sizeof name, fmt, args);
-    DT_ASSERT(len > 0 && (size_t)len < sizeof name);
     int32_t id = DT_GRAPH_INPUT;
+    if (len <= 0 || (size_t)len >= sizeof name) { /* a layer's own, with more behind it */
+        n->status = DT_FAIL(n->err, DT_E_CONFIG, "layer '%.40s...': its name is too long by %d",
+            name, len - (int)sizeof name + 1);
+        return id;
+    }
     n->status = dt_graph_add(n->g, desc, name, opts, in, n_in, &id, n->err);
     return id;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/config/nearest.h"
@@ -294,6 +295,8 @@ static dt_status read_line(reader *r, char *line)
     for (const char *c = line; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             return WRONG(r, "%s:%d: a control character (%d)", AT(r), (unsigned char)*c);
+    if (dt_utf8_bad(line, strlen(line)) < strlen(line))
+        return WRONG(r, "%s:%d: no UTF-8 at byte %zu", AT(r), dt_utf8_bad(line, strlen(line)) + 1);
     line = trim(line);
     if (*line == '\0' || *line == '#')
         return DT_OK;

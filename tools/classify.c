@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "session/run.h"
 #include "tools/args.h"
 #include "tools/json_out.h"
@@ -16,13 +17,25 @@ static const char *class_of(const dt_run *r, int32_t label, char to[CLASS_BYTES]
     return name != NULL ? name : to;
 }
 
+/* Of a file or a folder, whose name may have any bytes. */
+static void print_name(const char *name)
+{
+    for (size_t n; *name != '\0'; name += n > 0 ? n : 1) {
+        n = dt_printable(name);
+        printf("%.*s", n > 0 ? (int)n : 1, n > 0 ? name : "?");
+    }
+}
+
 static void print_one(const dt_run *r, const char *path, const dt_sample *s)
 {
     char class[CLASS_BYTES];
-    printf("%s%s", path, strlen(path) > NAME_COLUMNS ? "\n    " : "   ");
-    for (int k = 0; k < s->n_guess; k++)
-        printf(
-            "%s%s %.1f %%", k > 0 ? ", " : "", class_of(r, s->guess[k], class), 100 * s->share[k]);
+    print_name(path);
+    printf("%s", strlen(path) > NAME_COLUMNS ? "\n    " : "   ");
+    for (int k = 0; k < s->n_guess; k++) {
+        printf("%s", k > 0 ? ", " : "");
+        print_name(class_of(r, s->guess[k], class));
+        printf(" %.1f %%", 100 * s->share[k]);
+    }
     printf("%s\n", s->n_guess == 0 ? "no score is finite" : "");
     fflush(stdout); /* one after the other, as they come */
 }

@@ -687,10 +687,12 @@ static void head(const picture *m, double tall)
             all_simulated(m->c) ? "simulated: " : "");
     else if (!m->all.costs)
         fputs("times are each variant's own", m->f);
-    else if (s->costs.simulated || s->costs.hash[0] != '\0')
-        fprintf(m->f, "%s: %.80s", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
-    else
+    else if (s->costs.simulated || s->costs.hash[0] != '\0') {
+        fprintf(m->f, "%s: ", s->costs.simulated ? "simulated" : "predicted");
+        dti_xml_cut(m->f, s->costs.name, 80);
+    } else {
         fputs("nothing was measured: only the order of times counts", m->f);
+    }
     fputs("</text>\n", m->f);
 }
 

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "engine/base/text.h"
+
 dti_json dti_json_begin(void)
 {
     cJSON *o = cJSON_CreateObject();
@@ -35,9 +37,22 @@ void dti_json_drop(dti_json *j)
     *j = (dti_json){NULL, false};
 }
 
+/* Names of files need not be UTF-8, JSON must be. */
+static cJSON *text_of(const char *value)
+{
+    cJSON *t = cJSON_CreateString(value);
+    if (t != NULL)
+        dt_utf8_mend(t->valuestring);
+    return t;
+}
+
 void dti_json_text(dti_json *j, const char *key, const char *value)
 {
-    j->ok = cJSON_AddStringToObject(j->o, key, value) != NULL && j->ok;
+    cJSON *t = text_of(value);
+    const bool ok = t != NULL && cJSON_AddItemToObject(j->o, key, t);
+    if (!ok)
+        cJSON_Delete(t);
+    j->ok = ok && j->ok;
 }
 
 /* cJSON keeps numbers as double: whole numbers are written as they are. */
@@ -120,5 +135,5 @@ void dti_json_push_real(dti_json *list, double value)
 
 void dti_json_push_text(dti_json *list, const char *value)
 {
-    list->ok = append(list, cJSON_CreateString(value)) && list->ok;
+    list->ok = append(list, text_of(value)) && list->ok;
 }

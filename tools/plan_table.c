@@ -218,6 +218,8 @@ static void answer(const dti_report *r)
     dti_term_wrap(stdout, 0, 0, text);
 }
 
+enum { LONG_LIST = 28 }; /* of policies, with which the line is wider than 80 columns */
+
 static void header(const dti_report *r)
 {
     const dt_session *s = r->session;
@@ -235,7 +237,9 @@ static void header(const dti_report *r)
         dt_session_chosen_by(s) != NULL ? dt_session_chosen_by(s) : "");
     if (s->plans->algorithms != DT_ALGORITHMS_FAST)
         printf("   algorithms %s", dt_algorithms_name((int)s->plans->algorithms));
-    printf("   pool %s   ", s->opts.memory.pool);
+    const bool is_long = s->micro_batch != t->batch || dt_session_chosen_by(s) != NULL ||
+                         strlen(dt_session_policy(s)) > LONG_LIST;
+    printf("%spool %s   ", is_long ? "\n" : "   ", s->opts.memory.pool);
     dti_cli_print_device(s);
     for (size_t i = 0; i < s->plans->n_refused; i++) {
         const dt_refused_rung *no = &s->plans->refused[i];

@@ -578,6 +578,9 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
         st = check_flags(&r, err);
     if (st == DT_OK && !cli.help)
         st = dti_check_writable(r.sequence, err);
+    if (st == DT_OK && r.json && r.sequence != NULL && strcmp(r.sequence, "-") == 0)
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "--sequence - and --json both go to stdout; name a file for the sequence");
     if (st == DT_OK && !cli.help)
         st = cli.n_word == 0 && r.chain != NULL     ? chain_file(&r, err)
              : cli.n_word == 0 && r.revolve != NULL ? revolve(&r, err)

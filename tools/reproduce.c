@@ -11,8 +11,10 @@
 #include "session/open.h"
 #include "tools/args.h"
 #include "tools/json_out.h"
+#include "tools/terminal.h"
 
 enum { MOST_PAPERS = 64, NUMBER_BYTES = 32, NOTE_BYTES = 1100 };
+enum { TITLE = 24 }; /* column of a title */
 
 static const char own_rows[] = "configs/papers/published.txt";
 
@@ -283,8 +285,8 @@ static dt_status list_papers(const dt_published *p)
         size_t n = 0;
         for (size_t k = 0; k < p->n_row; k++)
             n += p->row[k].paper == i;
-        printf(
-            "%-13s %3zu row%s  %s\n", p->paper[i].name, n, n == 1 ? " " : "s", p->paper[i].title);
+        printf("%-13s %3zu row%s  ", p->paper[i].name, n, n == 1 ? " " : "s");
+        dti_term_wrap(stdout, TITLE, TITLE, p->paper[i].title);
     }
     return DT_OK;
 }

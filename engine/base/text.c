@@ -38,6 +38,13 @@ size_t dt_utf8_bad(const char *text, size_t n)
     return n;
 }
 
+void dt_utf8_mend(char *text)
+{
+    const size_t n = strlen(text);
+    for (size_t at = 0; (at += dt_utf8_bad(text + at, n - at)) < n;)
+        text[at] = '?';
+}
+
 size_t dt_printable(const char *text)
 {
     const uint8_t lead = (uint8_t)text[0];

@@ -8,6 +8,9 @@
  * surrogates, nothing past U+10FFFF), or n. */
 size_t dt_utf8_bad(const char *text, size_t n);
 
+/* A '?' in place of each such byte. */
+void dt_utf8_mend(char *text);
+
 /* Length of the printable UTF-8 character that a NUL-terminated text begins with; 0 for a control
  * character (C1 included), for a byte that is not valid UTF-8, and at the end. */
 size_t dt_printable(const char *text);

@@ -345,6 +345,10 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
             c->gradients = (int64_t)(b->plan->tensor[a->tensor].bytes / sizeof(float));
         if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {
             DT_CHECK(bind_in_slot(b, op, a, &c->args.port[a->port], err));
+            if (a->port == DT_DP && (size_t)a->tensor >= b->r->o.map->n)
+                return DT_FAIL(err, DT_E_DATA,
+                    "%s: %s is updated where it lives, and so as a whole", op->name,
+                    b->plan->tensor[a->tensor].name);
             c->gradient = a->port == DT_DP ? a->tensor : c->gradient;
             continue;
         }

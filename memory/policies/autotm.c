@@ -153,7 +153,7 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
     return st;
 }
 
-/* A lower limit until a plan fits; the last one where none does. */
+/* A lower limit until a plan fits; in the last round the least, as without a budget. */
 static dt_status find(autotm *x, uint64_t budget, dt_err *err)
 {
     const uint64_t least = dti_placement_least(&x->place);
@@ -167,7 +167,8 @@ static dt_status find(autotm *x, uint64_t budget, dt_err *err)
         if (peak <= budget)
             return DT_OK;
         const uint64_t over = peak - budget;
-        x->place.limit = x->place.limit - least > over ? x->place.limit - over : least;
+        const bool lower = x->place.limit - least > over && round + 1 < ROUNDS;
+        x->place.limit = lower ? x->place.limit - over : least;
     }
 }
 

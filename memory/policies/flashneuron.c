@@ -260,6 +260,21 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 
 /* ---- how much goes ---- */
 
+/* All goes, as without a budget, if that takes less than @peak, which @spill and the limit give. */
+static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t peak, dt_err *err)
+{
+    const uint64_t limit = x->limit;
+    uint64_t least = 0;
+    x->limit = UINT64_MAX;
+    x->packed = dti_flash_select(x->value, x->n, all, x->forward);
+    DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &least, err));
+    if (least < peak)
+        return DT_OK;
+    x->limit = limit;
+    x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
+    return DT_OK;
+}
+
 /* What is above the limit goes as well. Where a plan is above the budget all the same, for holes
  * between tensors that no load knows, the limit sinks by as much. */
 static dt_status choose(flash *x, uint64_t budget, dt_err *err)
@@ -269,20 +284,21 @@ static dt_status choose(flash *x, uint64_t budget, dt_err *err)
         all += x->value[i].bytes;
     x->limit = budget > 0 ? budget : UINT64_MAX;
     spill = budget > 0 ? 0 : all;
-    for (int k = 0; k < ROUNDS; k++) {
+    for (int k = 0;; k++) {
         x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
         if (budget == 0)
             return DT_OK;
         DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
         if (peak <= budget)
             return DT_OK;
+        if (k + 1 == ROUNDS)
+            return choose_all(x, all, spill, peak, err);
         const uint64_t over = x->top > x->limit ? x->top - x->limit : 0;
         if (over > 0 && spill < all)
             spill = all - spill > over ? spill + over : all;
         else
             x->limit = x->limit > peak - budget ? x->limit - (peak - budget) : x->limit / 2;
     }
-    return DT_OK;
 }
 
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)

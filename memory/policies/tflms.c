@@ -189,7 +189,7 @@ static dt_status tune(tflms *x, setting *s, dt_err *err)
     return DT_OK;
 }
 
-/* Until what is placed fits. */
+/* Until what is placed fits; in the last round, the smallest of each. */
 static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
 {
     setting s;
@@ -206,7 +206,7 @@ static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
         if (cost.device <= budget)
             break;
         const uint64_t over = cost.device - budget;
-        x->limit = x->limit > over ? x->limit - over : 0;
+        x->limit = x->limit > over && round + 2 < ROUNDS ? x->limit - over : 0;
     }
     return DT_OK;
 }

@@ -144,7 +144,8 @@ static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k,
     dt_status st = DT_OK;
     if (p->rule == DT_REMAT_CHEN_BUDGET) {
         st = count_kept(g, kept, NULL, taken, err);
-        keep_within(g, kept, 0.05 * k * (double)taken->peak);
+        if (st == DT_OK)
+            keep_within(g, kept, 0.05 * k * (double)taken->peak);
     }
     if (st == DT_OK)
         st = count_kept(g, kept, out, taken, err);

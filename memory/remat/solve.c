@@ -76,7 +76,7 @@ static dt_status solve_chain(dt_remat_task *r, dt_err *err)
     const uint64_t n = x.stages.chain.n;
     const dti_aim aim = {.budget = r->budget,
         .least = 1,
-        .most = x.revolve ? n : DT_CHAIN_MOST_SUM - 1,
+        .most = x.revolve ? n : r->base.peak,
         .first = x.revolve ? (n + 1) / 2 : r->budget,
         .rounds = ROUNDS};
     if (st == DT_OK && r->base.peak > r->budget)

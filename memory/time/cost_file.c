@@ -416,125 +416,155 @@ dt_status dt_origin_same(
 
 /* ---- writing ---- */
 
-static cJSON *one_more(cJSON *list)
+/* What cannot be had is left out, and *ok false. */
+static void put_text(cJSON *o, const char *key, const char *value, bool *ok)
 {
-    cJSON *o = cJSON_CreateObject();
-    (void)cJSON_AddItemToArray(list, o);
+    *ok = cJSON_AddStringToObject(o, key, value) != NULL && *ok;
+}
+
+static void put_number(cJSON *o, const char *key, double value, bool *ok)
+{
+    *ok = cJSON_AddNumberToObject(o, key, value) != NULL && *ok;
+}
+
+static cJSON *list_of(cJSON *to, const char *key, bool *ok)
+{
+    cJSON *list = cJSON_AddArrayToObject(to, key);
+    *ok = list != NULL && *ok;
+    return list;
+}
+
+static cJSON *object_of(cJSON *to, const char *key, bool *ok)
+{
+    cJSON *o = cJSON_AddObjectToObject(to, key);
+    *ok = o != NULL && *ok;
     return o;
 }
 
-static void add_ops(cJSON *to, const dt_costs *c)
+static cJSON *one_more(cJSON *list, bool *ok)
 {
-    cJSON *list = cJSON_AddArrayToObject(to, "ops");
+    cJSON *o = cJSON_CreateObject();
+    const bool in = o != NULL && cJSON_AddItemToArray(list, o);
+    if (!in)
+        cJSON_Delete(o);
+    *ok = in && *ok;
+    return in ? o : NULL;
+}
+
+static void add_ops(cJSON *to, const dt_costs *c, bool *ok)
+{
+    cJSON *list = list_of(to, "ops", ok);
     for (size_t i = 0; i < c->n_entry; i++) {
         const dt_cost_entry *e = &c->entry[i];
-        cJSON *o = one_more(list);
-        cJSON_AddStringToObject(o, "op", e->signature);
-        cJSON_AddNumberToObject(o, "samples", (double)e->samples);
-        cJSON_AddNumberToObject(o, "seconds", e->seconds);
-        cJSON_AddNumberToObject(o, "spread", e->spread);
-        cJSON_AddNumberToObject(o, "floor", e->floor);
+        cJSON *o = one_more(list, ok);
+        put_text(o, "op", e->signature, ok);
+        put_number(o, "samples", (double)e->samples, ok);
+        put_number(o, "seconds", e->seconds, ok);
+        put_number(o, "spread", e->spread, ok);
+        put_number(o, "floor", e->floor, ok);
     }
 }
 
-static void add_link(cJSON *list, int tier, int direction, const char *by, const dt_link *l)
+static void add_link(
+    cJSON *list, int tier, int direction, const char *by, const dt_link *l, bool *ok)
 {
-    cJSON *o = one_more(list);
-    cJSON_AddStringToObject(o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier));
-    cJSON_AddStringToObject(o, "direction", direction == DT_TO_TIER ? "out" : "in");
-    cJSON_AddStringToObject(o, "by", by);
-    cJSON_AddNumberToObject(o, "latency", l->latency);
-    cJSON_AddNumberToObject(o, "rate", l->rate);
+    cJSON *o = one_more(list, ok);
+    put_text(o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier), ok);
+    put_text(o, "direction", direction == DT_TO_TIER ? "out" : "in", ok);
+    put_text(o, "by", by, ok);
+    put_number(o, "latency", l->latency, ok);
+    put_number(o, "rate", l->rate, ok);
 }
 
-static void add_links(cJSON *to, const dt_costs *c)
+static void add_links(cJSON *to, const dt_costs *c, bool *ok)
 {
-    cJSON *list = cJSON_AddArrayToObject(to, "links");
+    cJSON *list = list_of(to, "links", ok);
     for (int t = 0; t < DT_TIERS; t++)
         for (int d = 0; d < DT_TIER_DIRECTIONS; d++) {
-            add_link(list, t, d, "team", &c->link[t][d]);
-            add_link(list, t, d, "thread", &c->thread_link[t][d]);
+            add_link(list, t, d, "team", &c->link[t][d], ok);
+            add_link(list, t, d, "thread", &c->thread_link[t][d], ok);
         }
 }
 
-static void add_slow(cJSON *to, const dt_costs *c)
+static void add_slow(cJSON *to, const dt_costs *c, bool *ok)
 {
-    cJSON *list = cJSON_AddArrayToObject(to, "slowed");
+    cJSON *list = list_of(to, "slowed", ok);
     for (int i = 0; i < DT_USUAL_STREAMS; i++)
         for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             if (c->slow[i][k] <= 1)
                 continue;
-            cJSON *o = one_more(list);
-            cJSON_AddStringToObject(o, "stream", stream_name[i]);
-            cJSON_AddStringToObject(o, "beside", stream_name[k]);
-            cJSON_AddNumberToObject(o, "times", c->slow[i][k]);
+            cJSON *o = one_more(list, ok);
+            put_text(o, "stream", stream_name[i], ok);
+            put_text(o, "beside", stream_name[k], ok);
+            put_number(o, "times", c->slow[i][k], ok);
         }
 }
 
-static void add_codecs(cJSON *to, const dt_costs *c)
+static void add_codecs(cJSON *to, const dt_costs *c, bool *ok)
 {
-    cJSON *list = cJSON_AddArrayToObject(to, "codecs");
+    cJSON *list = list_of(to, "codecs", ok);
     for (size_t i = 0; i < c->n_rate; i++) {
-        cJSON *o = one_more(list);
-        cJSON_AddStringToObject(o, "codec", c->rate[i].codec);
-        cJSON_AddNumberToObject(o, "density", c->rate[i].density);
-        cJSON_AddNumberToObject(o, "pack", c->rate[i].pack);
-        cJSON_AddNumberToObject(o, "unpack", c->rate[i].unpack);
+        cJSON *o = one_more(list, ok);
+        put_text(o, "codec", c->rate[i].codec, ok);
+        put_number(o, "density", c->rate[i].density, ok);
+        put_number(o, "pack", c->rate[i].pack, ok);
+        put_number(o, "unpack", c->rate[i].unpack, ok);
         if (c->rate[i].across)
-            cJSON_AddTrueToObject(o, "across");
+            *ok = cJSON_AddTrueToObject(o, "across") != NULL && *ok;
     }
 }
 
-static void add_origin(cJSON *to, const dt_origin *g)
+static void add_origin(cJSON *to, const dt_origin *g, bool *ok)
 {
-    cJSON *o = cJSON_AddObjectToObject(to, "origin");
-    cJSON_AddStringToObject(o, "machine", g->machine);
-    cJSON_AddStringToObject(o, "isa", g->isa);
-    cJSON_AddStringToObject(o, "precision", g->precision);
-    cJSON_AddStringToObject(o, "library", g->library);
-    cJSON_AddStringToObject(o, "version", g->version);
-    cJSON_AddStringToObject(o, "network", g->network);
-    cJSON_AddNumberToObject(o, "threads", (double)g->threads);
+    cJSON *o = object_of(to, "origin", ok);
+    put_text(o, "machine", g->machine, ok);
+    put_text(o, "isa", g->isa, ok);
+    put_text(o, "precision", g->precision, ok);
+    put_text(o, "library", g->library, ok);
+    put_text(o, "version", g->version, ok);
+    put_text(o, "network", g->network, ok);
+    put_number(o, "threads", (double)g->threads, ok);
 }
 
-static void add_roof(cJSON *to, const dt_costs *c)
+static void add_roof(cJSON *to, const dt_costs *c, bool *ok)
 {
-    cJSON *o = cJSON_AddObjectToObject(to, "roof");
+    cJSON *o = object_of(to, "roof", ok);
     for (int t = 0; t < DT_DTYPES; t++)
-        cJSON_AddNumberToObject(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t]);
-    cJSON_AddNumberToObject(o, "bytes", c->bytes);
+        put_number(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t], ok);
+    put_number(o, "bytes", c->bytes, ok);
     if (c->host != dt_costs_default.host)
-        cJSON_AddNumberToObject(o, "host", c->host);
-    cJSON_AddNumberToObject(o, "rest", c->rest);
-    cJSON_AddNumberToObject(o, "wake", c->wake);
+        put_number(o, "host", c->host, ok);
+    put_number(o, "rest", c->rest, ok);
+    put_number(o, "wake", c->wake, ok);
 }
 
 /* What is not known is left out. */
-static void add_densities(cJSON *to, const dt_densities *d)
+static void add_densities(cJSON *to, const dt_densities *d, bool *ok)
 {
-    cJSON *shares = cJSON_AddObjectToObject(to, "density");
+    cJSON *shares = object_of(to, "density", ok);
     for (size_t i = 0; i < d->n; i++) {
         if (d->line[i].share < 0)
             continue;
-        cJSON *o = cJSON_AddObjectToObject(shares, d->line[i].glob);
-        cJSON_AddNumberToObject(o, "room", d->line[i].share);
-        cJSON_AddNumberToObject(o, "mean", d->line[i].mean);
+        cJSON *o = object_of(shares, d->line[i].glob, ok);
+        put_number(o, "room", d->line[i].share, ok);
+        put_number(o, "mean", d->line[i].mean, ok);
     }
 }
 
 dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err)
 {
+    bool ok = true;
     cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "format", format);
-    add_origin(o, origin);
-    add_roof(o, costs);
-    add_links(o, costs);
-    add_slow(o, costs);
-    add_codecs(o, costs);
-    add_densities(o, densities);
-    add_ops(o, costs);
-    char *printed = cJSON_Print(o);
+    put_text(o, "format", format, &ok);
+    add_origin(o, origin, &ok);
+    add_roof(o, costs, &ok);
+    add_links(o, costs, &ok);
+    add_slow(o, costs, &ok);
+    add_codecs(o, costs, &ok);
+    add_densities(o, densities, &ok);
+    add_ops(o, costs, &ok);
+    char *printed = ok ? cJSON_Print(o) : NULL;
     cJSON_Delete(o);
     *out = printed != NULL ? dt_strdup(printed) : NULL;
     *bytes = *out != NULL ? strlen(*out) : 0;

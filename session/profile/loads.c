@@ -139,8 +139,7 @@ static dt_status open_disk(const dt_session *s, dti_load *l, dt_err *err)
 {
     const char *note = NULL;
     const dt_tier_opts o = {.bytes = l->n_slot * slot_bytes(l) + DTI_LARGE,
-        .path = dt_session_disk_path(s),
-        .checksum = s->opts.memory.checksum};
+        .path = dt_session_disk_path(s)}; /* no checksum: reads are of other sizes than writes */
     l->desc = dt_tier_standard(DT_TIER_DISK);
     return l->desc->reserve(&o, &l->state, &note, err);
 }

@@ -70,9 +70,8 @@ static kind kind_of(const char *key)
 static char *tidy_text(const char *value)
 {
     char *text = dt_strdup(value);
-    const size_t n = text != NULL ? strlen(text) : 0;
-    for (size_t at = 0; text != NULL && (at += dt_utf8_bad(text + at, n - at)) < n;)
-        text[at] = '?';
+    if (text != NULL)
+        dt_utf8_mend(text);
     return text;
 }
 

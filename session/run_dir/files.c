@@ -106,9 +106,7 @@ static void add_text(object *j, const char *key, const char *value)
     j->lost |= text == NULL;
     if (text == NULL)
         return;
-    const size_t n = strlen(text);
-    for (size_t at = 0; (at += dt_utf8_bad(text + at, n - at)) < n;)
-        text[at] = '?';
+    dt_utf8_mend(text);
     j->lost |= cJSON_AddStringToObject(j->o, key, text) == NULL;
     dt_free(text);
 }

@@ -38,6 +38,29 @@ static dt_origin origin_here(void)
     return o;
 }
 
+/* A machine's name is the file's, and no part of a picture. */
+static void names_of_machines_stay_text(void **state)
+{
+    NEED_BINARY();
+    static const char name[] = "</text><script>alert(1)</script>";
+    char words[PROFILE_WORDS], line[3000], svg[1024];
+    dt_origin o = origin_here();
+    snprintf(o.machine, sizeof o.machine, "%s", name);
+    char *text = profile_text(&o, NULL);
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("named.svg"));
+    snprintf(line, sizeof line,
+        "compare FILE --budgets 1 --policies vdnn_all --svg %.1000s %s --set memory.any_profile=on",
+        svg, profile_words("named.json", text, words));
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *picture = cli_text(svg);
+    assert_has_not(picture, "<script>");
+    assert_has(picture, "&lt;script&gt;alert(1)");
+    dt_free(picture);
+    dt_free(text);
+}
+
 static void profiles_of_elsewhere_are_refused_unless_allowed(void **state)
 {
     NEED_BINARY();
@@ -242,6 +265,7 @@ static void graphs_that_cannot_be_are_refused(void **state)
 DT_TEST_GROUP(bad_costs)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_of_machines_stay_text),
         cmocka_unit_test(profiles_of_elsewhere_are_refused_unless_allowed),
         cmocka_unit_test(damaged_profiles_are_refused),
         cmocka_unit_test(unknown_names_come_with_the_nearest_and_all),

@@ -580,6 +580,15 @@ static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
         {"plan FILE --set policy.jist.dpr=fp8", NULL,
             {"[policy.jist]: no such policy; did you mean 'gist'?"}, NULL},
         {"plan FILE --set memory.layer.a=keep", NULL, {"did you mean 'memory.layers'?"}, NULL},
+        {"plan FILE",
+            "[model]\nimage = 8\n[fc "
+            "a23456789a23456789a23456789a23456789a23456789a23456789a23456789"
+            "a23456789a23456789a23456789abcd]\nout = 4\ntiles = 2\n",
+            {"its name is too long by 1"}, NULL},
+        {"sweep FILE --json --csv -", NULL, {"--csv -, --html - and --json all go to stdout"},
+            NULL},
+        {"remat FILE --budget 60% --json --sequence -", NULL,
+            {"--sequence - and --json both go to stdout"}, NULL},
         {"config --check FILE --set data.source=synthetc", NULL,
             {"no such source; did you mean 'synthetic'?"}, NULL},
     };

@@ -201,6 +201,25 @@ static const char *blame(const dt_train_job *j, const under_way *s, char text[51
 #define DISCARDED                                                                                  \
     "the step is discarded, the weights are those before it. A lower train.lr often helps"
 
+/* Those that the step made, which a delayed update takes a step later; and the norm of those that
+ * this step's takes. */
+static dt_status check_gradients(
+    const dt_train_job *j, const under_way *s, double *norm, int32_t *bad, dt_err *err)
+{
+    const bool late = j->map->delayed && s->step >= j->map->delayed_from;
+    if (late && (j->opts->finite || j->opts->clip > 0)) {
+        dti_runner_turn(j->runner);
+        const dt_status st = dti_runner_nonfinite(j->runner, DT_DP, bad, err);
+        dti_runner_turn(j->runner);
+        DT_CHECK(st);
+    }
+    if (*bad >= 0)
+        return DT_OK;
+    if (j->opts->clip > 0)
+        return dti_runner_norm(j->runner, DT_DP, norm, bad, err);
+    return j->opts->finite ? dti_runner_nonfinite(j->runner, DT_DP, bad, err) : DT_OK;
+}
+
 /* Before anything changes that cannot be taken back: is every number of the step one? *norm is that
  * of the gradients if they are to be clipped, else -1. */
 static dt_status check_finite(
@@ -226,8 +245,8 @@ static dt_status check_finite(
     } rest[] = {{DT_DP, "gradient"}, {DT_Q, "new value"}};
     for (size_t i = 0; i < DT_COUNT(rest); i++) {
         int32_t bad = -1;
-        if (rest[i].port == DT_DP && j->opts->clip > 0)
-            DT_CHECK(dti_runner_norm(j->runner, DT_DP, norm, &bad, err));
+        if (rest[i].port == DT_DP)
+            DT_CHECK(check_gradients(j, s, norm, &bad, err));
         else if (j->opts->finite)
             DT_CHECK(dti_runner_nonfinite(j->runner, rest[i].port, &bad, err));
         if (bad < 0)

@@ -82,6 +82,12 @@ dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err)
     return DT_OK;
 }
 
+void dti_runner_turn(dt_runner *r)
+{
+    for (size_t i = 0; i < r->o.map->n; i++)
+        r->turned[i] ^= r->beside[i];
+}
+
 void dti_runner_settle(dt_runner *r, bool keep)
 {
     for (size_t i = 0; i < r->o.map->n; i++) {

@@ -419,10 +419,16 @@ static void a_gradient_that_is_not_finite_changes_nothing(void **state) /* case 
     assert_int_equal(fseek(f, -12, SEEK_END), 0);
     assert_int_equal(fwrite(&minus, sizeof minus, 1, f), 1);
     assert_int_equal(fclose(f), 0);
+    static const char says[] =
+        "step 1: the gradient of a.weight is not finite, and the first value that is not was made "
+        "by layer 'a' (fc), backward, in 'g.a.weight'; the step is discarded";
     discarded_at_once(
         "[model]\nimage = 4\nclasses = 2\n[fc a]\nout = 1\n[fc b]\nout = 2\n" SYNTHETIC "1\n",
-        "the gradient of a.weight is not finite, and the first value that is not was made by layer "
-        "'a' (fc), backward, in 'g.a.weight'; the step is discarded");
+        says);
+    discarded_at_once(/* though no update would take it before the next step */
+        "[model]\nimage = 4\nclasses = 2\n[fc a]\nout = 1\n[fc b]\nout = 2\n" SYNTHETIC
+        "1\n[memory]\npolicy = zero_offload\n[policy.zero_offload]\ndelay = on\n",
+        says);
 }
 
 /* The variance of what c makes is beyond a float; what bn makes of it is 0. */

@@ -133,9 +133,9 @@ dt_status dti_plan_set_predict_by(
     const dt_plan_set *p, const dt_costs *c, dt_prediction *out, dt_err *err) DT_NODISCARD;
 
 /* What no plan of the set's step takes less than within @budget bytes of the device, whatever exact
- * policy makes it, by the algorithms that were asked for (memory/step_bound.h); 0: any budget.
- * DT_E_NOMEM.
- */
+ * policy makes it, by the algorithms that were asked for (memory/step_bound.h), of what lives where
+ * the set's does, and of values that pack no better than in its plans or as was counted; 0: any
+ * budget. DT_E_NOMEM. */
 dt_status dt_plan_set_bound(
     const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err) DT_NODISCARD;
 

@@ -1,6 +1,7 @@
 /* What a set's plans take by a session's costs, what they move, and what no plan is below. */
 #include "session/plan_set/plan_set_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "memory/codec.h"
@@ -94,14 +95,37 @@ dt_traffic dt_plan_set_traffic(const dt_plan_set *p)
 
 /* ---- what no plan is below ---- */
 
-static dt_status bound_of(const dt_plan_set *kept, uint64_t budget, double *seconds, dt_err *err)
+/* The least share of its bytes that a value has where plans pack it, by the policy's own option or
+ * by what was counted; 1: none is packed. */
+static double least_share(const dt_plan_set *p)
+{
+    double least = 1;
+    for (size_t i = 0; i < p->n; i++) {
+        const dt_program *q = p->planned[i]->program;
+        for (size_t k = 0; q != NULL && k < q->n_order; k++) {
+            const dt_op *op = &q->op[q->order[k]];
+            if (op->codec == NULL || op->n_arg == 0 || op->stored == 0)
+                continue;
+            const double bytes = (double)q->tensor[op->arg[0].tensor].bytes;
+            least = fmin(least, (double)op->stored / fmax(bytes, (double)op->stored));
+        }
+    }
+    const dt_densities *d = &p->session->densities;
+    for (size_t i = 0; i < d->n && least < 1; i++)
+        if (d->line[i].mean >= 0)
+            least = fmin(least, d->line[i].mean);
+    return least;
+}
+
+static dt_status bound_of(
+    const dt_plan_set *kept, const dt_densities *d, uint64_t budget, double *seconds, dt_err *err)
 {
     const dt_session *s = kept->session;
     const dt_simulate_opts o = dti_session_simulate_opts(s);
     const dt_lower_opts lower = dti_plan_set_lower_opts(kept, NULL);
     const dt_pass_env env = {.machine = &o,
         .lower = &lower,
-        .density = s->densities.n > 0 ? &s->densities : NULL,
+        .density = d->n > 0 ? d : NULL,
         .pool = dt_pool_find(s->opts.memory.pool),
         .costs = kept->asked.costs};
     *seconds = s->costs.rest;
@@ -122,21 +146,36 @@ static dt_status bound_of(const dt_plan_set *kept, uint64_t budget, double *seco
     return DT_OK;
 }
 
+/* What lives elsewhere leaves its bytes to the step. */
+static uint64_t with_homes(const dt_plan_set *p, const dt_plan_set *kept, uint64_t budget)
+{
+    const uint64_t away = kept->map->bytes > p->map->bytes ? kept->map->bytes - p->map->bytes : 0;
+    return budget == 0 || budget > UINT64_MAX - away ? UINT64_MAX : budget + away;
+}
+
 dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err)
 {
     dt_policies keep_all;
     dt_plan_set *kept = NULL;
+    dt_densities own = {0};
+    const double share = least_share(p);
     dt_plan_request r = p->asked;
     r.policies = &keep_all;
     r.fates = NULL;
     r.given = NULL;
+    if (r.algorithms == DT_ALGORITHMS_FIT) /* which of them fit hangs on the plan */
+        r.algorithms = DT_ALGORITHMS_FAST;
     dt_status st = dt_policies_open(&keep_all, "keep_all", NULL, err);
     if (st == DT_OK)
         st = dt_plan_set_create(&kept, p->session, &r, err);
     if (st == DT_OK)
         st = dti_plan_set_run(kept, false, 0, 0, err);
+    if (st == DT_OK && share < 1)
+        st = dti_densities_add(&own, "*", share, share, err);
     if (st == DT_OK)
-        st = bound_of(kept, budget > 0 ? budget : UINT64_MAX, seconds, err);
+        st = bound_of(kept, share < 1 ? &own : &p->session->densities, with_homes(p, kept, budget),
+            seconds, err);
+    dt_densities_close(&own);
     dt_plan_set_destroy(kept);
     dt_policies_close(&keep_all);
     return st;

@@ -47,6 +47,40 @@ static double step_seconds(void)
     return s;
 }
 
+/* Of the plan that these words make: its peak, if the budget is 0, else whether no bound is above
+ * its step. */
+static double peak_or_bound(const char *words, double budget)
+{
+    char line[512];
+    snprintf(
+        line, sizeof line, "plan FILE --json --set memory.device_budget=%.0f %s", budget, words);
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const cJSON *predicted = json_object(o, "predicted");
+    const double peak = json_number(json_object(o, "device"), "peak");
+    if (!(json_number(predicted, "bound_seconds") <= json_number(predicted, "step_seconds")))
+        fail_msg("%s, budget %.0f: bound %.9g, step %.9g", words, budget,
+            json_number(predicted, "bound_seconds"), json_number(predicted, "step_seconds"));
+    cJSON_Delete(o);
+    cli_done(&r);
+    return peak;
+}
+
+/* Of plans that keep states elsewhere, pack better than is known, or choose algorithms. */
+static void no_plan_is_below_its_bound(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {"--set memory.policy=zero_offload,vdnn_all",
+        "--set memory.policy=zero_infinity,chen_sqrt --set memory.tier=disk",
+        "--set memory.policy=cdma --set policy.cdma.density=0.01",
+        "--set memory.policy=cdma --set policy.cdma.density=0.01 --set memory.tier=disk",
+        "--set memory.policy=gist_lossless --set policy.gist_lossless.density=0.01",
+        "--set memory.policy=chen_sqrt --set memory.algorithms=fit"};
+    for (size_t i = 0; i < DT_COUNT(words); i++)
+        (void)peak_or_bound(words[i], peak_or_bound(words[i], 0));
+}
+
 /* Rows of a stream follow each other; returns when the last ends. */
 static double check_timeline(char *csv)
 {
@@ -416,6 +450,7 @@ static void a_prediction_names_its_profile(void **state)
 DT_TEST_GROUP(plan_time)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_plan_is_below_its_bound),
         cmocka_unit_test(timelines_of_its_programs_make_the_step),
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),
         cmocka_unit_test(a_rate_out_of_reach_is_refused),

@@ -10,7 +10,7 @@
 
 static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
 
-dt_status dti_densities_add(
+dt_status dt_densities_add(
     dt_densities *d, const char *glob, double value, double mean, dt_err *err)
 {
     char *own = NULL;
@@ -30,7 +30,7 @@ static dt_status add(
     double v = 0;
     DT_TRY(
         err, dt_opt_read(&share, value, &v, err), "%s: [density] %.100s = %.100s", at, glob, value);
-    return dti_densities_add(d, glob, v, v, err);
+    return dt_densities_add(d, glob, v, v, err);
 }
 
 static dt_status read_section(dt_densities *d, dt_config *c, size_t section, dt_err *err)
@@ -85,7 +85,7 @@ dt_status dt_densities_put(
 {
     const size_t i = find(d, tensor);
     if (i == d->n || strcmp(d->line[i].glob, tensor) != 0)
-        return dti_densities_add(d, tensor, value, mean, err);
+        return dt_densities_add(d, tensor, value, mean, err);
     d->line[i].share = value;
     d->line[i].mean = mean;
     return DT_OK;

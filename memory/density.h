@@ -24,7 +24,7 @@ dt_status dti_densities_open(dt_densities *out, const char *path, dt_err *err) D
 void dt_densities_close(dt_densities *d);
 
 /* One line more; the text is copied. DT_E_NOMEM. */
-dt_status dti_densities_add(
+dt_status dt_densities_add(
     dt_densities *d, const char *glob, double share, double mean, dt_err *err) DT_NODISCARD;
 /* The same of a tensor by its name, in place of what an earlier such line says. DT_E_NOMEM. */
 dt_status dt_densities_put(

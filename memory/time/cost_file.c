@@ -316,7 +316,7 @@ static dt_status read_density(const reading *r, const cJSON *v)
         DT_CHECK(number_to(r, e, "room", 0, 1, &room));
         DT_CHECK(number_to(r, e, "mean", 0, 1, &mean));
         DT_CHECK(is(r, mean <= room, e->string, "shares, mean <= room"));
-        DT_CHECK(dti_densities_add(r->densities, e->string, room, mean, r->err));
+        DT_CHECK(dt_densities_add(r->densities, e->string, room, mean, r->err));
     }
     return DT_OK;
 }

@@ -171,7 +171,7 @@ dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *secon
     if (st == DT_OK)
         st = dti_plan_set_run(kept, false, 0, 0, err);
     if (st == DT_OK && share < 1)
-        st = dti_densities_add(&own, "*", share, share, err);
+        st = dt_densities_add(&own, "*", share, share, err);
     if (st == DT_OK)
         st = bound_of(kept, share < 1 ? &own : &p->session->densities, with_homes(p, kept, budget),
             seconds, err);

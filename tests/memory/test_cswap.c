@@ -166,7 +166,7 @@ static void what_gains_is_packed(void **state)
     int moves, moved;
     double raw, fast, slow;
     dt_costs_of_card(&costs, dt_card_speed_find("p100"));
-    assert_ok(dti_densities_add(&half, "*", 0.4, 0.4, &err), &err);
+    assert_ok(dt_densities_add(&half, "*", 0.4, 0.4, &err), &err);
     dt_pass_env e = {.costs = &costs};
     assert_int_equal(packed(NULL, &e, &moves, &raw), 0);
     assert_true(moves > 5);

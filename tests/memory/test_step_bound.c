@@ -175,7 +175,7 @@ static void nor_where_copies_slow_ops(void **state)
     const dt_lower_opts to_disk = {
         .pool = dt_pool_find("best_fit"), .policy = "", .tier = DT_TIER_DISK};
     dt_densities half = {0};
-    assert_ok(dti_densities_add(&half, "*", 0.5, 0.4, &err), &err);
+    assert_ok(dt_densities_add(&half, "*", 0.5, 0.4, &err), &err);
     const dt_pass_env machines[] = {{.costs = &costs},
         {.costs = &costs, .lower = &to_disk, .pool = to_disk.pool},
         {.costs = &costs, .density = &half}};

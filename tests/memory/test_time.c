@@ -485,7 +485,7 @@ static char *whole(size_t *n)
     c.link[DT_TIER_DISK][DT_TO_TIER] = (dt_link){0.001, 123456.789};
     assert_ok(dt_costs_add_rate(&c, &far, &err), &err);
     assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
-    assert_ok(dti_densities_add(&d, "a.y", 0.25, 0.125, &err), &err);
+    assert_ok(dt_densities_add(&d, "a.y", 0.25, 0.125, &err), &err);
     assert_ok(dt_costs_seal(&c, &err), &err);
     assert_ok(dt_profile_text(&text, n, &c, &d, &o, &err), &err);
     dt_costs_deinit(&c);

@@ -348,7 +348,7 @@ static void assert_apart(
 static void densities_of_all(dt_densities *d, double share)
 {
     dt_err err = {0};
-    assert_ok(dti_densities_add(d, "*", share, share, &err), &err);
+    assert_ok(dt_densities_add(d, "*", share, share, &err), &err);
 }
 
 /* What plans are made and timed by besides their ops: shares of zeros, codecs, links that are used.

@@ -239,7 +239,7 @@ static void traffic_is_told_by_the_mean_and_its_room_by_the_most(void **state)
     char words[2048], key[PROFILE_WORDS];
     dt_densities d = {0};
     dt_err err = {0};
-    assert_ok(dti_densities_add(&d, "*", room, mean, &err), &err);
+    assert_ok(dt_densities_add(&d, "*", room, mean, &err), &err);
     profile_of(&d, key);
     dt_densities_close(&d);
     snprintf(words, sizeof words, "%svdnn_all", policy);

@@ -295,13 +295,14 @@ static void bits_legend(const dt_compare *c)
 /* What marks and titles mean, as far as they occur. */
 static void legend(const dt_compare *c, const left *l, const dti_table_column *column)
 {
-    bool lossy = false, never = false, above = false;
+    bool lossy = false, never = false, above = false, above_all = false;
     char text[256];
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
         above = above || exceeds(c, r);
+        above_all = above_all || (r->budget == 0 && exceeds(c, r));
     }
     putchar('\n');
     snprintf(text, sizeof text,
@@ -314,7 +315,8 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
     if (lossy)
         printf("~: changes results\n");
     if (above)
-        printf(">: its peak is above that budget; >any: above all of them\n");
+        printf(
+            ">: its peak is above that budget%s\n", above_all ? "; >any: above all of them" : "");
     if (never)
         printf("!: cannot be run\n");
     if (column[RATIO].rank >= 0)

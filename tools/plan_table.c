@@ -302,9 +302,12 @@ static void predicted(const dti_report *r)
     char rate[DT_HUMAN_BYTES];
     if (!t->known)
         return;
+    if (t->rate < 1000)
+        snprintf(rate, sizeof rate, "%.1f", t->rate);
+    else
+        dt_human_rate(rate, t->rate);
     printf("%-12s %14.4g s   a step, %s samples a second; waiting %.3g s\n",
-        r->session->costs.simulated ? "simulated" : "predicted", t->seconds,
-        dt_human_rate(rate, t->rate), t->stalled);
+        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, rate, t->stalled);
     printf("bound        %14.4g s   no plan%s takes less; this: +%.1f %%\n", r->least,
         r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);

@@ -299,15 +299,16 @@ static void here(const dti_report *r)
 static void predicted(const dti_report *r)
 {
     const dt_prediction *t = &r->time;
-    char rate[DT_HUMAN_BYTES];
+    char rate[DT_HUMAN_BYTES], wait[DT_HUMAN_BYTES];
     if (!t->known)
         return;
     if (t->rate < 1000)
         snprintf(rate, sizeof rate, "%.1f", t->rate);
     else
         dt_human_rate(rate, t->rate);
-    printf("%-12s %14.4g s   a step, %s samples a second; waiting %.3g s\n",
-        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, rate, t->stalled);
+    printf("%-12s %14.4g s   a step, %s samples a second; waiting %s\n",
+        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, rate,
+        dt_human_seconds(wait, t->stalled));
     printf("bound        %14.4g s   no plan%s takes less; this: +%.1f %%\n", r->least,
         r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);

@@ -612,9 +612,8 @@ static trial least_policy(const search *x, dt_err *err)
     }
     if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  taken at once, this batch fits under no policy that was tried; %s needs the least, "
-            "%s "
-            "(%" PRIu64 " bytes)",
+            "  taken at once, this batch fits under no policy that was tried; "
+            "%s needs the least, %s (%" PRIu64 " bytes)",
             least.v.policy, dt_human_bytes(size, least.need.device), least.need.device);
     return least;
 }

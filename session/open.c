@@ -207,8 +207,7 @@ static dt_status check_names(dt_session *s, dt_err *err)
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
         st = unknown_pool(s, err);
-    if (dt_source_find(s->opts.data.source) ==
-        NULL) /* data itself is looked at when it is opened */
+    if (dt_source_find(s->opts.data.source) == NULL) /* its files are looked at by who opens it */
         st = unknown_source(s, err);
     if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
         st = unknown_account(s, err);

@@ -61,8 +61,9 @@ typedef struct verifier {
     clock *event;
     bool *signalled, *ran;
     pending over[DT_MAX_OVER];
-    int32_t *whole; /* those at home in a tier that are no parts, the lowest first; host */
-    size_t n_whole[DT_TIERS]; /* from the front on, and disk from the end back */
+    int32_t *whole; /* at home in a tier and no part, the lowest first: of the host from the front
+                       on, of the disk from the end back */
+    size_t n_whole[DT_TIERS];
     size_t n_stretch, n_saved;
     int n_over;
     uint64_t peak, out, in;
@@ -704,14 +705,15 @@ static void forget_whole(verifier *v, int32_t whole)
 {
     const dt_plan_tensor *x = &v->p->tensor[whole];
     const uint64_t slots[] = {x->home, x->next};
-    for (size_t i = 0; i < DT_COUNT(slots); i++)
-        for (size_t at = first_from(v, x->tier, slots[i]); at < v->n_saved &&
-                                                           saved_at(v, at)->tier == x->tier &&
-                                                           saved_at(v, at)->from == slots[i];)
+    for (size_t i = 0; i < DT_COUNT(slots); i++) {
+        size_t at = first_from(v, x->tier, slots[i]);
+        while (at < v->n_saved && saved_at(v, at)->tier == x->tier &&
+               saved_at(v, at)->from == slots[i])
             if (saved_at(v, at)->tensor == whole)
                 drop_saved(v, at);
             else
                 at++;
+    }
 }
 
 /* A tensor whose home begins below the end of the last one in its tier: a part of one of those

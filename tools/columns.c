@@ -61,10 +61,10 @@ const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
     return to;
 }
 
-void dti_column_name(const char *name, int width)
+void dti_column_name(const char *name, int before, int width)
 {
     if ((int)strlen(name) > width)
-        printf("%s\n%*s", name, width, "");
+        printf("%s\n%*s", name, before + width, "");
     else
         printf("%-*s", width, name);
 }

@@ -30,7 +30,7 @@ void dti_columns_left_out(const dti_table_column *column, size_t n);
 /* Bytes as dt_human_bytes has them; "-" for none. */
 const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes);
 
-/* A name, left-aligned in @width; a longer one has a line of its own. */
-void dti_column_name(const char *name, int width);
+/* A name, left-aligned in @width behind @before characters; a longer one has a line of its own. */
+void dti_column_name(const char *name, int before, int width);
 
 #endif

@@ -68,7 +68,7 @@ static void print_bits(const dt_compare *c, const dt_compare_row *r, int width)
 static void left_cells(
     const dt_compare *c, const dt_compare_row *r, const char *name, const left *l)
 {
-    dti_column_name(name, NAME);
+    dti_column_name(name, MARKS, NAME);
     if (l->numbered)
         printf(" %7zu", r->variant + 1);
     for (size_t k = 0; k < c->vary.n && !l->numbered; k++)

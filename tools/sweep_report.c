@@ -98,7 +98,7 @@ static void numbers(const dti_sweep *w, const dt_sweep_row *r, int width, const 
     dt_human_rate(cell[RATE], r->rate);
     for (size_t i = 0; i < DT_COUNT(sizes); i++)
         dti_column_bytes(cell[sizes[i].column], sizes[i].bytes);
-    dti_column_name(r->policy, width);
+    dti_column_name(r->policy, 0, width);
     for (int i = 0; i < COLUMNS; i++)
         dti_column(&c[i], cell[i]);
     putchar('\n');
@@ -112,7 +112,7 @@ static void bars(const dti_sweep *w, int width)
     if (most > 0)
         putchar('\n');
     for (size_t i = 0; i < w->n && most > 0; i++) {
-        dti_column_name(w->row[i].policy, width);
+        dti_column_name(w->row[i].policy, 0, width);
         putchar(' ');
         dti_term_bar(stdout, (double)w->row[i].batch, (double)most, dti_term_width() - width - 9);
         printf(" %" PRId64 "\n", w->row[i].batch);

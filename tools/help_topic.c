@@ -51,13 +51,13 @@ static void print_policy(const dt_policy *p)
     const bool by_budget = p->by_budget || p->n_rung > 0;
     snprintf(text, sizeof text, "%s: %s", p->name, p->summary);
     dti_term_wrap(stdout, 0, INDENT, text);
-    snprintf(text, sizeof text, "A policy, %s. --set memory.policy=%s.%s",
+    snprintf(text, sizeof text, "A policy, %s.%s",
         !p->exact          ? "which changes results"
         : p->parts != NULL ? "exact for the parts in which it takes a batch"
                            : "exact: it changes no bit of what is trained",
-        p->name, by_budget ? " It goes by memory.device_budget." : "");
+        by_budget ? " It goes by memory.device_budget." : "");
     dti_term_wrap(stdout, 0, 0, text);
-    printf("\n");
+    printf("    --set memory.policy=%s\n\n", p->name);
     dti_help_idea(p->name);
     printf("\n");
     dti_help_papers(p->name);

@@ -57,7 +57,7 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
     const char *files[] = {f->csv, f->svg, f->html};
     bool quiet = false;
     for (size_t i = 0; i < DT_COUNT(files); i++)
-        quiet = quiet || (files[i] != NULL && strcmp(files[i], "-") == 0);
+        quiet = quiet || dti_is_stdout(files[i]);
     tell_defaults(c);
     if (f->csv != NULL)
         DT_CHECK(dti_write_file(f->csv, dti_compare_csv, c, err));
@@ -72,9 +72,9 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
 
 static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
-    const bool csv = f->csv != NULL && strcmp(f->csv, "-") == 0;
-    const bool svg = f->svg != NULL && strcmp(f->svg, "-") == 0;
-    const bool html = f->html != NULL && strcmp(f->html, "-") == 0;
+    const bool csv = dti_is_stdout(f->csv);
+    const bool svg = dti_is_stdout(f->svg);
+    const bool html = dti_is_stdout(f->html);
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_compare.usage);
     if (csv + svg + html + f->json > 1)

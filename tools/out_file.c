@@ -40,12 +40,17 @@ dt_status dti_write_file(const char *path, dti_printer *print, const void *of, d
     return st;
 }
 
+bool dti_is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
 dt_status dti_check_writable(const char *path, dt_err *err)
 {
     char folder[4096] = ".";
     struct stat st;
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (path == NULL || strcmp(path, "-") == 0)
+    if (path == NULL || dti_is_stdout(path))
         return DT_OK;
     if (slash != NULL)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);

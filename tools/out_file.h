@@ -14,6 +14,9 @@ typedef dt_status dti_printer(const void *of, FILE *f, dt_err *err);
 dt_status dti_write_file(
     const char *path, dti_printer *print, const void *of, dt_err *err) DT_NODISCARD;
 
+/* Whether a flag's file is "-": what goes to stdout is all that may go there. NULL is no file. */
+bool dti_is_stdout(const char *path);
+
 /* Before work that takes long: DT_E_IO when a file could not be made at @path. NULL and "-" are
  * fine.
  */

@@ -270,12 +270,6 @@ static dt_status write_text(dt_session *s, const plan_flags *f, dt_err *err)
     return dti_write_file(f->text, print_text, chosen->plan, err);
 }
 
-/* A picture or a text that goes to stdout is all that goes there. */
-static bool to_stdout(const char *path)
-{
-    return path != NULL && strcmp(path, "-") == 0;
-}
-
 /* As it is predicted: the map, which shows no seconds that are of defaults, and the timeline. */
 static dt_status show_in_time(
     const dt_session *s, const plan_flags *f, const dt_planned *x, dt_err *err)
@@ -325,8 +319,9 @@ static dt_status show(const dt_session *s, const plan_flags *f, double seconds, 
         DT_CHECK(write_page(s, f, chosen, err));
     if (f->intervals != NULL)
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
-    if (to_stdout(f->text) || to_stdout(f->map) || to_stdout(f->html) || to_stdout(f->timeline) ||
-        to_stdout(f->intervals) || f->against != NULL || f->why != NULL)
+    if (dti_is_stdout(f->text) || dti_is_stdout(f->map) || dti_is_stdout(f->html) ||
+        dti_is_stdout(f->timeline) || dti_is_stdout(f->intervals) || f->against != NULL ||
+        f->why != NULL)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);

@@ -578,7 +578,7 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
         st = check_flags(&r, err);
     if (st == DT_OK && !cli.help)
         st = dti_check_writable(r.sequence, err);
-    if (st == DT_OK && r.json && r.sequence != NULL && strcmp(r.sequence, "-") == 0)
+    if (st == DT_OK && r.json && dti_is_stdout(r.sequence))
         st = DT_FAIL(err, DT_E_CONFIG,
             "--sequence - and --json both go to stdout; name a file for the sequence");
     if (st == DT_OK && !cli.help)

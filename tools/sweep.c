@@ -72,11 +72,6 @@ typedef struct sweep_flags {
     const char *policies, *csv, *html;
 } sweep_flags;
 
-static bool is_stdout(const char *file)
-{
-    return file != NULL && strcmp(file, "-") == 0;
-}
-
 static dt_status sweep_session(
     const dt_session *s, const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
@@ -97,7 +92,7 @@ static dt_status sweep_session(
             st = dti_write_file(f->html, dti_sweep_html, &w, err);
         if (st == DT_OK && f->json)
             st = dti_sweep_json(&w, err);
-        else if (st == DT_OK && !is_stdout(f->html) && !is_stdout(f->csv))
+        else if (st == DT_OK && !dti_is_stdout(f->html) && !dti_is_stdout(f->csv))
             dti_sweep_table(&w);
         fflush(stdout);
     }
@@ -139,7 +134,7 @@ static dt_status sweep(const dti_command_args *a, dt_err *err)
             st = dti_check_writable(f.csv, err);
         if (st == DT_OK && f.json && f.verify)
             st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
-        else if (st == DT_OK && is_stdout(f.html) + is_stdout(f.csv) + f.json > 1)
+        else if (st == DT_OK && dti_is_stdout(f.html) + dti_is_stdout(f.csv) + f.json > 1)
             st = DT_FAIL(err, DT_E_CONFIG,
                 "--csv -, --html - and --json all go to stdout; name files for all but one");
         else if (st == DT_OK)

@@ -254,7 +254,7 @@ static void run_queues(dti_gaps *g)
  * could only begin behind it has come; and how late copies are that were there before. */
 static double wait_of(dti_gaps *g)
 {
-    double out = 0, in = 0, sum = 0, fixed = 0;
+    double out = 0, in = 0, fixed = 0;
     run_queues(g);
     for (size_t k = 0; k < g->n_offload; k++) {
         const dti_idle *i = &g->idle[g->out[k]];
@@ -265,9 +265,8 @@ static double wait_of(dti_gaps *g)
         }
         out = later(out, i->out_end - g->end[i->at - 1]);
         in = later(in, g->begin[i->at + 1] - i->in_begin);
-        sum += i->out + i->in;
     }
-    return g->inline_copies ? sum : out + in + fixed;
+    return out + in + fixed;
 }
 
 static dt_status open_turns(dti_gaps *g, dt_err *err)
@@ -310,11 +309,8 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
 
 /* ---- one more in the queues ---- */
 
-/* Between the ops a copy out is one back as well, and all are waited for one after the other. */
 static dti_turn turn_out(const dti_gaps *g, const dti_idle *i)
 {
-    if (g->inline_copies)
-        return (dti_turn){.ready = -HUGE_VAL, .takes = i->fixed ? 0 : i->out + i->in};
     return (dti_turn){.ready = g->end[i->gap.from_pos],
         .takes = i->out,
         .by = i->fixed ? g->begin[i->release + 1] : g->end[i->at - 1]};
@@ -322,8 +318,6 @@ static dti_turn turn_out(const dti_gaps *g, const dti_idle *i)
 
 static dti_turn turn_back(const dti_gaps *g, const dti_idle *i)
 {
-    if (g->inline_copies)
-        return (dti_turn){.ready = -HUGE_VAL};
     return (dti_turn){.ready = -g->begin[i->gap.to_pos],
         .early = i->early,
         .takes = i->in,
@@ -347,11 +341,10 @@ static void find_places(dti_gaps *g)
 /* Waits for copies that were there are added up, in the order of the queue out. */
 static void take_turns(dti_gaps *g)
 {
-    const double last = g->inline_copies ? 0 : -g->end[g->n_place - 1];
     size_t own = 0;
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->out[k]];
-        i->own = i->fixed && !g->inline_copies ? ++own : 0;
+        i->own = i->fixed ? ++own : 0;
         g->turns[DTI_OUT].turn[k] = turn_out(g, i);
         g->turns[DTI_OUT].turn[k].own = i->own;
     }
@@ -361,10 +354,9 @@ static void take_turns(dti_gaps *g)
         g->turns[DTI_BACK].turn[k].own = i->own;
     }
     dti_turns_run(&g->turns[DTI_OUT], g->n_offload, own, 0);
-    dti_turns_run(&g->turns[DTI_BACK], g->n_offload, own, last);
+    dti_turns_run(&g->turns[DTI_BACK], g->n_offload, own, -g->end[g->n_place - 1]);
     find_places(g);
     g->turned = true;
-    g->turns_inline = g->inline_copies;
 }
 
 static double wait_in(dti_gaps *g, int queue, int32_t place, dti_turn more)
@@ -387,7 +379,9 @@ static double wait_with(dti_gaps *g, const dti_idle *i)
 
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 {
-    if (!g->turned || g->turns_inline != g->inline_copies)
+    if (g->inline_copies)
+        return i->out + i->in;
+    if (!g->turned)
         take_turns(g);
     i->at = pos;
     const double with = wait_with(g, i);

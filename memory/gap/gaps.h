@@ -72,7 +72,7 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * @late:    seconds that ops wait for them
  * @turns:   both queues, the one back with its seconds negated, as time runs backwards in it; and
  * @turn_at, by place, how many go before a gap that begins there, and before one that ends there:
- * as the queues are if @turned, with copies between the ops if @turns_inline
+ * as the queues are if @turned
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
@@ -97,7 +97,7 @@ typedef struct dti_gaps {
     double late;
     dti_turns turns[DTI_QUEUES];
     int32_t *turn_at[DTI_QUEUES];
-    bool turned, turns_inline;
+    bool turned;
     dti_gap_score *asked;
     dti_ranked *ranked;
     size_t n_ranked, next;
@@ -120,8 +120,9 @@ bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i);
  * ranking, and refusing gap after gap, peak after peak, takes a look each. */
 dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score);
 
-/* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak.
- * Many may be asked for until one is chosen: what is found of the queues is kept so long. */
+/* Seconds that ops would wait longer, if this one were offloaded as well, to be away at the peak:
+ * for both of its copies where they stand between the ops. Many may be asked for until one is
+ * chosen: what is found of the queues is kept so long. */
 double dti_gaps_wait(dti_gaps *g, dti_idle *i);
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place instead */
 

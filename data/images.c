@@ -25,12 +25,13 @@ typedef struct picture_file {
     int32_t class;
 } picture_file;
 
-/* Classes are numbered by the rank of their folder's name in byte order, files follow by class and
- * name. */
+/* Classes are numbered by the rank of their folder's name in byte order, of training's folders
+ * where these are for evaluation alone; files follow by class and name. */
 typedef struct class_folders {
     const char *root; /* borrowed */
     char *names;      /* NUL-terminated, one after another */
     size_t *classes;  /* [n_classes] folder names, in names */
+    bool *here;       /* [n_classes] whether there is such a folder */
     picture_file *files;
     size_t n_classes, n_files;
     size_t ignored; /* files that are not pictures by their name */
@@ -156,26 +157,56 @@ static dt_status list_folder(listing *l, const char *path, bool folders, dt_err 
     return DT_OK;
 }
 
-static dt_status put_classes(class_folders *f, const listing *l, int64_t classes, dt_err *err)
+static dt_status put_classes(
+    class_folders *f, const listing *l, const char *root, int64_t classes, dt_err *err)
 {
     if (l->n == 0)
         return DT_FAIL(err, DT_E_DATA,
             "%s: holds 0 folders and %zu files; there must be a folder for each class",
-            dti_escape(f->root).text, l->files);
+            dti_escape(root).text, l->files);
     if ((uint64_t)l->n > (uint64_t)classes)
         return DT_FAIL(err, DT_E_DATA,
             "%s: holds %zu class folders, the network has %" PRId64
             " classes: set model.classes = %zu",
-            dti_escape(f->root).text, l->n, classes, l->n);
+            dti_escape(root).text, l->n, classes, l->n);
     f->classes = dt_alloc(l->n, sizeof *f->classes);
-    if (f->classes == NULL)
-        return no_memory(f->root, err);
+    f->here = dt_alloc(l->n, sizeof *f->here);
+    if (f->classes == NULL || f->here == NULL)
+        return no_memory(root, err);
     for (size_t i = 0; i < l->n; i++) {
         if (!put_name(&f->names, &f->names_n, &f->names_cap, l->items[i].name, &f->classes[i]))
-            return no_memory(f->root, err);
+            return no_memory(root, err);
         f->n_classes++;
     }
     return DT_OK;
+}
+
+/* Which of the classes these folders are; each must be one. */
+static dt_status find_here(class_folders *f, const listing *l, const char *classes, dt_err *err)
+{
+    for (size_t i = 0, k = 0; i < l->n; i++) { /* both lists are sorted */
+        const char *name = l->items[i].name;
+        while (k < f->n_classes && strcmp(f->names + f->classes[k], name) < 0)
+            k++;
+        if (k == f->n_classes || strcmp(f->names + f->classes[k], name) != 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s/%s: not one of the %zu classes that training has in %s",
+                dti_escape(f->root).text, dti_escape(name).text, f->n_classes,
+                dti_escape(classes).text);
+        f->here[k] = true;
+    }
+    return DT_OK;
+}
+
+/* Folders for evaluation where there are none of training to number them by. */
+static dt_status check_whole(const class_folders *f, int64_t classes, dt_err *err)
+{
+    if (f->n_classes == (size_t)classes)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: holds %zu class folders of the network's %" PRId64
+        ", and which they are only training's tell: let data.path name those",
+        dti_escape(f->root).text, f->n_classes, classes);
 }
 
 /* A folder of folders is most often one of parts, train and val, and its classes are one deeper. */
@@ -244,21 +275,47 @@ static dt_status read_class(class_folders *f, size_t class, dt_err *err)
     return st;
 }
 
+/* The classes that there are by the names of training's folders, if it has some of its own. */
+static dt_status number_classes(
+    class_folders *f, const listing *l, const dt_source_opts *o, dt_err *err)
+{
+    const char *train = o->train_path;
+    listing of_training = {0};
+    struct stat st;
+    dt_status status;
+    if (train != NULL && stat(train, &st) == 0 && S_ISDIR(st.st_mode)) {
+        status = list_folder(&of_training, train, true, err);
+        if (status == DT_OK)
+            status = put_classes(f, &of_training, train, o->classes, err);
+        if (status == DT_OK)
+            status = find_here(f, l, train, err);
+        listing_free(&of_training);
+        return status;
+    }
+    status = put_classes(f, l, f->root, o->classes, err);
+    if (status == DT_OK && train != NULL)
+        status = check_whole(f, o->classes, err);
+    return status == DT_OK ? find_here(f, l, f->root, err) : status;
+}
+
 /* Read the folders; a link counts as what it leads to, names that begin with a dot are passed over,
  * files that do not end in .jpg, .jpeg, .png or .bmp (any case) are ignored. DT_E_DATA names path
- * and counts when there is no class, a class without a picture, more classes than @classes, a
- * device, FIFO or socket, a link that leads nowhere or in a circle, or something that may not be
- * read. Free it, also after an error. */
-static dt_status open_folder(class_folders *f, const char *root, int64_t classes, dt_err *err)
+ * and counts when there is no class, a class without a picture, more classes than the network has,
+ * one that training has not, a device, FIFO or socket, a link that leads nowhere or in a circle, or
+ * something that may not be read. Free it, also after an error. */
+static dt_status open_folder(class_folders *f, const dt_source_opts *o, dt_err *err)
 {
     listing l = {0};
-    *f = (class_folders){.root = root};
-    dt_status st = list_folder(&l, root, true, err);
+    *f = (class_folders){.root = o->path};
+    dt_status st = list_folder(&l, o->path, true, err);
+    if (st == DT_OK && l.n == 0)
+        st = put_classes(f, &l, o->path, o->classes, err); /* says so */
     if (st == DT_OK)
-        st = put_classes(f, &l, classes, err);
+        st = number_classes(f, &l, o, err);
     listing_free(&l);
     for (size_t i = 0; st == DT_OK && i < f->n_classes; i++)
-        st = read_class(f, i, err);
+        if (f->here[i])
+            st = read_class(f, i, err);
     return st;
 }
 
@@ -266,6 +323,7 @@ static void free_folder(class_folders *f)
 {
     dt_free(f->names);
     dt_free(f->classes);
+    dt_free(f->here);
     dt_free(f->files);
     *f = (class_folders){0};
 }
@@ -317,7 +375,7 @@ static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *e
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the images source");
     s->base = (dt_source){&dt_source_images, *o};
     s->recipe = r;
-    const dt_status st = open_folder(&s->folder, o->path, o->classes, err);
+    const dt_status st = open_folder(&s->folder, o, err);
     if (st != DT_OK) {
         close_images(&s->base);
         return st;
@@ -375,8 +433,11 @@ static dt_status read_images(
 static void describe_images(const dt_source *base, char *text, size_t n)
 {
     const class_folders *f = &((const images *)base)->folder;
+    size_t folders = 0;
+    for (size_t i = 0; i < f->n_classes; i++)
+        folders += f->here[i];
     snprintf(text, n, "%zu pictures in %zu class folders, %zu other files ignored", f->n_files,
-        f->n_classes, f->ignored);
+        folders, f->ignored);
 }
 
 static int64_t classes_of_images(const dt_source *base)

@@ -17,7 +17,8 @@ typedef struct dt_source_opts {
     const char *path;       /* file or folder; NULL for synthetic */
     const char *train_path; /* of the data that training takes, when path is another one only for
                                evaluation; else NULL, and "" when nothing
-                               names them. text takes its vocabulary from there */
+                               names them. text takes its vocabulary from there, images the
+                               numbers of their classes */
     dt_shape shape;         /* image the network takes, n = 1 */
     int64_t classes;        /* labels must lie in [0, classes) */
     int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions, and a

@@ -42,7 +42,6 @@ static const struct {
     const char *source, *name;
 } fetched[] = {{"cifar10", "cifar10"}, {"idx", "mnist"}, {"text", "tinyshakespeare"}};
 
-/* Says, after what is wrong with it, where the data is named, and what may bring it. */
 int dti_decoders(const dt_session *s)
 {
     enum { MOST = 64 };
@@ -50,6 +49,7 @@ int dti_decoders(const dt_session *s)
     return s->context.device == DT_CUDA ? idle : 1;
 }
 
+/* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
 {
@@ -207,6 +207,9 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
     dt_source_opts o;
     char asked[DT_ASKED];
     DT_CHECK(source_opts(s, &o, err));
+    if (o.path == NULL && s->opts.data.eval_path == NULL && !desc->made_up)
+        return DT_FAIL(err, DT_E_DATA, "%s: data.path is missing: this source reads files",
+            dt_session_asked(asked, s, "data", "source"));
     DT_CHECK(open_eval(f, s, desc, &o, err));
     if (f->eval == NULL)
         return DT_FAIL(err, DT_E_CONFIG,

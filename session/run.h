@@ -33,6 +33,7 @@ typedef struct dti_replan dti_replan;
  * @launches_told: that the device keeps no plans
  * @ready:    to train
  * @goes_straight: the data stands where the weights do
+ * @best_before @best_step_before: of the course, before @is_best, which is until it is saved
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
  */
@@ -53,6 +54,8 @@ struct dt_run {
     dt_train_point point;
     int64_t saved_step;
     bool saved_evaluated, is_best;
+    double best_before;
+    int64_t best_step_before;
     double began_seconds;
     int64_t began_step, began_skipped;
     size_t skips_told;

@@ -96,6 +96,8 @@ static void judge(dt_run *r, const dt_eval_report *report)
     const double v = by == DT_BEST_LOSS ? -report->loss : report->top1;
     if (by == DT_BEST_OFF || !isfinite(v) || (r->course.best_step > 0 && !(v > r->course.best)))
         return;
+    r->best_before = r->course.best;
+    r->best_step_before = r->course.best_step;
     r->course.best = v;
     r->course.best_by = by;
     r->course.best_step = report->step;

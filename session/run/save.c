@@ -99,10 +99,15 @@ void dti_run_save_due(dt_run *r)
     dt_err why = {0};
     if (!is_due(r))
         return;
+    const bool was_best = r->is_best;
     r->is_best = false;
     if (save_now(r, &why) == DT_OK) {
         prune(r);
         return;
+    }
+    if (was_best) { /* the best is one that is there */
+        r->course.best = r->best_before;
+        r->course.best_step = r->best_step_before;
     }
     dti_run_tell(r, "saving", "no checkpoint of step %" PRId64 ": %.*s", r->point.step,
         (int)strcspn(why.text, "\n"), why.text);

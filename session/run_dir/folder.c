@@ -41,6 +41,14 @@ void dti_run_prefix(char to[DTI_PREFIX_BYTES], const char *model, const char *po
     snprintf(to, DTI_PREFIX_BYTES, "%s-%s", a, b);
 }
 
+/* 0: it is none that a run was given, as that of a copy with more behind it. */
+static long number_of(const char *text)
+{
+    char *end;
+    const long number = *text >= '1' && *text <= '9' ? strtol(text, &end, 10) : 0;
+    return number > 0 && *end == '\0' && number < MOST_NUMBER ? number : 0;
+}
+
 dt_status dti_run_last(long *last, const char *prefix, dt_err *err)
 {
     const size_t n = strlen(prefix);
@@ -53,10 +61,11 @@ dt_status dti_run_last(long *last, const char *prefix, dt_err *err)
         return DT_FAIL(err, DT_E_IO, "open folder '" DTI_RUNS "': %s", strerror(errno));
     dt_status st;
     while ((st = dt_next_name(&name, dir, DTI_RUNS, err)) == DT_OK && name != NULL) {
+        struct stat is;
         if (strncmp(name, prefix, n) != 0 || name[n] != '-')
             continue;
-        const long number = strtol(name + n + 1, NULL, 10);
-        if (number > *last && number < MOST_NUMBER)
+        const long number = number_of(name + n + 1);
+        if (number > *last && fstatat(dirfd(dir), name, &is, 0) == 0 && S_ISDIR(is.st_mode))
             *last = number;
     }
     closedir(dir);

@@ -420,6 +420,41 @@ static void more_folders_than_classes_is_an_error_and_fewer_is_not(void **state)
     s->desc->close(s);
 }
 
+/* What is evaluated on may lack classes: a class has training's number, whoever else is there. */
+static void classes_of_evaluation_have_the_numbers_of_training(void **state)
+{
+    (void)state;
+    put_in(dt_temp_path("train"), "a/x.png", 1);
+    put_in(dt_temp_path("train"), "b/x.png", 2);
+    put_in(dt_temp_path("train"), "c/x.png", 3);
+    put_in(dt_temp_path("some"), "c/x.png", 3);
+    put_in(dt_temp_path("some"), "b/x.png", 2);
+    char train[4096], some[4096];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(some, sizeof some, "%s", dt_temp_path("some"));
+    dt_source_opts o = opts(some);
+    o.eval = true;
+    o.train_path = train;
+    dt_source *s = opened(&o);
+    float v;
+    assert_int_equal(s->desc->count(s), 2);
+    assert_int_equal(first_value(s, 0, &v), 1);
+    assert_int_equal(first_value(s, 1, &v), 2);
+    char text[200];
+    s->desc->describe(s, text, sizeof text);
+    assert_string_equal(text, "2 pictures in 2 class folders, 0 other files ignored");
+    s->desc->close(s);
+    o.train_path = ""; /* nobody tells which two of five they are */
+    open_fails(&o, DT_E_DATA, "2 class folders of the network's 5");
+    o.classes = 2;
+    s = opened(&o);
+    s->desc->close(s);
+    o.classes = 5;
+    o.train_path = train;
+    put_in(some, "d/x.png", 4);
+    open_fails(&o, DT_E_DATA, "some/d: not one of the 3 classes that training has in");
+}
+
 static void links_are_followed_and_bad_ones_named(void **state)
 {
     (void)state;
@@ -625,6 +660,7 @@ DT_TEST_GROUP(images)
         cmocka_unit_test(classes_and_files_follow_byte_order),
         cmocka_unit_test(folders_without_pictures_are_refused_with_counts),
         cmocka_unit_test(more_folders_than_classes_is_an_error_and_fewer_is_not),
+        cmocka_unit_test(classes_of_evaluation_have_the_numbers_of_training),
         cmocka_unit_test(links_are_followed_and_bad_ones_named),
         cmocka_unit_test(only_regular_files_are_taken),
         cmocka_unit_test(odd_names_are_read_and_escaped),

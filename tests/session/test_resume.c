@@ -750,6 +750,8 @@ static void without_a_folder_the_newest_run_is_gone_on_with(void **state)
     put_text("c.ini", INI);
     run_well("c.ini --set train.steps=1 --resume");
     run_well("c.ini --set train.steps=1");
+    put_text("runs/c-keep_all-9.copy/notes", ""); /* no runs */
+    put_text("runs/c-keep_all-50", "");
     ran r = cli_run("c.ini --set train.steps=2 --resume", NULL);
     assert_code(&r, 0);
     assert_has(r.err, "run       runs/c-keep_all-2\n");

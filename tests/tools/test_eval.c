@@ -200,6 +200,20 @@ static void data_without_a_held_out_part_is_refused(void **state)
     cli_done(&r);
 }
 
+static void without_its_data_nothing_is_evaluated(void **state)
+{
+    NEED_BINARY();
+    static const char *const sources[] = {"cifar10", "idx", "images"};
+    for (size_t i = 0; i < DT_COUNT(sources); i++) {
+        char line[128];
+        snprintf(line, sizeof line, "eval FILE --random --set data.source=%s", sources[i]);
+        ran r = cli_run(line, cli_file("l.ini", "[model]\nname = lenet5\n"));
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, "data.path is missing");
+        cli_done(&r);
+    }
+}
+
 static void pictures_are_evaluated_too(void **state)
 {
     NEED_BINARY();
@@ -422,6 +436,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
         cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
         cmocka_unit_test(with_nothing_left_to_do_a_run_keeps_its_scores),
+        cmocka_unit_test(without_its_data_nothing_is_evaluated),
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
         cmocka_unit_test(what_cannot_be_classified_is_told),

@@ -53,7 +53,7 @@ static const dt_opt model_rows[] = {
 static const dt_opt data_rows[] = {
     {"source", DT_OPT_STR, AT(source), "synthetic", 0, 0, NULL, NULL, "where samples come from; 'dnntrain list sources' names them"},
     {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
-    {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own split, if it has one"},
+    {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own split, if it has one; class folders have the numbers of those below path"},
     {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "random crops and flips while training: pictures of the network's size, as CIFAR's, are shifted by up to 4 pixels, others cut to 8 to 100 % of their area and resized; digits are not mirrored"},
     {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "with augment: side of a square, anywhere in a picture, that is replaced by the mean; 0: none"},
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "a new order in each epoch"},

@@ -231,13 +231,26 @@ static dti_idle *worst(dti_planner *x)
     return found;
 }
 
-dt_status dti_planner_offload_instead(dti_planner *x, dt_err *err)
+static size_t count_recomputed(const dti_planner *x)
 {
-    size_t n = 0;
-    for (size_t k = 0; k < x->gaps.n; k++)
-        n += x->gaps.idle[k].fate == DTI_RECOMPUTE;
-    for (n = (n + 3) / 4; n > 0; n--)
-        DT_CHECK(dti_planner_offload(x, worst(x), err, "recomputed it would need too much"));
+    size_t count = 0;
+    for (size_t n = 0; n < x->n_gap; n++)
+        count += x->gaps.idle[n].fate == DTI_RECOMPUTE;
+    return count;
+}
+
+dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *err)
+{
+    const size_t quarter = x->bold ? (count_recomputed(x) + 3) / 4 : 0;
+    uint64_t done = 0;
+    for (size_t n = 0; n < quarter || (!x->bold && done < bytes); n++) {
+        dti_idle *i = worst(x);
+        if (i == NULL)
+            break;
+        done += i->bytes;
+        DT_CHECK(dti_planner_offload(x, i, err, "recomputed it would need too much"));
+    }
+    x->exchanged = true;
     return DT_OK;
 }
 
@@ -541,19 +554,44 @@ dt_status dti_planner_finish(dti_planner *x, dt_err *err)
     return st == DT_OK ? rewrite(x, x->chosen, x->limit, x->p, err) : st;
 }
 
+/* Opens @x, whatever comes of it. */
+static dt_status search(dti_planner *x, dt_program *p, const dt_pass_env *e,
+    const dti_planner_opts *o, bool bold, dti_planner_choose *choose, dt_err *err)
+{
+    bool more = true;
+    dt_status st = dti_planner_open(x, p, e, o, err);
+    x->bold = bold;
+    while (st == DT_OK && more) {
+        st = choose(x, e->opts, err);
+        if (st == DT_OK)
+            st = dti_planner_try(x, &more, err);
+    }
+    return st;
+}
+
+/* Few at a time leave more to be recomputed, where the plans that may be tried are enough. */
+static dt_status search_boldly(dti_planner *x, dti_planner_choose *choose, dt_err *err)
+{
+    dti_planner y;
+    dt_status st = search(&y, x->p, x->env, &x->o, true, choose, err);
+    if (st == DT_OK && better(x, y.peak, y.seconds)) {
+        const dti_planner swap = *x;
+        *x = y;
+        y = swap;
+    }
+    dti_planner_close(&y);
+    return st;
+}
+
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
-    dt_status (*choose)(dti_planner *x, const void *opts, dt_err *err), dt_err *err)
+    dti_planner_choose *choose, dt_err *err)
 {
     dti_planner x;
-    bool more = true;
     if (p->loss == DT_NONE)
         return DT_OK;
-    dt_status st = dti_planner_open(&x, p, e, o, err);
-    while (st == DT_OK && more) {
-        st = choose(&x, e->opts, err);
-        if (st == DT_OK)
-            st = dti_planner_try(&x, &more, err);
-    }
+    dt_status st = search(&x, p, e, o, false, choose, err);
+    if (st == DT_OK && x.exchanged && x.peak > o->budget)
+        st = search_boldly(&x, choose, err);
     if (st == DT_OK)
         st = dti_planner_finish(&x, err);
     dti_planner_close(&x);

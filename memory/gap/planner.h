@@ -45,6 +45,7 @@ typedef struct dti_planner_opts {
  * @real:   by place, the load of the plan tried last; @base: of the program as it was
  * @fruitless: plans tried since the best
  * @room:   bytes that may still go to the host
+ * @exchanged: some were offloaded instead of recomputed; @bold: many at a time
  */
 typedef struct dti_planner {
     dt_program *p;
@@ -58,7 +59,10 @@ typedef struct dti_planner {
     double seconds;
     size_t n_gap, n_tensor, n_op;
     int fruitless;
+    bool exchanged, bold;
 } dti_planner;
+
+typedef dt_status dti_planner_choose(dti_planner *x, const void *opts, dt_err *err);
 
 /* DT_E_NOMEM. Release with dti_planner_close even after a failure. */
 dt_status dti_planner_open(dti_planner *x, dt_program *p, const dt_pass_env *e,
@@ -71,9 +75,10 @@ dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const ch
 dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
     DT_PRINTF(4, 5) DT_NODISCARD;
 
-/* A quarter of what is recomputed is offloaded instead, those that save the fewest bytes a second:
- * for when all that is left at some place is needed to recompute others. */
-dt_status dti_planner_offload_instead(dti_planner *x, dt_err *err) DT_NODISCARD;
+/* So many bytes of what is recomputed are offloaded instead, or boldly a quarter of the values,
+ * those that save the fewest bytes a second: for when all that is left at some place is needed to
+ * recompute others. */
+dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
 /* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be. */
 double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);
@@ -85,9 +90,10 @@ dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err) DT_NODISCARD;
 dt_status dti_planner_finish(dti_planner *x, dt_err *err) DT_NODISCARD;
 
 /* All of it for a policy: @choose, which is told the policy's options, chooses from the gaps, and
- * does so again as long as a plan is above the budget and there is more. A program without backward
- * is left as it is. */
+ * does so again as long as a plan is above the budget and there is more. Where nothing fits and
+ * some was offloaded instead of recomputed, all begins anew, boldly. A program without backward is
+ * left as it is. */
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
-    dt_status (*choose)(dti_planner *x, const void *opts, dt_err *err), dt_err *err) DT_NODISCARD;
+    dti_planner_choose *choose, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -103,17 +103,19 @@ static dt_status swap_or_recompute(dti_planner *x, const options *o, dti_idle *i
 /* At a peak without a candidate all that is left is needed, for one to recompute others. */
 static dt_status save_the_rest(dti_planner *x, const options *o, dt_err *err)
 {
-    bool hopeless = false;
+    uint64_t hopeless = 0;
     dti_gaps_forgive(&x->gaps);
     while (x->gaps.peak != DT_NONE) {
         dti_idle *i = candidate(x, o);
-        if (i != NULL)
+        if (i != NULL) {
             DT_CHECK(swap_or_recompute(x, o, i, err));
-        else
-            dti_gaps_give_up(&x->gaps);
-        hopeless = hopeless || i == NULL;
+            continue;
+        }
+        const uint64_t over = x->gaps.left[x->gaps.peak] - x->gaps.limit;
+        hopeless = over > hopeless ? over : hopeless;
+        dti_gaps_give_up(&x->gaps);
     }
-    return hopeless ? dti_planner_offload_instead(x, err) : DT_OK;
+    return hopeless > 0 ? dti_planner_offload_instead(x, hopeless, err) : DT_OK;
 }
 
 static dt_status choose(dti_planner *x, const void *given, dt_err *err)

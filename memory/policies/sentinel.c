@@ -25,7 +25,7 @@
 #include "memory/gap/rewrite.h"
 #include "memory/policy.h"
 
-enum { MOST = 64, PLANS = 6 };
+enum { ONE_BY_ONE = 64, MOST = 128, PLANS = 6 };
 
 typedef struct options {
     int64_t layers;
@@ -35,7 +35,7 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"layers", DT_OPT_I64,   AT(layers), "0",     0, 1e6, NULL, NULL, "of a migration interval; 0: the number, up to 64, that hides the most and fits"},
+    {"layers", DT_OPT_I64,   AT(layers), "0",     0, 1e6, NULL, NULL, "of a migration interval; 0: the number that hides the most and fits"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0,   NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
     {"least",  DT_OPT_BYTES, AT(least),  "64KiB", 0, 0,   NULL, NULL, "bytes of the smallest tensor that moves"},
     {NULL,     DT_OPT_I64,   0,          NULL,    0, 0,   NULL, NULL, NULL},
@@ -224,17 +224,16 @@ static dt_status copy_by(const sentinel *x, int64_t layers, dt_program **q, dt_e
     return rewrite(x, *q, layers, err);
 }
 
-static dt_status look(const sentinel *x, int64_t layers, choice *c, dt_err *err)
+static dt_status look(const sentinel *x, choice *c, dt_err *err)
 {
     dt_program *q = NULL;
     dt_score score = {0};
-    dt_status st = copy_by(x, layers, &q, err);
+    dt_status st = copy_by(x, c->layers, &q, err);
     if (st == DT_OK)
         st = dti_pass_score(x->env, q, false, &score, err);
     if (st == DT_OK)
-        st = find_exposed(x, layers, &c->exposed, err);
+        st = find_exposed(x, c->layers, &c->exposed, err);
     dt_program_destroy(q);
-    c->layers = layers;
     c->bound = score.device;
     return st;
 }
@@ -262,20 +261,31 @@ static bool better(const choice *a, const choice *b, uint64_t limit)
     return a->exposed < b->exposed || (!(a->exposed > b->exposed) && a->layers > b->layers);
 }
 
+/* One by one, then by half: in a deep network it takes many layers for a copy to hide, or for
+ * values to stay. At last one by which nothing moves. */
+static int list_lengths(const sentinel *x, choice all[MOST])
+{
+    int n = 0;
+    for (int64_t layers = 1; layers < x->n_layer && n < MOST - 1; n++) {
+        all[n].layers = layers;
+        layers += n < ONE_BY_ONE ? 1 : layers / 2;
+    }
+    all[n++] = (choice){.layers = x->n_layer + 1};
+    return n;
+}
+
 /* What does not fit when it is placed lowers the limit by as much as a byte below its bound. */
 static dt_status choose(const sentinel *x, uint64_t budget, int64_t *layers, dt_err *err)
 {
-    const int n = x->n_layer < MOST ? x->n_layer : MOST;
-    choice all[MOST + 1];
+    choice all[MOST] = {{0}};
+    const int n = list_lengths(x, all);
     for (int k = 0; k < n; k++)
-        DT_CHECK(look(x, k + 1, &all[k], err));
-    all[n] = (choice){.layers = x->n_layer + 1, .bound = UINT64_MAX}; /* nothing moves */
-    DT_CHECK(look(x, all[n].layers, &all[n], err));
+        DT_CHECK(look(x, &all[k], err));
     uint64_t limit = budget;
     for (int plans = 0;; plans++) {
         const choice *best = &all[0];
         bool yes = true;
-        for (int k = 1; k <= n; k++)
+        for (int k = 1; k < n; k++)
             best = better(&all[k], best, limit) ? &all[k] : best;
         *layers = best->layers;
         if (best->bound > limit || plans == PLANS)

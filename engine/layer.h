@@ -140,6 +140,7 @@ struct dt_kernels;
  * values
  * @loss:     the last layer of a network; takes labels, starts backward
  * @repeatable: forward again gives the same bits and touches no state in its recompute form
+ * @holds_inputs: the values of all inputs stand in y (concat)
  * @mixes_positions: a value of y reads x at other places of the image or sequence too
  * @may_share: parameter 0 may be that of another node, in its plain layout (see dt_graph_share)
  * @fp32: ports (DT_Y, DT_X + i) whose values, and their gradients, stay fp32 whatever the type of
@@ -159,8 +160,8 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, mixes_positions,
-        may_share, batch_statistics;
+    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, holds_inputs,
+        mixes_positions, may_share, batch_statistics;
     dt_ports fp32;
     struct {
         const struct dt_layer_desc *next, *as;

@@ -29,6 +29,7 @@ const dt_layer_desc dt_layer_concat = {
     .max_in = DT_MAX_IN,
     .form = DTI_LINEAR_FORMS,
     .repeatable = true,
+    .holds_inputs = true,
     .infer = concat_infer,
     .cpu = &dt_concat_cpu,
 };

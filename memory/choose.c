@@ -136,7 +136,7 @@ dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_er
 dt_status dti_choose_value_free(dt_program *p, dt_err *err)
 {
     for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
-        const int alt = dti_value_free(p->graph->node[i].desc);
+        const int alt = dt_value_free(p->graph->node[i].desc);
         if (alt >= 0)
             DT_CHECK(choose(p, i, alt, 0, err));
     }

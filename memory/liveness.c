@@ -109,22 +109,13 @@ bool dti_repeatable(const dt_program *p, int32_t tensor)
     return false;
 }
 
-int dti_value_free(const dt_layer_desc *d)
-{
-    const dt_ports values = DT_BITS(DT_X, DT_MAX_IN) | DT_BIT(DT_Y);
-    for (int i = 0; i < d->n_alt; i++)
-        if ((d->alt[i].reads & values) == 0 && d->alt[i].reads != 0)
-            return i;
-    return -1;
-}
-
 bool dti_often_zero(const dt_program *p, int32_t node)
 {
     for (; node != DT_GRAPH_INPUT; node = p->graph->node[node].in[0]) {
         const dt_node *nd = &p->graph->node[node];
         if (nd->desc->reads_sign || nd->with[0] != '\0') /* fused with the ReLU behind it */
             return true;
-        if (!nd->desc->keeps_sign && !nd->desc->identity && dti_value_free(nd->desc) < 0)
+        if (!nd->desc->keeps_sign && !nd->desc->identity && dt_value_free(nd->desc) < 0)
             return false;
     }
     return false;

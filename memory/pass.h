@@ -4,6 +4,7 @@
 #define DT_MEMORY_PASS_H
 
 #include "engine/plan.h"
+#include "engine/program/saved.h"
 #include "memory/codec.h"
 
 /**
@@ -47,9 +48,6 @@ const dt_form *dti_recompute_form(
 /* Whether forward may be run again to make this tensor: its producer is repeatable and its
  * recompute form writes it. */
 bool dti_repeatable(const dt_program *p, int32_t tensor);
-
-/* The alternative with which a node's backward reads no value of X or Y; -1: there is none. */
-int dti_value_free(const dt_layer_desc *d);
 
 /* Whether a node's output holds many zeros: that of ReLU, of dropout and pools behind it. */
 bool dti_often_zero(const dt_program *p, int32_t node);

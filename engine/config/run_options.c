@@ -107,6 +107,7 @@ static const dt_opt device_rows[] = {
 #define AT(f) offsetof(dt_memory_opts, f)
 static const dt_opt memory_rows[] = {
     {"policy", DT_OPT_LIST, AT(policy), "keep_all", 0, 0, NULL, NULL, "how memory is saved, one after the other; 'dnntrain list policies' names them"},
+    {"masks", DT_OPT_BOOL, AT(masks), "on", 0, 0, NULL, NULL, "of a ReLU behind which a concatenation holds its value as well, and whose own no other backward reads, keep a bit a value; off: the value"},
     {"algorithms", DT_OPT_ENUM, AT(algorithms), "fast", 0, 0, algorithm_words, NULL, "where a layer can be computed in several ways, the faster with more scratch: the fastest; the one with the least; or the fastest ones that raise the peak neither above that of small nor above device_budget, and slow no step down by what moves for them"},
     {"device_budget", DT_OPT_BYTES, AT(device_budget), "0", 0, 0, NULL, NULL, "most memory the device may use; 0: what the machine has"},
     {"host_budget", DT_OPT_BYTES, AT(host_budget), "0", 0, 0, NULL, NULL, "most host memory that moved tensors may take; 0: what the machine has"},

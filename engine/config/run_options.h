@@ -98,6 +98,7 @@ const char *dt_algorithms_name(int how); /* as in the configuration */
 
 typedef struct dt_memory_opts {
     const char *policy;                               /* names, comma-separated */
+    bool masks;                                       /* see dt_program_opts */
     int algorithms;                                   /* dt_algorithm_choice */
     uint64_t device_budget, host_budget, disk_budget; /* bytes; 0: none */
     const char *pool;

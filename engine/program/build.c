@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/program/saved.h"
 
 typedef struct builder {
     dt_program *p;
@@ -20,6 +21,7 @@ typedef struct builder {
     int32_t *parts;        /* by node: how many gradients will arrive */
     int32_t *arrived;
     int32_t (*stash)[DT_MAX_STASH]; /* by node */
+    int32_t *sign;                  /* by node, see dti_find_signs */
     bool *trained;                  /* by node: it or something before it has parameters */
     int32_t (*whole)[DT_MAX_PARAM]; /* by node, where they have no homes: gradients so far */
 } builder;
@@ -400,20 +402,6 @@ static dt_status settle_gradients(builder *b, int32_t node, const gradient_way *
     return DT_OK;
 }
 
-/* The output that backward reads: the node's own, or, where only its sign matters, that of the only
- * reader. */
-static int32_t sign_of(const builder *b, int32_t node)
-{
-    int32_t reader = DT_NONE, readers = 0;
-    for (size_t i = (size_t)node + 1; i < b->g->n_node && b->g->node[node].desc->reads_sign; i++)
-        for (int k = 0; k < b->g->node[i].n_in; k++)
-            if (b->g->node[i].in[k] == node) {
-                reader = (int32_t)i;
-                readers++;
-            }
-    return b->value[readers == 1 && b->g->node[reader].desc->keeps_sign ? reader : node];
-}
-
 static void bind_saved(const builder *b, dt_op *op, int32_t node)
 {
     const dt_node *nd = &b->g->node[node];
@@ -424,7 +412,7 @@ static void bind_saved(const builder *b, dt_op *op, int32_t node)
         for (int i = 0; i < nd->n_in; i++)
             dt_op_bind(op, value_tensor(b, nd->in[i]), DT_X + i, DT_READ);
     if (reads & DT_BIT(DT_Y))
-        dt_op_bind(op, sign_of(b, node), DT_Y, DT_READ);
+        dt_op_bind(op, b->value[b->sign[node]], DT_Y, DT_READ);
     for (int i = 0; i < nd->info.n_stash; i++)
         if (reads & DT_BIT(DT_S + i))
             dt_op_bind(op, b->stash[node][i], DT_S + i, DT_READ);
@@ -674,9 +662,10 @@ static bool reserve(builder *b)
     b->stash = dt_alloc(n, sizeof *b->stash);
     b->trained = dt_alloc(n, sizeof *b->trained);
     b->whole = dt_alloc(n, sizeof *b->whole);
+    b->sign = dt_alloc(n, sizeof *b->sign);
     if (b->whole == NULL || b->p->alt == NULL || b->p->needs_dx == NULL || b->value == NULL ||
         b->grad == NULL || b->parts == NULL || b->arrived == NULL || b->stash == NULL ||
-        b->trained == NULL)
+        b->trained == NULL || b->sign == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
         b->grad[i] = DT_NONE;
@@ -694,6 +683,9 @@ static dt_status build(builder *b, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG, "updates are early, so that a step has one micro-batch");
     if (b->p->map->delayed && b->p->kind == DT_PROGRAM_AGAIN)
         return DT_FAIL(err, DT_E_CONFIG, "updates are delayed, so that a step has one micro-batch");
+    dti_find_signs(b->g, b->sign);
+    if (b->o->masks)
+        DT_CHECK(dti_choose_masks(b->g, b->sign, b->p->alt, err));
     DT_CHECK(add_homes(b, err));
     DT_CHECK(b->p->kind == DT_PROGRAM_UPDATE ? build_update(b, err) : build_batch(b, err));
     return dt_program_index(b->p, err);
@@ -724,6 +716,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     dt_free(b.stash);
     dt_free(b.trained);
     dt_free(b.whole);
+    dt_free(b.sign);
     if (st != DT_OK) {
         dt_program_destroy(p);
         return st;

@@ -190,6 +190,7 @@ typedef struct dt_program_opts {
     int64_t n, home_n;
     dt_plain_ops ops;
     const dt_algorithm_table *algorithms; /* NULL: the fastest */
+    bool masks; /* of a ReLU whose value a concatenation holds as well keep the mask alone */
 } dt_program_opts;
 
 /* Build one program of a network, as its author wrote it: nothing moved, nothing recomputed.

@@ -28,7 +28,7 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dti_gap
         if (dt_pos(p, a[i].op) < g->to_pos)
             continue;
         if (op->kind != DT_OP_BACKWARD || op->node == DT_NONE ||
-            dti_value_free(p->graph->node[op->node].desc) < 0)
+            dt_value_free(p->graph->node[op->node].desc) < 0)
             return false;
     }
     return true;
@@ -66,7 +66,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
         const int32_t node = op->node;
         const int before = p->alt[node];
         const dt_node *nd = &p->graph->node[node];
-        const int alt = dti_value_free(nd->desc);
+        const int alt = dt_value_free(nd->desc);
         int32_t reason;
         DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
             "%s: backward of %.40s reads its %.24s and no values", p->policy, nd->name,

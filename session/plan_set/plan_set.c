@@ -118,6 +118,7 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
         .n = to->n,
         .home_n = p->map->home_n,
         .algorithms = &p->table,
+        .masks = s->opts.memory.masks,
         .ops = {.sum = dt_layer_find("sum"),
             .commit = dt_layer_find("commit"),
             .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};

@@ -5,6 +5,8 @@
 
 #include "engine/base/alloc.h"
 #include "layers/batchnorm.h"
+#include "layers/concat.h"
+#include "layers/conv.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
@@ -413,7 +415,7 @@ static int choose_one_by_one(dt_program *p)
     dt_err err = {0};
     int changed = 0;
     for (size_t i = 0; i < p->graph->n_node; i++) {
-        const int alt = dti_value_free(p->graph->node[i].desc), before = p->alt[i];
+        const int alt = dt_value_free(p->graph->node[i].desc), before = p->alt[i];
         if (alt >= 0)
             assert_ok(dti_choose(p, (int32_t)i, alt, 0, &err), &err);
         changed += p->alt[i] != before;
@@ -606,6 +608,58 @@ static void recomputing_in_front_of_a_move_moves_the_recompute(void **state)
     dt_toy_close(&t);
 }
 
+/* Two branches, each a convolution of one pixel and a ReLU, which a concatenation joins; where
+ * @read another one reads the first ReLU's value as well, and its backward that. */
+static dt_graph *branches(bool read)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t x = DT_GRAPH_INPUT, y[3], v;
+    char name[16];
+    const dt_conv conv = {.out = 4, .kernel = 1, .stride = 1, .dilation = 1, .groups = 1};
+    const dt_fc fc = {2, true};
+    assert_ok(dt_graph_create(&g, "branches", (dt_shape){1, 8, 8, 4}, 2, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        snprintf(name, sizeof name, "conv%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_conv, name, &conv, &x, 1, &v, &err), &err);
+        snprintf(name, sizeof name, "relu%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_relu, name, NULL, &v, 1, &y[i], &err), &err);
+    }
+    if (read)
+        assert_ok(dt_graph_add(g, &dt_layer_conv, "more", &conv, &y[0], 1, &y[2], &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_concat, "concat", NULL, y, read ? 3 : 2, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
+    return g;
+}
+
+/* A ReLU's mask is kept where a concatenation has its value and nothing else reads that again. */
+static void what_a_concatenation_holds_is_not_kept_beside_it(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        const bool masks = i / 2 == 1, read = i % 2 == 1;
+        dt_graph *g = branches(read);
+        dt_map *map;
+        dt_program *p;
+        dt_err err = {0};
+        assert_ok(dt_map_create(&map, g, NULL, 2, 1, &err), &err);
+        const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2, 2,
+            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL, masks};
+        assert_ok(dt_program_create(&p, &o, &err), &err);
+        for (int r = 0; r < 2; r++) {
+            const bool mask = masks && !(read && r == 0);
+            const dt_op *back = &p->op[op(p, r == 0 ? "relu0.b" : "relu1.b")];
+            assert_int_equal(dt_op_tensor(back, DT_Y) == DT_NONE, mask);
+            assert_int_equal(dt_op_tensor(back, DT_S) != DT_NONE, mask);
+        }
+        still_sound(p);
+        dt_program_destroy(p);
+        dt_map_destroy(map);
+        dt_graph_destroy(g);
+    }
+}
+
 enum { DIAMONDS = 16 };
 
 /* bn, then v = v + relu(v) many times. */
@@ -639,7 +693,7 @@ static void each_value_is_cloned_once_a_request(void **state)
     dt_err err = {0};
     assert_ok(dt_map_create(&map, g, NULL, 2, 1, &err), &err);
     const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2, 2,
-        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL};
+        {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, NULL, false};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     bool *dropped = calloc(p->n_tensor, sizeof *dropped);
     assert_non_null(dropped);
@@ -777,6 +831,7 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(a_value_can_be_made_again_more_than_once),
         cmocka_unit_test(what_cannot_be_made_again_is_refused),
         cmocka_unit_test(recomputing_in_front_of_a_move_moves_the_recompute),
+        cmocka_unit_test(what_a_concatenation_holds_is_not_kept_beside_it),
         cmocka_unit_test(each_value_is_cloned_once_a_request),
         cmocka_unit_test(pieces_share_out_the_batch_and_its_bytes),
         cmocka_unit_test(what_cannot_be_split_exactly_is_refused),

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
@@ -62,20 +63,55 @@ static dt_status make_folder(char folder[PATH_ROOM], dt_err *err)
     return st;
 }
 
-/* What the run is given after the configuration's own settings: two steps on pictures that need no
- * files, as memory does not depend on what is in them. */
-static void settings(child *c, const char *policy, int64_t batch)
+static bool takes_text(const dt_graph *g)
+{
+    const dt_source_opts o = {
+        .shape = g->input, .classes = g->classes, .labels = dt_graph_labels(g)};
+    return dt_source_check_sequence(&o, NULL) == DT_OK;
+}
+
+/* A file that holds @batch sequences to train on, beside the last tenth, which is held out. All are
+ * of one character, 0, which any vocabulary has room for: the file is a hole and takes no disk. */
+static dt_status make_text(char path[SET_ROOM], const dt_graph *g, int64_t batch, dt_err *err)
+{
+    const int64_t train = batch * g->input.h + 1;
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const bool made = fd >= 0 && ftruncate(fd, train + (train - 1) / 9) == 0;
+    const int why = errno;
+    if (fd >= 0)
+        (void)close(fd);
+    return made ? DT_OK : DT_FAIL(err, DT_E_IO, "%s: %s", path, strerror(why));
+}
+
+/* Data that needs none of the configuration's files: memory does not depend on what is in it. */
+static dt_status set_data(child *c, const dt_graph *g, int64_t batch, dt_err *err)
+{
+    char path[SET_ROOM] = "";
+    const bool text = takes_text(g);
+    if (text) {
+        snprintf(path, sizeof path, "%s/text", c->folder);
+        DT_CHECK(make_text(path, g, batch, err));
+    }
+    snprintf(c->set[c->n_set++], SET_ROOM, "data.source=%s", text ? "text" : "synthetic");
+    snprintf(c->set[c->n_set++], SET_ROOM, "data.path=%.1040s", path);
+    snprintf(c->set[c->n_set++], SET_ROOM, "data.eval_path=%.1040s", path);
+    snprintf(c->set[c->n_set++], SET_ROOM, "data.samples=%" PRId64, batch);
+    return DT_OK;
+}
+
+/* What the run is given after the configuration's own settings: two steps. */
+static dt_status settings(
+    child *c, const dt_graph *g, const char *policy, int64_t batch, dt_err *err)
 {
     static const char *const fixed[] = {"train.steps=2", "train.epochs=0", "train.eval_every=0",
-        "train.drop_last=off", "train.dump_gradients=", "model.weights=", "data.source=synthetic",
-        "data.path=", "data.eval_path=", "data.augment=off"};
+        "train.drop_last=off", "train.dump_gradients=", "model.weights=", "data.augment=off"};
     for (size_t i = 0; i < DT_COUNT(fixed); i++)
         snprintf(c->set[c->n_set++], SET_ROOM, "%s", fixed[i]);
     snprintf(c->set[c->n_set++], SET_ROOM, "train.batch=%" PRId64, batch);
     snprintf(c->set[c->n_set++], SET_ROOM, "train.micro_batch=%" PRId64, batch);
-    snprintf(c->set[c->n_set++], SET_ROOM, "data.samples=%" PRId64, batch);
     snprintf(c->set[c->n_set++], SET_ROOM, "memory.policy=%.900s", policy);
     snprintf(c->set[c->n_set++], SET_ROOM, "run.dir=%s/run", c->folder);
+    return set_data(c, g, batch, err);
 }
 
 static dt_status arguments(child *c, const dti_cli *cli, dt_err *err)
@@ -208,17 +244,17 @@ static dt_status read_summary(const child *c, uint64_t *planned, uint64_t *measu
 }
 
 /* Two steps at @batch; the exit code has to be @want. */
-static dt_status try_batch(
-    const dti_cli *cli, dt_sweep_row *row, int64_t batch, dt_status want, dt_err *err)
+static dt_status try_batch(const dti_cli *cli, const dt_graph *g, dt_sweep_row *row, int64_t batch,
+    dt_status want, dt_err *err)
 {
     char folder[PATH_ROOM];
     child c = {.folder = folder};
     int code = 0;
     dt_status st = make_folder(folder, err);
-    if (st == DT_OK) {
-        settings(&c, row->policy, batch);
+    if (st == DT_OK)
+        st = settings(&c, g, row->policy, batch, err);
+    if (st == DT_OK)
         st = arguments(&c, cli, err);
-    }
     if (st == DT_OK)
         st = run_child(&c, &code, err);
     if (st == DT_OK && code != (int)want) {
@@ -241,11 +277,11 @@ static dt_status try_batch(
     return st;
 }
 
-static dt_status verify_row(const dti_cli *cli, dt_sweep_row *row, dt_err *err)
+static dt_status verify_row(const dti_cli *cli, const dt_graph *g, dt_sweep_row *row, dt_err *err)
 {
-    DT_CHECK(try_batch(cli, row, row->batch, DT_OK, err));
+    DT_CHECK(try_batch(cli, g, row, row->batch, DT_OK, err));
     if (!row->capped)
-        DT_CHECK(try_batch(cli, row, row->batch + 1, DT_E_BUDGET, err));
+        DT_CHECK(try_batch(cli, g, row, row->batch + 1, DT_E_BUDGET, err));
     return DT_OK;
 }
 
@@ -275,7 +311,7 @@ dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err)
         if (row->batch == 0)
             continue;
         fprintf(stderr, "dnntrain: training %s at batch %" PRId64 "\n", row->policy, row->batch);
-        const dt_status st = verify_row(cli, row, err);
+        const dt_status st = verify_row(cli, w->session->graph, row, err);
         if (st == DT_E_STOPPED) {
             first = st;
             break;

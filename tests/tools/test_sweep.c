@@ -479,6 +479,25 @@ static void verified_batches_train_and_the_next_are_refused(void **state)
     done(&r, &t);
 }
 
+/* They take no pictures, and the file that the configuration names need not be there. */
+static void batches_of_sequences_are_verified(void **state)
+{
+    NEED_BINARY();
+    static const char words[] = "[model]\nname = gpt2\nlayers = 1\nheads = 2\nwidth = 16\n"
+                                "context = 8\nvocab = 11\n[data]\nsource = text\n"
+                                "path = nowhere.txt\n[train]\nbatch = 2\nsteps = 2\n";
+    table t;
+    ran r = sweep("--verify --set memory.device_budget=300KiB --policies keep_all;chen_sqrt",
+        cli_file("words.ini", words), &t);
+    assert_code(&r, 0);
+    assert_int_equal(t.n, 3);
+    for (int i = 1; i < t.n; i++) {
+        assert_string_equal(t.cell[i][12], "yes");
+        assert_string_equal(t.cell[i][13], t.cell[i][4]);
+    }
+    done(&r, &t);
+}
+
 /* While one of its runs trains, the sweep is told to end. */
 static void a_signal_leaves_nothing_behind(int number)
 {
@@ -596,6 +615,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),
         cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),
         cmocka_unit_test(verified_batches_train_and_the_next_are_refused),
+        cmocka_unit_test(batches_of_sequences_are_verified),
         cmocka_unit_test(an_interrupt_leaves_nothing_behind),
         cmocka_unit_test(termination_leaves_nothing_behind),
         cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),

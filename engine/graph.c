@@ -4,10 +4,10 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/memory_stream.h"
 #include "engine/base/mix.h"
 
 /* Largest batch the overflow checks promise room for. */
@@ -196,22 +196,14 @@ static void print_options(const dt_node *node, FILE *f)
     }
 }
 
-/* By way of a text of the C library's; NULL: no memory. */
+/* NULL: no memory. */
 static char *options_text(const dt_node *node)
 {
-    char *printed = NULL, *text = NULL;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&printed, &bytes);
-    if (f == NULL)
+    dt_memory_stream text;
+    if (dt_memory_open(&text, "", NULL) != DT_OK)
         return NULL;
-    print_options(node, f);
-    const bool good = !ferror(f);
-    if (fclose(f) == 0 && good)
-        text = dt_alloc(bytes + 1, 1);
-    if (text != NULL)
-        memcpy(text, printed, bytes);
-    free(printed);
-    return text;
+    print_options(node, text.f);
+    return dt_memory_close(&text, DT_OK, NULL) == DT_OK ? text.text : NULL;
 }
 
 static dt_status fill_opts(dt_node *node, const void *opts, dt_err *err)

@@ -2,42 +2,27 @@
 #include "tools/out_file.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/memory_stream.h"
 
 #define REMEDY "name a file in a folder that is there and can be written"
 
-static dt_status write_text(const char *path, const char *text, size_t bytes, dt_err *err)
-{
-    dt_file_writer *w = NULL;
-    DT_TRY(err, dt_writer_open(&w, path, err), "'%s' cannot be written; " REMEDY, path);
-    const dt_status st = dt_writer_put(w, text, bytes, err);
-    if (st == DT_OK)
-        return dt_writer_commit(w, err);
-    dt_writer_abandon(w);
-    return st;
-}
-
 dt_status dti_write_file(const char *path, dti_printer *print, const void *of, dt_err *err)
 {
-    char *text = NULL;
-    size_t bytes = 0;
+    dt_memory_stream text;
     if (strcmp(path, "-") == 0)
         return print(of, stdout, err);
-    FILE *f = open_memstream(&text, &bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for what goes to %s", path);
-    dt_status st = print(of, f, err);
-    if (fclose(f) != 0 && st == DT_OK)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for what goes to %s", path);
-    if (st == DT_OK)
-        st = write_text(path, text, bytes, err);
-    free(text);
-    return st;
+    DT_CHECK(dt_memory_open(&text, path, err));
+    DT_CHECK(dt_memory_close(&text, print(of, text.f, err), err));
+    const dt_status st = dt_write_file(path, text.text, text.n, err);
+    dt_free(text.text);
+    DT_TRY(err, st, "'%s' cannot be written; " REMEDY, path);
+    return DT_OK;
 }
 
 bool dti_is_stdout(const char *path)

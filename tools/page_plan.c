@@ -2,12 +2,12 @@
 #include "tools/page_plan.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <dnntrain.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/memory_stream.h"
 #include "memory/usage.h"
 #include "session/environment.h"
 #include "session/human.h"
@@ -250,17 +250,12 @@ dt_status dti_page_map(dti_page *p, const dti_page_plan *v, dt_err *err)
 
 dt_status dti_page_machine(const dti_page *p, const dt_session *s, dt_err *err)
 {
-    char fact[DT_FACT_BYTES], *text = NULL;
-    size_t bytes = 0;
+    char fact[DT_FACT_BYTES];
+    dt_memory_stream text;
     const dt_build build = dt_build_facts();
-    FILE *f = open_memstream(&text, &bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the configuration");
-    dt_config_dump(s->config, f);
-    if (fclose(f) != 0) {
-        free(text);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the configuration");
-    }
+    DT_CHECK(dt_memory_open(&text, "the configuration", err));
+    dt_config_dump(s->config, text.f);
+    DT_CHECK(dt_memory_close(&text, DT_OK, err));
     dti_page_section(p, "machine", "Machine and configuration");
     dti_page_list(p);
     dti_page_item(p, "dnntrain", "%s%s%s%s%s", build.version, build.git[0] != '\0' ? " (" : "",
@@ -276,10 +271,10 @@ dt_status dti_page_machine(const dti_page *p, const dt_session *s, dt_err *err)
     fputs("<details><summary>every key of the configuration, and where it comes "
           "from</summary>\n<pre>",
         p->f);
-    dti_xml_text(p->f, text);
+    dti_xml_text(p->f, text.text);
     fputs("</pre></details>\n", p->f);
     dti_page_section_end(p);
-    free(text);
+    dt_free(text.text);
     return DT_OK;
 }
 

@@ -1,12 +1,12 @@
 /* dnntrain plan: the memory a run takes, without running it. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/io.h"
+#include "engine/base/memory_stream.h"
 #include "engine/config/nearest.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/human.h"
@@ -72,20 +72,14 @@ static void title(const char *mark, const dt_plan *p)
 static dt_status diff_two(
     const dt_plan *a, const dt_plan *b, bool several, bool *differ, dt_err *err)
 {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *f = open_memstream(&text, &bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to compare plans");
-    const bool other = dt_plan_diff(a, b, f);
-    if (fclose(f) != 0) {
-        free(text);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to compare plans");
-    }
+    dt_memory_stream text;
+    DT_CHECK(dt_memory_open(&text, "what differs between the plans", err));
+    const bool other = dt_plan_diff(a, b, text.f);
+    DT_CHECK(dt_memory_close(&text, DT_OK, err));
     if (other && several)
         title("#", a);
-    fwrite(text, 1, bytes, stdout);
-    free(text);
+    fwrite(text.text, 1, text.n, stdout);
+    dt_free(text.text);
     *differ = *differ || other;
     return DT_OK;
 }

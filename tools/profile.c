@@ -3,11 +3,11 @@
  * by the first, and room for packed tensors is made by the second. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/memory_stream.h"
 #include "session/open.h"
 #include "session/profile_cache.h"
 #include "session/version.h"
@@ -54,11 +54,13 @@ static dt_status text_of(const profiling *p, char **text, size_t *bytes, dt_err 
     if (p->o.timed)
         return dt_profile_text(
             text, bytes, &p->found.costs, &p->found.densities, &p->found.origin, err);
-    FILE *f = open_memstream(text, bytes);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
-    print_densities(p, f);
-    return fclose(f) == 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to print the profile");
+    dt_memory_stream to;
+    DT_CHECK(dt_memory_open(&to, "the profile", err));
+    print_densities(p, to.f);
+    DT_CHECK(dt_memory_close(&to, DT_OK, err));
+    *text = to.text;
+    *bytes = to.n;
+    return DT_OK;
 }
 
 /* What was found, in a few lines. */
@@ -82,10 +84,7 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
         st = dt_write_file(path, text, bytes, err);
     else if (st == DT_OK)
         fputs(text, stdout);
-    if (p->o.timed)
-        dt_free(text);
-    else
-        free(text);
+    dt_free(text);
     return st;
 }
 

@@ -4,12 +4,12 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "engine/base/memory_stream.h"
 
 #define HEAD "{\"checksum\": \""
 #define HEAD_END "\",\n"
@@ -201,14 +201,13 @@ dt_status dti_manifest_text(char **text, size_t *n, const char *path, const dti_
     const dt_fact *facts, size_t n_facts, dt_err *err)
 {
     char sum[DT_SHA256_TEXT];
+    dt_memory_stream to;
     *text = NULL;
-    FILE *f = open_memstream(text, n);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
-    put_all(f, m, facts, n_facts);
-    const bool lost = ferror(f) != 0;
-    if (fclose(f) != 0 || lost)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
+    DT_CHECK(dt_memory_open(&to, path, err));
+    put_all(to.f, m, facts, n_facts);
+    DT_CHECK(dt_memory_close(&to, DT_OK, err));
+    *text = to.text;
+    *n = to.n;
     sum_up(*text + head_bytes, *n - head_bytes, sum);
     memcpy(*text + sizeof HEAD - 1, sum, SUM_DIGITS);
     return check_text(path, *text, *n, err);
@@ -222,7 +221,7 @@ dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
     memset(m.model.sha, '0', SUM_DIGITS);
     m.state = m.model;
     const dt_status st = dti_manifest_text(&text, &bytes, DTI_MANIFEST, &m, facts, n, err);
-    free(text);
+    dt_free(text);
     return st;
 }
 
@@ -235,6 +234,6 @@ dt_status dti_manifest_write(
     dt_status st = dti_manifest_text(&text, &n, path, m, facts, n_facts, err);
     if (st == DT_OK)
         st = dt_write_file(path, text, n, err);
-    free(text);
+    dt_free(text);
     return st;
 }

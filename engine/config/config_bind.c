@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/memory_stream.h"
 #include "engine/config/nearest.h"
 
 /* "FILE:LINE" or "--set", for the start of a message. */
@@ -160,7 +161,7 @@ static const dt_opt *find_row(const dt_config *c, const char *text, const char *
     return NULL;
 }
 
-/* A value as its row would write it; one that it refuses, as it is. NULL: no memory. free() it. */
+/* A value as its row would write it; one that it refuses, as it is. NULL: no memory. */
 static char *plainly(const dt_opt *row, const char *value)
 {
     union {
@@ -173,23 +174,19 @@ static char *plainly(const dt_opt *row, const char *value)
     } to = {0};
     dt_opt alone = *row;
     alone.at = 0;
-    char *copy = dt_strdup(value), *text = NULL;
-    size_t n;
-    FILE *f = copy != NULL ? open_memstream(&text, &n) : NULL;
-    if (f != NULL) {
+    dt_memory_stream text = {0};
+    char *copy = dt_strdup(value);
+    if (copy != NULL && dt_memory_open(&text, "", NULL) == DT_OK) {
         if (row->type == DT_OPT_LIST)
             tidy(copy);
         if (dt_opt_read(&alone, copy, &to, NULL) == DT_OK)
-            dt_opt_print(f, &alone, &to);
+            dt_opt_print(text.f, &alone, &to);
         else
-            fputs(copy, f);
-        if (fclose(f) != 0) {
-            free(text);
-            text = NULL;
-        }
+            fputs(copy, text.f);
+        (void)!dt_memory_close(&text, DT_OK, NULL);
     }
     dt_free(copy);
-    return text;
+    return text.text;
 }
 
 dt_status dt_config_same(const dt_config *c, const char *text, const char *key, const char *a,
@@ -206,8 +203,8 @@ dt_status dt_config_same(const dt_config *c, const char *text, const char *key, 
     char *one = plainly(row, a), *other = plainly(row, b);
     const dt_status st = one != NULL && other != NULL ? DT_OK : dti_no_memory(c, err);
     *same = st == DT_OK && strcmp(one, other) == 0;
-    free(one);
-    free(other);
+    dt_free(one);
+    dt_free(other);
     return st;
 }
 

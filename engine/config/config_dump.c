@@ -1,9 +1,10 @@
 /* Writing a configuration so that it can be read back. */
 #include "engine/config/config_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
+#include "engine/base/memory_stream.h"
 #include "engine/base/text.h"
 
 enum { PLACE_BYTES = 1024, LINE_DIGITS = 11 };
@@ -58,19 +59,16 @@ static dt_status check_line(const dt_config *c, const section *s, const entry *e
 
 static dt_status check_size(const dt_config *c, dt_err *err)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (f == NULL)
+    dt_memory_stream text;
+    if (dt_memory_open(&text, "", NULL) != DT_OK)
         return dti_no_memory(c, err);
-    dt_config_dump(c, f);
-    const bool lost = ferror(f) != 0, whole = fclose(f) == 0 && !lost;
-    free(text);
-    if (!whole)
+    dt_config_dump(c, text.f);
+    if (dt_memory_close(&text, DT_OK, NULL) != DT_OK)
         return dti_no_memory(c, err);
-    if (n > DT_CONFIG_BYTES)
+    dt_free(text.text);
+    if (text.n > DT_CONFIG_BYTES)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: %zu bytes with all defaults and notes; at most %d are read", c->shown, n,
+            "%s: %zu bytes with all defaults and notes; at most %d are read", c->shown, text.n,
             DT_CONFIG_BYTES);
     return DT_OK;
 }

@@ -1,10 +1,10 @@
 /* What differs between two plans, line by line. */
 #include "memory/plan_text/plan_text.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/memory_stream.h"
 #include "memory/plan_text/plan_text_internal.h"
 
 /* A section of both plans: how many lines, and how to write one. */
@@ -16,7 +16,7 @@ typedef struct part {
 
 /* The lines of one side. */
 typedef struct lines {
-    char *text;    /* from open_memstream */
+    char *text;    /* of all of them */
     char **start;  /* of each line, ended by NUL */
     int32_t *same; /* by line: number of its class of equal lines */
     size_t n;
@@ -40,25 +40,24 @@ static void print_one(const part *p, const dti_names *n, size_t i, char sign, FI
 
 static void lines_deinit(lines *l)
 {
-    free(l->text);
+    dt_free(l->text);
     dt_free(l->start);
     dt_free(l->same);
 }
 
 static bool lines_init(lines *l, const part *p, const dti_names *n, int side)
 {
-    size_t bytes = 0;
+    dt_memory_stream text;
     *l = (lines){.n = p->n[side]};
-    FILE *f = open_memstream(&l->text, &bytes);
-    if (f == NULL)
+    if (dt_memory_open(&text, "", NULL) != DT_OK)
         return false;
     for (size_t i = 0; i < l->n; i++) {
-        p->line(n, i, f);
-        fputc('\0', f);
+        p->line(n, i, text.f);
+        fputc('\0', text.f);
     }
-    const bool good = !ferror(f);
-    if (fclose(f) != 0 || !good)
+    if (dt_memory_close(&text, DT_OK, NULL) != DT_OK)
         return false;
+    l->text = text.text;
     l->start = dt_alloc(l->n, sizeof *l->start);
     l->same = dt_alloc(l->n, sizeof *l->same);
     if (l->start == NULL || l->same == NULL)

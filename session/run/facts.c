@@ -9,6 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/memory_stream.h"
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"
 #include "engine/algorithms.h"
@@ -108,21 +109,17 @@ static dt_status add_path(dti_facts *f, const char *key, const char *path, dt_er
 static dt_status add_option(
     dti_facts *f, const char *key, const dt_opt *row, const void *from, dt_err *err)
 {
-    char *text = NULL;
-    size_t n;
+    dt_memory_stream text;
     if (row->type == DT_OPT_PATH) {
         const char *path;
         memcpy(&path, (const char *)from + row->at, sizeof path);
         return add_path(f, key, path, err);
     }
-    FILE *out = open_memstream(&text, &n);
-    if (out == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");
-    dt_opt_print(out, row, from);
-    const dt_status st = fclose(out) == 0
-                             ? add(f, key, text, err)
-                             : DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");
-    free(text);
+    DT_CHECK(dt_memory_open(&text, key, err));
+    dt_opt_print(text.f, row, from);
+    DT_CHECK(dt_memory_close(&text, DT_OK, err));
+    const dt_status st = add(f, key, text.text, err);
+    dt_free(text.text);
     return st;
 }
 

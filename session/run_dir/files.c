@@ -1,7 +1,6 @@
 /* Files that are written whole or not at all: the configuration, facts, the summary. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "engine/base/memory_stream.h"
 #include "engine/base/text.h"
 #include "session/environment.h"
 #include "session/run_dir/run_dir_internal.h"
@@ -58,18 +58,11 @@ dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err)
 dt_status dti_run_dir_write(
     dt_run_dir *d, const char *name, dti_run_dir_printer *print, const void *arg, dt_err *err)
 {
-    char *text = NULL;
-    size_t n = 0;
-    FILE *f = open_memstream(&text, &n);
-    if (f == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
-    dt_status st = print(arg, f, err);
-    const bool lost = ferror(f) != 0;
-    if ((fclose(f) != 0 || lost) && st == DT_OK)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
-    if (st == DT_OK)
-        st = write_bytes(d, name, text, n, err);
-    free(text);
+    dt_memory_stream text;
+    DT_CHECK(dt_memory_open(&text, name, err));
+    DT_CHECK(dt_memory_close(&text, print(arg, text.f, err), err));
+    const dt_status st = write_bytes(d, name, text.text, text.n, err);
+    dt_free(text.text);
     return st;
 }
 

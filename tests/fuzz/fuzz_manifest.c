@@ -1,7 +1,6 @@
 /* The contract of the reader of a checkpoint's manifest: no half-built result, no failure without a
  * message, no block left behind, and of an accepted one every number is in range and every text
  * there; written and read again it is the same. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -47,7 +46,7 @@ static void check_again(const dti_manifest *m)
         DT_ASSERT(strcmp(k.fact[i].value, m->fact[i].value) == 0);
     }
     dti_manifest_deinit(&k);
-    free(text);
+    dt_free(text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -4,6 +4,7 @@
 
 #include "tests/fixture/check.h"
 #include "tests/fixture/json_read.h"
+#include "tests/fixture/sanitizer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -645,6 +647,46 @@ static void a_file_is_written_whole_or_not_at_all(void **state)
     dti_run_dir_close(d);
 }
 
+enum { TEXT_MIB = 96, LEFT_MIB = 40 };
+
+static dt_status print_much(const void *arg, FILE *f, dt_err *err)
+{
+    (void)arg, (void)err;
+    for (int64_t i = 0; i < ((int64_t)TEXT_MIB << 20) / 16; i++)
+        fprintf(f, "fifteen letters\n");
+    return DT_OK;
+}
+
+/* Of this process: addresses in use. */
+static rlim_t addresses(void)
+{
+    unsigned long pages;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+static void a_text_that_memory_cuts_is_not_written(void **state)
+{
+    (void)state;
+    if (DT_OWN_HEAP)
+        skip();
+    dt_err err = {0};
+    struct rlimit before, most;
+    dt_run_dir *d = open_dir("r", false);
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    most = before;
+    most.rlim_cur = addresses() + ((rlim_t)LEFT_MIB << 20);
+    assert_int_equal(setrlimit(RLIMIT_AS, &most), 0);
+    const dt_status st = dti_run_dir_write(d, "plan.txt", print_much, NULL, &err);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_fails(st, DT_E_NOMEM, &err, "no memory for plan.txt");
+    assert_false(exists("r/plan.txt"));
+    dti_run_dir_close(d);
+}
+
 static void the_effective_configuration_reads_back(void **state)
 {
     (void)state;
@@ -878,6 +920,7 @@ DT_TEST_GROUP(run_dir)
         T(a_full_disk_loses_lines_and_nothing_else),
         T(lines_need_no_memory),
         T(a_file_is_written_whole_or_not_at_all),
+        T(a_text_that_memory_cuts_is_not_written),
         T(the_effective_configuration_reads_back),
         T(facts_name_the_machine),
         T(a_network_is_called_what_its_run_says_if_files_may_be_called_so),

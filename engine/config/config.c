@@ -34,12 +34,13 @@ void dt_config_destroy(dt_config *c)
         return;
     for (size_t i = 0; i < c->n; i++) {
         dt_free(c->at[i].key);
-        dt_free(c->at[i].slot);
+        dt_free(c->at[i].by_key.slot);
     }
     for (size_t i = 0; i < c->n_owned; i++)
         dt_free(c->owned[i]);
     dt_free(c->owned);
     dt_free(c->bound);
+    dt_free(c->by_section.slot);
     dt_free(c->by_text);
     dt_free(c->at);
     dt_free(c->text);
@@ -70,42 +71,48 @@ static section *add_section(dt_config *c, const char *text, int line, bool set)
     return &c->at[c->n++];
 }
 
-/* Where the key's entry is, or the free slot where it would be. */
-static uint32_t *slot_of(const section *s, const char *key)
+static const char *name_of(const void *at, size_t each, size_t i)
 {
-    const uint64_t h = dt_fnv_add(DT_FNV, key, strlen(key));
+    const char *name;
+    memcpy(&name, (const char *)at + i * each, sizeof name);
+    return name;
+}
+
+uint32_t *dti_slot_of(const by_name *x, const void *at, size_t each, const char *name)
+{
+    const uint64_t h = dt_fnv_add(DT_FNV, name, strlen(name));
     for (size_t i = (size_t)(h ^ h >> 32);; i++) {
-        uint32_t *at = &s->slot[i & (s->slots - 1)];
-        if (*at == 0 || strcmp(s->key[*at - 1].key, key) == 0)
-            return at;
+        uint32_t *slot = &x->slot[i & (x->slots - 1)];
+        if (*slot == 0 || strcmp(name_of(at, each, *slot - 1), name) == 0)
+            return slot;
     }
 }
 
-/* Room for one more entry; at most half of the slots are taken. */
-static bool grow_slots(section *s)
+/* At most half of the slots are taken. */
+bool dti_grow_slots(by_name *x, const void *at, size_t each, size_t n)
 {
     enum { LEAST = 16 };
-    if (2 * (s->n + 1) <= s->slots)
+    if (2 * (n + 1) <= x->slots)
         return true;
-    const size_t slots = s->slots == 0 ? LEAST : 2 * s->slots;
+    const size_t slots = x->slots == 0 ? LEAST : 2 * x->slots;
     uint32_t *slot = dt_alloc(slots, sizeof *slot);
     if (slot == NULL)
         return false;
-    dt_free(s->slot);
-    s->slot = slot;
-    s->slots = slots;
-    for (size_t i = s->n; i-- > 0;) /* of equal keys the first is found */
-        *slot_of(s, s->key[i].key) = (uint32_t)i + 1;
+    dt_free(x->slot);
+    *x = (by_name){slots, slot};
+    for (size_t i = n; i-- > 0;)
+        *dti_slot_of(x, at, each, name_of(at, each, i)) = (uint32_t)i + 1;
     return true;
 }
 
 static entry *add_entry(section *s, const char *key, const char *value, int line, bool set)
 {
-    if (!grow_slots(s) || !dt_grow((void **)&s->key, &s->cap, s->n, sizeof *s->key))
+    if (!dti_grow_slots(&s->by_key, s->key, sizeof *s->key, s->n) ||
+        !dt_grow((void **)&s->key, &s->cap, s->n, sizeof *s->key))
         return NULL;
     entry *e = &s->key[s->n++];
     *e = (entry){.key = key, .value = value, .line = line, .set = set};
-    uint32_t *slot = slot_of(s, key);
+    uint32_t *slot = dti_slot_of(&s->by_key, s->key, sizeof *s->key, key);
     if (*slot == 0)
         *slot = (uint32_t)s->n;
     return e;
@@ -154,8 +161,23 @@ section *dti_find_section(const dt_config *c, const char *text)
 
 entry *dti_find_entry(const section *s, const char *key)
 {
-    const uint32_t at = s != NULL && s->slots > 0 ? *slot_of(s, key) : 0;
+    if (s == NULL || s->by_key.slots == 0)
+        return NULL;
+    const uint32_t at = *dti_slot_of(&s->by_key, s->key, sizeof *s->key, key);
     return at > 0 ? &s->key[at - 1] : NULL;
+}
+
+const binding *dti_first_bound(const dt_config *c, const char *text)
+{
+    if (c->by_section.slots == 0)
+        return NULL;
+    const uint32_t at = *dti_slot_of(&c->by_section, c->bound, sizeof *c->bound, text);
+    return at > 0 ? &c->bound[at - 1] : NULL;
+}
+
+const binding *dti_next_bound(const dt_config *c, const binding *b)
+{
+    return b->next > 0 ? &c->bound[b->next - 1] : NULL;
 }
 
 /* ---- text ---- */

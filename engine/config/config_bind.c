@@ -114,13 +114,22 @@ static dt_status missing_key(
 
 static dt_status note_binding(dt_config *c, const char *text, const dt_opt *rows, dt_err *err)
 {
-    for (size_t i = 0; i < c->n_bound; i++)
-        if (c->bound[i].rows == rows && strcmp(c->bound[i].section, text) == 0)
+    const binding *last = NULL;
+    for (const binding *b = dti_first_bound(c, text); b != NULL; b = dti_next_bound(c, b)) {
+        if (b->rows == rows)
             return DT_OK;
-    char *copy = dti_own(c, dt_strdup(text));
-    if (copy == NULL || !dt_grow((void **)&c->bound, &c->bound_cap, c->n_bound, sizeof *c->bound))
+        last = b;
+    }
+    const size_t before = last != NULL ? (size_t)(last - c->bound) : 0;
+    const char *name = last != NULL ? last->section : dti_own(c, dt_strdup(text));
+    if (name == NULL || !dti_grow_slots(&c->by_section, c->bound, sizeof *c->bound, c->n_bound) ||
+        !dt_grow((void **)&c->bound, &c->bound_cap, c->n_bound, sizeof *c->bound))
         return dti_no_memory(c, err);
-    c->bound[c->n_bound++] = (binding){copy, rows};
+    c->bound[c->n_bound++] = (binding){name, rows, .first = last == NULL};
+    if (last != NULL)
+        c->bound[before].next = (uint32_t)c->n_bound;
+    else
+        *dti_slot_of(&c->by_section, c->bound, sizeof *c->bound, name) = (uint32_t)c->n_bound;
     return DT_OK;
 }
 
@@ -153,9 +162,8 @@ dt_status dt_config_bind(
 /* The row that a key is bound by, or NULL. */
 static const dt_opt *find_row(const dt_config *c, const char *text, const char *key)
 {
-    for (size_t i = 0; i < c->n_bound; i++)
-        for (const dt_opt *row = c->bound[i].rows;
-             strcmp(c->bound[i].section, text) == 0 && row->key != NULL; row++)
+    for (const binding *b = dti_first_bound(c, text); b != NULL; b = dti_next_bound(c, b))
+        for (const dt_opt *row = b->rows; row->key != NULL; row++)
             if (strcmp(row->key, key) == 0)
                 return row;
     return NULL;
@@ -225,7 +233,7 @@ void dt_config_mark_known(dt_config *c, const char *text)
         s->key[i].known = true;
 }
 
-/* A section may be bound by several, and is named once. */
+/* Several tables may have a key, which is named once. */
 static size_t add_word(const char **words, size_t n, const char *word)
 {
     for (size_t i = 0; i < n; i++)
@@ -235,56 +243,62 @@ static size_t add_word(const char **words, size_t n, const char *word)
     return n + 1;
 }
 
-/* Words to suggest: the keys bound in section @text, or, without one, the sections. */
-static const char **known_words(const dt_config *c, const char *text)
+/* The keys of a section, to suggest; NULL-terminated. */
+static const char **known_keys(const dt_config *c, const char *text)
 {
     size_t n = 0, room = 1;
-    for (size_t i = 0; i < c->n_bound; i++)
-        for (const dt_opt *row = c->bound[i].rows; row->key != NULL; row++)
+    const binding *first = dti_first_bound(c, text);
+    for (const binding *b = first; b != NULL; b = dti_next_bound(c, b))
+        for (const dt_opt *row = b->rows; row->key != NULL; row++)
             room++;
-    const char **words = dt_alloc(room + c->n_bound, sizeof *words);
-    for (size_t i = 0; words != NULL && i < c->n_bound; i++) {
-        if (text == NULL)
-            n = add_word(words, n, c->bound[i].section);
-        else if (strcmp(c->bound[i].section, text) == 0)
-            for (const dt_opt *row = c->bound[i].rows; row->key != NULL; row++)
-                n = add_word(words, n, row->key);
-    }
-    return words; /* zeroed, so NULL-terminated */
+    const char **words = dt_alloc(room, sizeof *words);
+    for (const binding *b = first; words != NULL && b != NULL; b = dti_next_bound(c, b))
+        for (const dt_opt *row = b->rows; row->key != NULL; row++)
+            n = add_word(words, n, row->key);
+    return words;
 }
 
-/* The key of a section without a name, so of no layer, that is or may have been meant; NULL: none.
+/* The sections to suggest, which are those without a name: what has one is a layer of the user's.
  */
+static const char **known_sections(const dt_config *c)
+{
+    size_t n = 0;
+    const char **words = dt_alloc(c->n_bound + 1, sizeof *words);
+    for (size_t i = 0; words != NULL && i < c->n_bound; i++)
+        if (c->bound[i].first && strchr(c->bound[i].section, ' ') == NULL)
+            words[n++] = c->bound[i].section;
+    return words;
+}
+
+/* The key of a section that is or may have been meant; NULL: none. */
 static const char *key_of(const dt_config *c, const char *text, const char *word)
 {
     if (find_row(c, text, word) != NULL)
         return word;
-    const char **words = known_words(c, text);
+    const char **words = known_keys(c, text);
     const char *near = words != NULL ? dt_nearest(word, words) : NULL;
     dt_free(words);
     return near;
 }
 
-/* The first section that binds this very word. */
-static const char *elsewhere(const dt_config *c, const char *text, const char *word)
+/* The first of @sections that binds this very word. */
+static const char *elsewhere(
+    const dt_config *c, const char *const *sections, const char *text, const char *word)
 {
-    for (size_t i = 0; i < c->n_bound; i++)
-        if (strcmp(c->bound[i].section, text) != 0 && strchr(c->bound[i].section, ' ') == NULL &&
-            find_row(c, c->bound[i].section, word) != NULL)
-            return c->bound[i].section;
+    for (; *sections != NULL; sections++)
+        if (strcmp(*sections, text) != 0 && find_row(c, *sections, word) != NULL)
+            return *sections;
     return NULL;
 }
 
 /* "did you mean [train] lr?": what may have been meant in the first section that has it. */
-static bool meant_elsewhere(
-    const dt_config *c, const char *text, const char *word, char *to, size_t room)
+static bool meant_elsewhere(const dt_config *c, const char *const *sections, const char *text,
+    const char *word, char *to, size_t room)
 {
-    for (size_t i = 0; i < c->n_bound; i++) {
-        const char *other = c->bound[i].section;
-        const char *key =
-            strcmp(other, text) != 0 && strchr(other, ' ') == NULL ? key_of(c, other, word) : NULL;
+    for (; *sections != NULL; sections++) {
+        const char *key = strcmp(*sections, text) != 0 ? key_of(c, *sections, word) : NULL;
         if (key != NULL)
-            return snprintf(to, room, "did you mean [%s] %s?", other, key) > 0;
+            return snprintf(to, room, "did you mean [%s] %s?", *sections, key) > 0;
     }
     return false;
 }
@@ -297,26 +311,24 @@ static void enumerate(const char *const *words, char *text, size_t room)
         n += (size_t)snprintf(text + n, room - n, " %s%s", *words, words[1] != NULL ? "," : "");
 }
 
-static dt_status unknown_section(const dt_config *c, const section *s, dt_err *err)
+static dt_status unknown_section(
+    const dt_config *c, const section *s, const char *const *sections, dt_err *err)
 {
     char at[PLACE_BYTES], advice[512];
-    const char **words = known_words(c, NULL);
-    if (words == NULL)
-        return dti_no_memory(c, err);
-    const char *near = dt_nearest(s->text, words);
+    const char *near = dt_nearest(s->text, sections);
     const char *key = near != NULL && s->n > 0 ? key_of(c, near, s->key[0].key) : NULL;
     if (key != NULL)
         snprintf(advice, sizeof advice, "did you mean '%s'? As in %s.%s", near, near, key);
     else if (near != NULL)
         snprintf(advice, sizeof advice, "did you mean '%s'?", near);
     else
-        enumerate(words, advice, sizeof advice);
-    dt_free(words);
+        enumerate(sections, advice, sizeof advice);
     return DT_FAIL(err, DT_E_CONFIG, "%s: unknown section [%.100s], %s",
         place(c, s->set, s->line, at, sizeof at), s->text, advice);
 }
 
-static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
+static dt_status unknown_keys(
+    const dt_config *c, const section *s, const char *const *sections, dt_err *err)
 {
     const char **words = NULL;
     dt_status st = DT_OK;
@@ -324,15 +336,16 @@ static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
         const entry *e = &s->key[i];
         if (e->known || dti_find_entry(s, e->key) != e) /* given again, which was told */
             continue;
-        if (words == NULL && (words = known_words(c, s->text)) == NULL)
+        if (words == NULL && (words = known_keys(c, s->text)) == NULL)
             return dti_no_memory(c, err);
         char at[PLACE_BYTES], advice[512];
-        const char *near = dt_nearest(e->key, words), *other = elsewhere(c, s->text, e->key);
+        const char *near = dt_nearest(e->key, words);
+        const char *other = elsewhere(c, sections, s->text, e->key);
         if (other != NULL)
             snprintf(advice, sizeof advice, "it is one of [%s]", other);
         else if (near != NULL)
             snprintf(advice, sizeof advice, "did you mean '%s'?", near);
-        else if (!meant_elsewhere(c, s->text, e->key, advice, sizeof advice))
+        else if (!meant_elsewhere(c, sections, s->text, e->key, advice, sizeof advice))
             enumerate(words, advice, sizeof advice);
         st = DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
             place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
@@ -343,14 +356,16 @@ static dt_status unknown_keys(const dt_config *c, const section *s, dt_err *err)
 
 dt_status dt_config_check_known(const dt_config *c, dt_err *err)
 {
-    dt_status first = DT_OK;
-    for (size_t i = 0; i < c->n; i++) {
+    const char **sections = known_sections(c);
+    if (sections == NULL)
+        return dti_no_memory(c, err);
+    dt_status first = DT_OK, st = DT_OK;
+    for (size_t i = 0; i < c->n && st != DT_E_NOMEM; i++) {
         const section *s = &c->at[i];
-        const dt_status st = s->known ? unknown_keys(c, s, err) : unknown_section(c, s, err);
-        if (st == DT_E_NOMEM)
-            return st;
-        if (first == DT_OK)
+        st = s->known ? unknown_keys(c, s, sections, err) : unknown_section(c, s, sections, err);
+        if (first == DT_OK || st == DT_E_NOMEM)
             first = st;
     }
+    dt_free(sections);
     return first;
 }

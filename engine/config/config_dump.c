@@ -142,17 +142,14 @@ static void print_row(const dt_config *c, const section *s, const dt_opt *row, F
 void dt_config_dump(const dt_config *c, FILE *f)
 {
     for (size_t i = 0; i < c->n_bound; i++) {
-        const char *text = c->bound[i].section;
-        bool done = false;
-        for (size_t k = 0; k < i; k++)
-            done = done || strcmp(c->bound[k].section, text) == 0;
-        if (done)
+        const binding *b = &c->bound[i];
+        if (!b->first)
             continue;
-        fprintf(f, "%s[%s]\n", i > 0 ? "\n" : "", text);
-        for (size_t k = i; k < c->n_bound; k++)
-            for (const dt_opt *row = c->bound[k].rows;
-                 strcmp(c->bound[k].section, text) == 0 && row->key != NULL; row++)
-                print_row(c, dti_find_section(c, text), row, f);
+        const section *s = dti_find_section(c, b->section);
+        fprintf(f, "%s[%s]\n", i > 0 ? "\n" : "", b->section);
+        for (; b != NULL; b = dti_next_bound(c, b))
+            for (const dt_opt *row = b->rows; row->key != NULL; row++)
+                print_row(c, s, row, f);
     }
     for (size_t i = 0; i < c->n; i++) {
         if (!c->at[i].free_keys)

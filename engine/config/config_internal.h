@@ -6,6 +6,18 @@
 
 #include "engine/config/config.h"
 
+/* Finds an element of an array, each of which begins with its name: by hash of that, the index + 1;
+ * 0: free. Of equal names it finds the first. @slots: a power of two, or 0 while there is none. */
+typedef struct by_name {
+    size_t slots;
+    uint32_t *slot;
+} by_name;
+
+/* Where that name is, or the free slot where it would be; there must be slots. */
+uint32_t *dti_slot_of(const by_name *x, const void *at, size_t each, const char *name);
+/* Room for one more than the @n there are; false when memory is out. */
+bool dti_grow_slots(by_name *x, const void *at, size_t each, size_t n) DT_NODISCARD;
+
 typedef struct entry {
     const char *key, *value;
     const char *path; /* the value as a path, once resolved */
@@ -19,13 +31,16 @@ typedef struct section {
     bool set, known, free_keys;
     size_t n, cap;
     entry *key;
-    size_t slots;   /* of slot: a power of two, or 0 while there is no entry */
-    uint32_t *slot; /* by hash of the key: index of the entry + 1; 0: free */
+    by_name by_key;
 } section;
 
+/* Tables that fill structs from a section; one that several fill has several, in a list that
+ * begins with the first. */
 typedef struct binding {
     const char *section;
     const dt_opt *rows;
+    bool first;
+    uint32_t next; /* index + 1; 0: it is the last */
 } binding;
 
 struct dt_config {
@@ -39,6 +54,7 @@ struct dt_config {
     size_t n_owned, owned_cap;
     binding *bound;
     size_t n_bound, bound_cap;
+    by_name by_section;
 };
 
 #define DTI_SET "--set"
@@ -50,6 +66,9 @@ char *dti_own(dt_config *c, char *s) DT_NODISCARD;
 
 section *dti_find_section(const dt_config *c, const char *text);
 entry *dti_find_entry(const section *s, const char *key); /* s may be NULL */
+/* The first table of a section, and the one behind @b; NULL: none. */
+const binding *dti_first_bound(const dt_config *c, const char *text);
+const binding *dti_next_bound(const dt_config *c, const binding *b);
 
 /* Of @mistakes that a text has, told behind the first @before bytes: all of a few, as of a
  * configuration with slips in it; the first of many, as of a file that is something else. */

@@ -7,6 +7,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -264,6 +265,39 @@ static void many_keys_and_sections_are_quick(void **state)
         to += snprintf(to, 20, "k%d=1\n", i);
     c = parse(text);
     assert_string_equal(value(c, "k99999"), "1");
+    dt_config_destroy(c);
+    free(text);
+}
+
+/* Of processor time. One look at each other name for each would take minutes. */
+static void many_layers_are_bound_checked_and_written_quickly(void **state)
+{
+    (void)state;
+    enum { MANY = 100000, MOST_SECONDS = 20 };
+    char *text = malloc(MANY * 20 + 8), *to = text, section[32];
+    size_t n = 0;
+    sample s;
+    dt_err err = {0};
+    assert_non_null(text);
+    for (int i = 0; i < MANY; i++)
+        to += snprintf(to, 20, i % 2 ? "[conv%d]\n" : "[conv c%d]\n", i);
+    dt_config *c = parse(text);
+    const clock_t began = clock();
+    for (int i = 0; i < MANY; i += 2) {
+        snprintf(section, sizeof section, "conv c%d", i);
+        assert_ok(dt_config_bind(c, section, rows, &s, &err), &err);
+    }
+    assert_fails(dt_config_check_known(c, &err), DT_E_CONFIG, &err, ":2: unknown section [conv1]");
+    char *dumped = NULL;
+    FILE *f = open_memstream(&dumped, &n);
+    assert_non_null(f);
+    dt_config_dump(c, f);
+    assert_int_equal(fclose(f), 0);
+    const double took = (double)(clock() - began) / CLOCKS_PER_SEC;
+    if (!(took < MOST_SECONDS))
+        fail_msg("%.1f seconds", took);
+    assert_non_null(strstr(dumped, "\n\n[conv c99998]\ncount = "));
+    free(dumped);
     dt_config_destroy(c);
     free(text);
 }
@@ -644,7 +678,7 @@ static void unknown_names_get_line_and_suggestion(void **state) /* case 1 */
     assert_fails(st, DT_E_CONFIG, &err,
         "t.ini:3: [s] unknown key 'zzzzzz', known: count, rate, on, mode, text, path, list, "
         "bytes\n");
-    assert_fails(st, DT_E_CONFIG, &err, "t.ini:4: unknown section [t], known: s, conv c1\n");
+    assert_fails(st, DT_E_CONFIG, &err, "t.ini:4: unknown section [t], known: s\n"); /* no layer */
     assert_fails(st, DT_E_CONFIG, &err,
         "t.ini:7: [conv c1] unknown key 'neeeded', did you mean 'needed'?\n");
     assert_int_equal(err.n, 4);
@@ -1224,11 +1258,12 @@ DT_TEST_GROUP(config)
         T(sections_have_kind_name_and_line), T(lines_that_mean_nothing_are_refused),
         T(duplicates_name_both_lines), T(all_problems_are_reported_at_once), T(bad_files_are_named),
         T(long_lines_are_refused_and_never_cut), T(long_names_are_kept_whole),
-        T(many_keys_and_sections_are_quick), T(whole_numbers_are_strict), T(sides_are_strict),
-        T(bytes_are_strict), T(reals_are_strict), T(reals_do_not_depend_on_the_locale),
-        T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
-        T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),
-        T(every_wrong_value_is_reported), T(paths_count_from_where_they_were_written),
+        T(many_keys_and_sections_are_quick), T(many_layers_are_bound_checked_and_written_quickly),
+        T(whole_numbers_are_strict), T(sides_are_strict), T(bytes_are_strict), T(reals_are_strict),
+        T(reals_do_not_depend_on_the_locale), T(words_are_checked_and_suggested),
+        T(lists_lose_the_blanks_around_commas), T(defaults_fill_what_is_not_given),
+        T(a_missing_required_key_is_named), T(every_wrong_value_is_reported),
+        T(paths_count_from_where_they_were_written),
         T(a_file_is_read_where_a_folder_above_is_closed), T(unknown_names_get_line_and_suggestion),
         T(two_tables_may_share_a_section), T(free_keys_are_known_once_marked),
         T(the_nearest_word_is_found), T(set_replaces_and_adds), T(set_is_checked_as_the_file_is),

@@ -40,8 +40,7 @@ static void *copy_on(void *self)
 {
     dti_load *l = self;
     const double from = dt_seconds();
-    for (int i = 0; !atomic_load(&l->stop) && l->st == DT_OK; i++) {
-        l->st = copy_once(l, l->size, i, NULL);
+    for (int i = 0; !atomic_load(&l->stop) && copy_once(l, l->size, i, l->why) == DT_OK; i++) {
         l->bytes += (double)l->size;
         l->seconds = dt_seconds() - from;
     }
@@ -224,17 +223,23 @@ dt_status dti_load_start(dti_loads *l, int i, dt_err *err)
         return DT_OK;
     atomic_store(&x->stop, false);
     x->bytes = x->seconds = 0;
+    x->why = &l->why;
+    dt_err_clear(x->why);
     l->running = dt_thread_start(&l->thread, 0, copy_on, x) == 0;
     return l->running ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
 }
 
-void dti_load_stop(dti_loads *l, int i)
+dt_status dti_load_stop(dti_loads *l, int i, dt_err *err)
 {
     if (!l->running)
-        return;
+        return DT_OK;
     atomic_store(&l->load[i].stop, true);
     (void)pthread_join(l->thread, NULL);
     l->running = false;
+    if (l->why.code == DT_OK)
+        return DT_OK;
+    (void)dt_err_append(err, l->why.code, l->why.text);
+    return DT_FAIL(err, l->why.code, "copies %s, beside the steps of a profile", l->load[i].name);
 }
 
 /* ---- threads that wake each other ---- */

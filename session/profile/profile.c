@@ -163,7 +163,7 @@ static dt_status next_load(dti_profiling *p, int64_t done, dt_err *err)
 {
     const int64_t next = (done - p->beside) / DTI_BESIDE;
     if (next > 0) {
-        dti_load_stop(&p->loads, (int)next - 1);
+        DT_CHECK(dti_load_stop(&p->loads, (int)next - 1, err));
         p->loads.load[next - 1].step = dti_lower_quartile(p->step, DTI_BESIDE);
     }
     p->in_stage = 0;
@@ -231,8 +231,10 @@ static dt_status run_steps(dti_profiling *p, dt_err *err)
         dt_err_clear(err);
         st = DT_OK;
     }
-    for (int i = 0; i < p->loads.n; i++)
-        dti_load_stop(&p->loads, i);
+    for (int i = 0; i < p->loads.n; i++) {
+        const dt_status copied = dti_load_stop(&p->loads, i, st == DT_OK ? err : NULL);
+        st = st == DT_OK ? copied : st;
+    }
     (void)dti_relay_stop(&p->relay);
     dt_runner_set_probe(p->rig.runner, NULL);
     return st;

@@ -48,10 +48,11 @@ typedef struct dti_load {
     uint64_t n_slot;       /* of the disk, one behind the other */
     double alone;          /* its seconds without ops beside it */
     double step;           /* of the steps beside it: lower quartile */
-    dt_status st;
+    dt_err *why;           /* a copy failed, and no more were made, for this; else empty */
 } dti_load;
 
-/* @costs: which the rates of links become */
+/* @costs: which the rates of links become
+ * @why:   what the copies of the load that runs failed for */
 typedef struct dti_loads {
     const dt_session *s;
     dti_device_rates *device; /* NULL: the device is the processor */
@@ -60,6 +61,7 @@ typedef struct dti_loads {
     int n;
     pthread_t thread;
     bool running;
+    dt_err why;
 } dti_loads;
 
 /* Links are measured alone, with copies of the size that the counted tensors' bytes travel in.
@@ -67,7 +69,10 @@ typedef struct dti_loads {
 dt_status dti_loads_open(dti_loads *l, const dti_density_count *count, dt_err *err) DT_NODISCARD;
 void dti_loads_close(dti_loads *l);
 dt_status dti_load_start(dti_loads *l, int i, dt_err *err) DT_NODISCARD;
-void dti_load_stop(dti_loads *l, int i); /* of one that runs, or none */
+/* Of one that runs, or none. What a copy failed with: beside the last of the steps was nothing
+ * then.
+ */
+dt_status dti_load_stop(dti_loads *l, int i, dt_err *err) DT_NODISCARD;
 
 /* How long who waits for an event takes to go on. @asked: one has been told and not answered */
 typedef struct dti_relay {

@@ -3,12 +3,15 @@
  * docs/faults.md. The calls fail in this process. */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "engine/base/alloc.h"
+#include "session/open.h"
+#include "session/profile.h"
 #include "tests/fixture/bad_disk.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
@@ -186,6 +189,60 @@ static void a_killed_run_leaves_no_file(void **state) /* case 56 */
     assert_int_equal(files_in(in_workspace("disk")), 0);
 }
 
+/* A profile's links are measured alone first; only then do calls fail. */
+static struct {
+    const char *stage;
+    atomic_bool on;
+} fails;
+
+static void told_of_stage(void *self, const char *text)
+{
+    (void)self;
+    if (strstr(text, fails.stage) != NULL)
+        atomic_store(&fails.on, true);
+}
+
+static ssize_t pread_in_stage(int fd, void *to, size_t n, off_t at)
+{
+    errno = EIO;
+    return atomic_load(&fails.on) ? -1 : dt_io_system.pread(fd, to, n, at);
+}
+
+static ssize_t pwrite_in_stage(int fd, const void *from, size_t n, off_t at)
+{
+    errno = EIO;
+    return atomic_load(&fails.on) ? -1 : dt_io_system.pwrite(fd, from, n, at);
+}
+
+static void copies_that_fail_beside_the_steps_of_a_profile_end_it(void **state)
+{
+    NEED_BINARY();
+    static const char *const stages[] = {"copies to the disk", "copies from the disk"};
+    static const char ini[] =
+        "[model]\nname = lenet5\nclasses = 4\n[data]\nsamples = 16\n[train]\nbatch = 4\n"
+        "epochs = 0\nsteps = 200\neval_every = 0\n[memory]\ntier = disk\ndisk_path = disk\n"
+        "[device]\nthreads = 1\n";
+    put_text("c.ini", ini);
+    (void)mkdir(in_workspace("disk"), 0777);
+    for (size_t i = 0; i < DT_COUNT(stages); i++) {
+        dt_err err = {0};
+        dt_session *s = NULL;
+        dt_profile p = {0};
+        fails.stage = stages[i];
+        atomic_store(&fails.on, false);
+        dt_io_ops *calls = disk_goes_bad((bad_disk){.at = 1});
+        calls->pread = pread_in_stage;
+        calls->pwrite = pwrite_in_stage;
+        const dt_profile_opts o = {
+            .steps = 2, .margin = 0.05, .timed = true, .line = told_of_stage};
+        assert_ok(dt_session_open(&s, in_workspace("c.ini"), NULL, 0, &err), &err);
+        assert_fails(dt_profile_measure(s, &o, &p, &err), DT_E_IO, &err, stages[i]);
+        assert_has(err.text, strerror(EIO));
+        dt_profile_deinit(&p);
+        dt_session_close(s);
+    }
+}
+
 #define T(f) cmocka_unit_test_teardown(f, disk_is_well)
 DT_TEST_GROUP(disk_runs)
 {
@@ -196,6 +253,7 @@ DT_TEST_GROUP(disk_runs)
         T(changed_bytes_are_never_trained_on),
         T(a_disk_without_direct_access_is_told_and_used),
         T(a_slow_disk_is_told),
+        T(copies_that_fail_beside_the_steps_of_a_profile_end_it),
         T(a_killed_run_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,8 @@ typedef struct dt_run_dir dt_run_dir;
  * DT_E_BUSY, with what to do, when the folder is in use by a process (named) or holds something;
  * with @o->overwrite what it holds is moved aside to DIR.old-K instead, the next free K. DT_E_IO
  * when it cannot be made or written: a file is written and renamed in it before anything else is
- * done. A folder this call made is removed again when it fails.
+ * done. When it fails, a folder this call made is removed again, and a run that it moved is back
+ * where it was, or the error says where it is.
  */
 dt_status dti_run_dir_open(dt_run_dir **out, const dt_dir_opts *o, const char *model,
     const char *policy, dt_err *err) DT_NODISCARD;
@@ -47,8 +48,11 @@ dt_status dti_run_dir_cut(
     dt_run_dir *d, int64_t step, bool evaluated, int64_t *lines, dt_err *err) DT_NODISCARD;
 
 /* Of a run that has not begun: takes away what it wrote, the folder too if that was made for it,
- * and gives the lock back. Only dti_run_dir_close may follow. */
-void dti_run_dir_discard(dt_run_dir *d);
+ * and gives the lock back. A run that was moved aside goes back; @err, which says why this is done,
+ * says where it is if it cannot. Only dti_run_dir_close may follow. */
+void dti_run_dir_discard(dt_run_dir *d, dt_err *err);
+/* Adds where an older run went, if one was moved, to an error. */
+void dti_run_dir_tell_moved(const dt_run_dir *d, dt_err *err);
 
 /* Gives the lock back, and removes its file. */
 void dti_run_dir_close(dt_run_dir *d);

@@ -259,9 +259,12 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     DT_CHECK(dti_run_open_dir(r, err));
     const dt_status st = begin_in_dir(r, err);
     r->ready = st == DT_OK;
+    if (st != DT_OK && st != DT_E_IO && !r->begun) /* nobody was told yet */
+        dti_run_dir_tell_moved(r->dir, err);
     if (st != DT_E_IO || r->goes_on)
         return st == DT_OK ? st : dti_run_summarise(r, st, err);
-    dti_run_dir_discard(r->dir); /* or the same command would be refused when there is room again */
+    dti_run_dir_discard(
+        r->dir, err); /* or the same command would be refused when there is room again */
     return st;
 }
 

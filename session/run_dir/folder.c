@@ -144,25 +144,60 @@ static dt_status run_used(const char *path, const dti_content *c, dt_err *err)
 
 /* Rename to the next free PATH.old-K: an empty folder of that name is made, which only one process
  * can, and replaced. */
+static dt_status move_to_free(const char *path, char *moved, size_t room, dt_err *err)
+{
+    for (long k = 1;; k++) {
+        snprintf(moved, room, "%s.old-%ld", path, k);
+        if (mkdir(moved, 0777) == 0)
+            break;
+        if (errno != EEXIST)
+            return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", moved, strerror(errno));
+    }
+    if (dt_io->rename(path, moved) == 0)
+        return DT_OK;
+    const dt_status st =
+        DT_FAIL(err, DT_E_IO, "move '%s' to '%s': %s", path, moved, strerror(errno));
+    (void)rmdir(moved);
+    return st;
+}
+
 static dt_status move_aside(dt_run_dir *d, dt_err *err)
 {
     const size_t room = strlen(d->path) + OLD_BYTES;
-    d->moved = dt_alloc(room, 1);
-    if (d->moved == NULL)
+    char *moved = dt_alloc(room, 1);
+    if (moved == NULL)
         return dti_run_no_memory(err);
-    for (long k = 1;; k++) {
-        snprintf(d->moved, room, "%s.old-%ld", d->path, k);
-        if (mkdir(d->moved, 0777) == 0)
-            break;
-        if (errno != EEXIST)
-            return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", d->moved, strerror(errno));
-    }
-    if (dt_io->rename(d->path, d->moved) == 0)
-        return DT_OK;
-    const dt_status st =
-        DT_FAIL(err, DT_E_IO, "move '%s' to '%s': %s", d->path, d->moved, strerror(errno));
-    (void)rmdir(d->moved);
+    const dt_status st = move_to_free(d->path, moved, room, err);
+    if (st == DT_OK)
+        d->moved = moved;
+    else
+        dt_free(moved);
     return st;
+}
+
+/* Where it was, before our own folder was followed anywhere. */
+static const char *old_place(const dt_run_dir *d)
+{
+    return d->n_older > 0 ? d->older[0] : d->path;
+}
+
+void dti_run_dir_tell_moved(const dt_run_dir *d, dt_err *err)
+{
+    if (d->moved != NULL)
+        (void)DT_FAIL(err, DT_E_IO, "the run that was in '%s' is now '%s'", old_place(d), d->moved);
+}
+
+/* The old run, once our own folder is gone. Something else may be in its place: then it stays. */
+static void put_back(dt_run_dir *d, dt_err *err)
+{
+    if (d->moved == NULL)
+        return;
+    if (dt_io->rename(d->moved, old_place(d)) != 0) {
+        dti_run_dir_tell_moved(d, err);
+        return;
+    }
+    dt_free(d->moved);
+    d->moved = NULL;
 }
 
 /* Holding its lock proves that the run in it is over. */
@@ -311,13 +346,14 @@ static dt_status prepare(dt_run_dir *d, dt_err *err)
     return begin(d, err);
 }
 
-/* Leave nothing of ours where nothing was. */
-static void undo(dt_run_dir *d)
+/* Leave nothing of ours where nothing was, and what was there in its place. */
+static void undo(dt_run_dir *d, dt_err *err)
 {
     dti_run_lock_drop(d->lock, d->path);
     d->lock = -1;
     if (d->made)
         (void)rmdir(d->path);
+    put_back(d, err);
 }
 
 dt_status dti_run_dir_open(
@@ -333,7 +369,7 @@ dt_status dti_run_dir_open(
     if (st == DT_OK)
         st = prepare(d, err);
     if (st != DT_OK) {
-        undo(d);
+        undo(d, err);
         dti_run_dir_close(d);
         return st;
     }
@@ -360,17 +396,19 @@ void dti_run_dir_close(dt_run_dir *d)
     dt_free(d);
 }
 
-void dti_run_dir_discard(dt_run_dir *d)
+void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
 {
     static const char *const ours[] = {
         "config.ini", "env.json", "plan.txt", "metrics.jsonl", "summary.json", DT_RUN_WEIGHTS};
-    if (!follow(d))
+    if (!follow(d)) {
+        put_back(d, err);
         return;
+    }
     dti_metrics_close(d);
     for (size_t i = 0; i < DT_COUNT(ours); i++)
         (void)dt_io->unlink(dti_run_dir_file(d, ours[i]));
     (void)rmdir(dti_run_dir_file(d, DT_RUN_CHECKPOINTS));
-    undo(d);
+    undo(d, err);
 }
 
 const char *dt_run_dir_path(const dt_run_dir *d)

@@ -453,7 +453,7 @@ static void a_summary_says_that_the_disk_lost_what_came_before_it(void **state)
         assert_false(exists("r/summary.json"));
         assert_int_equal(syncs, k);
         dt_io = &dt_io_system;
-        dti_run_dir_discard(d);
+        dti_run_dir_discard(d, &err);
         dti_run_dir_close(d);
     }
 }
@@ -466,6 +466,52 @@ static void a_move_that_fails_leaves_the_old_run(void **state)
     refused("r", true, DT_E_IO, "move 'r' to 'r.old-1'");
     assert_true(exists("r/metrics.jsonl"));
     assert_false(exists("r.old-1"));
+}
+
+static void an_overwriting_run_that_fails_puts_the_old_one_back(void **state)
+{
+    (void)state;
+    static const struct fault cases[] = {
+        {.open = 3, .error = EACCES},
+        {.write = 1, .error = ENOSPC},
+        {.write = 2, .error = EDQUOT},
+    };
+    dti_run_dir_close(open_dir("r", false));
+    put_file("r/mark", "kept");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        begin_faults(cases[i]);
+        refused("r", true, DT_E_IO, strerror(cases[i].error));
+        end_faults(NULL);
+        assert_true(exists("r/mark"));
+        assert_true(exists("r/metrics.jsonl"));
+        assert_false(exists("r/lock"));
+        assert_false(exists("r.old-1"));
+    }
+    begin_faults((struct fault){.rename = 2, .error = EIO}); /* and that back, too */
+    refused("r", true, DT_E_IO, "the run that was in 'r' is now 'r.old-1'");
+    end_faults(NULL);
+    assert_true(exists("r.old-1/mark"));
+}
+
+static void a_run_that_is_discarded_puts_the_old_one_back(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dti_run_dir_close(open_dir("r", false));
+    put_file("r/mark", "kept");
+    dt_run_dir *d = open_dir("r", true);
+    dti_run_dir_discard(d, &err);
+    dti_run_dir_close(d);
+    assert_int_equal(err.n, 0);
+    assert_true(exists("r/mark"));
+    assert_false(exists("r.old-1"));
+    d = open_dir("r", true);
+    put_file("r/mine", "somebody's"); /* so the place is taken */
+    dti_run_dir_discard(d, &err);
+    dti_run_dir_close(d);
+    assert_non_null(strstr(err.text, "the run that was in 'r' is now 'r.old-1'"));
+    assert_true(exists("r/mine"));
+    assert_true(exists("r.old-1/mark"));
 }
 
 static void every_allocation_may_fail(void **state)
@@ -486,8 +532,8 @@ static void every_allocation_may_fail(void **state)
             break;
         }
         assert_int_equal(st, DT_E_NOMEM);
-        if (!exists("old"))
-            dti_run_dir_close(open_dir("old", false));
+        assert_true(exists("old/metrics.jsonl"));
+        assert_false(exists("old.old-1"));
     }
 }
 
@@ -912,6 +958,8 @@ DT_TEST_GROUP(run_dir)
         T(before_the_first_step_nothing_waits_for_the_disk),
         T(a_summary_says_that_the_disk_lost_what_came_before_it),
         T(a_move_that_fails_leaves_the_old_run),
+        T(an_overwriting_run_that_fails_puts_the_old_one_back),
+        T(a_run_that_is_discarded_puts_the_old_one_back),
         T(every_allocation_may_fail),
         T(a_step_is_a_line),
         T(an_evaluation_is_a_line),

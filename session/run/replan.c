@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "session/density_count.h"
+#include "session/human.h"
 #include "session/row_times.h"
 #include "session/run_plans.h"
 #include "session/run/run_internal.h"
@@ -164,14 +165,30 @@ static dt_status plan(dt_run *r, dt_plan_set **out, dt_err *err)
                : DT_OK;
 }
 
-/* Within what the run has reserved. */
-static bool fits(const dt_run *r, const dt_plan_set *set)
+static uint64_t peak_of(const dt_plan_set *set, int tier)
 {
-    bool yes = dt_plan_set_peak(set) <= dt_plan_set_peak(r->s->plans);
-    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
-        yes = yes && dt_plan_set_tier_peak(set, (dt_tier)tier) <=
-                         dt_plan_set_tier_peak(r->s->plans, (dt_tier)tier);
-    return yes;
+    return tier == DT_AT_DEVICE ? dt_plan_set_peak(set) : dt_plan_set_tier_peak(set, (dt_tier)tier);
+}
+
+/* Within what the run has reserved, or told where it is not. */
+static bool fits(dt_run *r, const dt_plan_set *set)
+{
+    static const char *const where[DT_TIERS] = {[DT_AT_DEVICE] = "of the device",
+        [DT_TIER_HOST] = "on the host",
+        [DT_TIER_DISK] = "on the disk"};
+    for (int tier = DT_AT_DEVICE; tier < DT_TIERS; tier++) {
+        const uint64_t needs = peak_of(set, tier), has = peak_of(r->s->plans, tier);
+        char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+        if (needs <= has)
+            continue;
+        dti_run_tell(r, "planned",
+            "as before after step %" PRId64 ": anew it takes %s %s (%" PRIu64
+            " bytes), and %s (%" PRIu64 ") are reserved",
+            r->point.step, dt_human_bytes(a, needs), where[tier], needs, dt_human_bytes(b, has),
+            has);
+        return false;
+    }
+    return true;
 }
 
 /* The place of a plan among those that are ready; one more where there is none of its kind. */

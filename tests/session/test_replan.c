@@ -74,6 +74,10 @@ static void epochs_are_planned_by_what_they_hold(void **state)
         snprintf(sets, sizeof sets, "--set memory.policy=cswap --set policy.cswap.%s", stay[i]);
         other = trained(sets, &m, &said);
         assert_has_not(said, "planned   anew");
+        if (i == 2)
+            assert_has(said, "planned   as before after step 2: anew it takes ");
+        else
+            assert_has_not(said, "as before");
         assert_memory_equal(kept, other, n);
         dt_free(said);
         dt_free(other);

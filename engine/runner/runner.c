@@ -187,7 +187,10 @@ dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err)
         r->plan[r->n_plan++] = (dti_plan){0}; /* destroy frees it from here on */
     dti_unbind_plan(&r->plan[at]);
     *id = (int)at;
-    return dti_bind(r, plan, &r->plan[at], err);
+    const dt_status st = dti_bind(r, plan, &r->plan[at], err);
+    if (st != DT_OK) /* its number is for the next */
+        dti_unbind_plan(&r->plan[at]);
+    return st;
 }
 
 void dt_runner_drop(dt_runner *r, int id)

@@ -314,7 +314,8 @@ static void measured_memory_is_planned_memory(void **state)
     }
 }
 
-/* As where a run plans every epoch anew: no number is left over, and after the first no byte. */
+/* As where a run plans every epoch anew: no number is left over, and after the first no byte; nor
+ * are they of plans that were refused. */
 static void plans_that_are_dropped_leave_nothing(void **state)
 {
     (void)state;
@@ -335,6 +336,21 @@ static void plans_that_are_dropped_leave_nothing(void **state)
         assert_int_equal(m.peak, plan->peak);
         dt_runner_drop(s.at.runner, id);
         bytes = i == 0 ? dti_alloc_bytes() : bytes;
+        assert_int_equal(dti_alloc_bytes(), bytes);
+    }
+    for (long k = 1;; k++) {
+        int id;
+        dt_err err = {0};
+        dti_alloc_fail_at(k);
+        const dt_status st = dt_runner_add(s.at.runner, plan, &id, &err);
+        if (dti_alloc_fail_at(0) > 0) {
+            assert_true(k > 10);
+            assert_ok(st, &err);
+            assert_int_equal(id, first);
+            dt_runner_drop(s.at.runner, id);
+            break;
+        }
+        assert_fails(st, DT_E_NOMEM, &err, "no memory");
         assert_int_equal(dti_alloc_bytes(), bytes);
     }
     const dt_run_args step = args_of(&s, s.n);

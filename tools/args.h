@@ -80,9 +80,10 @@ typedef struct dti_run_paths {
     char config[4096], weights[4096];
 } dti_run_paths;
 
-/* Where the first word is the folder of a run: its configuration takes the word's place, and its
- * weights come before all that --set says. @keep: as long as @cli. DT_E_CONFIG where that run has
- * left no weights; DT_OK, and nothing done, where the word is something else. */
+/* Where the first word is the folder of a run: its configuration takes the word's place, and unless
+ * --set names weights, its own come before all that --set says. @keep: as long as @cli. DT_E_CONFIG
+ * where they are wanted and that run has left none; DT_OK, and nothing done, where the word is
+ * something else. */
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
 
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of

@@ -198,6 +198,14 @@ static const char *blame(const dt_train_job *j, const under_way *s, char text[51
     return text;
 }
 
+/* What has a loss of its own, of which a sample may have many. */
+static const char *judged(const dt_train_job *j)
+{
+    if (dti_runner_labels(j->runner) == 1)
+        return "samples";
+    return j->map->home[j->map->metrics].bytes > sizeof(dt_metrics) ? "pixels" : "positions";
+}
+
 #define DISCARDED                                                                                  \
     "the step is discarded, the weights are those before it. A lower train.lr often helps"
 
@@ -232,13 +240,13 @@ static dt_status check_finite(
     if (lost && j->map->early && !dt_map_undoes(j->map, NULL))
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
-            " samples is not finite, and its updates were made early. A lower train.lr often helps",
-            step + 1, m->nonfinite, m->count);
+            " %s is not finite, and its updates were made early. A lower train.lr often helps",
+            step + 1, m->nonfinite, m->count, judged(j));
     if (lost)
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
-            " samples is not finite%s; " DISCARDED,
-            step + 1, m->nonfinite, m->count, blame(j, s, who));
+            " %s is not finite%s; " DISCARDED,
+            step + 1, m->nonfinite, m->count, judged(j), blame(j, s, who));
     static const struct {
         dt_port port;
         const char *what;

@@ -79,6 +79,14 @@ DT_CLONES static int64_t rank_of_any(const void *x, int64_t n, int32_t label, dt
     return t == DT_BF16 ? rank(x, n, label, DT_BF16) : rank(x, n, label, DT_F32);
 }
 
+/* A whole number is the same in whatever order it is added up. */
+static void count_nonfinite(const struct job *j)
+{
+    dt_metrics *m = j->a->port[DT_METRICS];
+#pragma omp atomic
+    m->nonfinite++;
+}
+
 static void forward_row(const struct job *j, int64_t i, struct verdict *v)
 {
     const void *x = dti_from(j->a->port[DT_X], i * j->classes, j->type);
@@ -88,6 +96,8 @@ static void forward_row(const struct job *j, int64_t i, struct verdict *v)
         x, j->classes, label, j->smooth, prob == NULL ? NULL : prob + i * j->classes, j->type);
     const int64_t before = rank_of_any(x, j->classes, label, j->type);
     v->loss += loss;
+    if (!isfinite(loss))
+        count_nonfinite(j);
     v->top1 += before < 1;
     v->top5 += before < 5;
 }
@@ -113,7 +123,7 @@ static int32_t predicted_class(const struct job *j, int64_t i)
                               : greatest_class(x, j->classes, DT_F32);
 }
 
-/* @n pixels that are alike. Whole numbers are the same in whatever order they are added. */
+/* @n pixels that are alike. */
 static void add_pixels(const struct job *j, int32_t label, int32_t predicted, int64_t n)
 {
     dt_class_count *of = (dt_class_count *)((dt_metrics *)j->a->port[DT_METRICS] + 1);
@@ -227,7 +237,6 @@ static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
 {
     for (int64_t i = 0; i < j->lines; i++) {
         m->loss_sum += v[i].loss;
-        m->nonfinite += !isfinite(v[i].loss); /* of a line, if that of any row is */
         m->top1 += v[i].top1;
         m->top5 += v[i].top5;
     }

@@ -556,6 +556,10 @@ static void one_loss_that_is_not_finite_is_seen_among_pixels(void **state)
     run(&b, DT_FORWARD);
     assert_int_equal(b.metrics.nonfinite, 1);
     assert_int_equal(b.metrics.top1, 7);
+    x[11] = INFINITY; /* the other pixel of that line, and one of another */
+    x[2] = NAN;
+    run(&b, DT_FORWARD);
+    assert_int_equal(b.metrics.nonfinite, 3);
     dt_graph_destroy(b.g);
 }
 

@@ -404,6 +404,17 @@ static void a_loss_that_is_not_finite_changes_nothing(void **state) /* case 63 *
         "forward, in 'f.y'; the step is discarded");
 }
 
+/* Of many labels a sample, what is counted are those. */
+static void losses_that_are_not_finite_are_counted_by_label(void **state) /* case 63 */
+{
+    NEED_BINARY();
+    const constant w[] = {{"c.weight", "3,3,1,1", 9, 3e38f}, {"c.bias", "3", 3, 0}};
+    put_weights("start.safetensors", w, DT_COUNT(w));
+    discarded_at_once("[model]\nimage = 4\nclasses = 3\n[conv c]\nout = 3\nkernel = 1\n" SYNTHETIC
+                      "4\n",
+        "of 64 pixels is not finite");
+}
+
 /* a is 0, so logits are 0 and the loss is ln 2; b times the loss's gradient, times a pixel, is too
  * much. */
 static void a_gradient_that_is_not_finite_changes_nothing(void **state) /* case 63 */
@@ -689,6 +700,7 @@ DT_TEST_GROUP(run_faults)
         T(odd_names_are_taken_and_shown_escaped),
         T(data_that_changes_during_the_run),
         T(a_loss_that_is_not_finite_changes_nothing),
+        T(losses_that_are_not_finite_are_counted_by_label),
         T(a_gradient_that_is_not_finite_changes_nothing),
         T(statistics_that_are_not_finite_change_nothing),
         T(a_run_that_diverges_stops_before_its_weights_do),

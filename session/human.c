@@ -42,7 +42,9 @@ const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds)
 {
     if (!(seconds < 59.95))
         return dt_human_time(to, seconds);
-    if (seconds < 0.99995)
+    if (seconds > 0 && seconds < 0.99995e-4)
+        snprintf(to, DT_HUMAN_BYTES, "%.1f µs", 1e6 * seconds);
+    else if (seconds < 0.99995)
         snprintf(to, DT_HUMAN_BYTES, "%.1f ms", 1e3 * seconds);
     else
         snprintf(to, DT_HUMAN_BYTES, "%.1f s", seconds);

@@ -9,7 +9,7 @@ enum { DT_HUMAN_BYTES = 32 }; /* enough for each */
 const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 GiB" */
 const char *dt_human_time(
     char to[DT_HUMAN_BYTES], double seconds); /* "38:12", "1:02:03", "4 d 03 h" */
-const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "17.3 ms", "16.2 s" */
+const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "36.0 µs", "16.2 s" */
 const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
 const char *dt_human_flops(char to[DT_HUMAN_BYTES], double flops);     /* "393 MFLOP" */
 const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */

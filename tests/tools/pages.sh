@@ -7,7 +7,7 @@
 # and all pages in one folder with ./dnntrain and configs, one after the other, as a reader goes through them: what a page
 # leaves there is in nobody's way. Each command ends with 0, or with 4, which is: does not fit.
 #
-# Compared to the letter, but for seconds: a number before s, ms, img/s or `images a second`, and m:ss, is any number,
+# Compared to the letter, but for seconds: a number before s, ms, µs, img/s or `images a second`, and m:ss, is any number,
 # unless the command simulates a card (memory.simulate), whose seconds are computed, not measured.
 # What follows "planned in" is always free, and blanks at the end of a line do not count. Bytes are those of DT_ISA=avx2.
 # Half of the pages are run with each DT_TEST_SEED, which a commit gives; with DT_TEST_SCALE=whole all.
@@ -39,7 +39,7 @@ mask() { # COMMAND-FILE: stdin to stdout
         sed -E 's/^planned in .*/planned in #/; s/ +$//'
     else
         sed -E 's/^planned in .*/planned in #/
-            s/ *[0-9][0-9.,]* (s|ms|img\/s|images a second)([^a-z]|$)/ # \1\2/g
+            s/ *[0-9][0-9.,]* (s|ms|µs|img\/s|images a second)([^a-z]|$)/ # \1\2/g
             s/[0-9]+:[0-9][0-9]/#/g
             s/ +$//'
     fi

@@ -525,6 +525,10 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_bytes(t, 1024), "1.00 KiB");
     assert_string_equal(dt_human_bytes(t, (1 << 20) - 1), "1.00 MiB");
     assert_string_equal(dt_human_bytes(t, UINT64_MAX), "16.00 EiB");
+    assert_string_equal(dt_human_seconds(t, 0), "0.0 ms");
+    assert_string_equal(dt_human_seconds(t, 36e-6), "36.0 µs");
+    assert_string_equal(dt_human_seconds(t, 99.99e-6), "100.0 µs");
+    assert_string_equal(dt_human_seconds(t, 100e-6), "0.1 ms");
     assert_string_equal(dt_human_seconds(t, 0.0173), "17.3 ms");
     assert_string_equal(dt_human_seconds(t, 0.9999), "999.9 ms");
     assert_string_equal(dt_human_seconds(t, 0.99996), "1.0 s");

@@ -31,6 +31,9 @@ enum { OPEN = 1, AWAITED = 2, ONE_INSIDE = 4 }; /* bits of the gate */
  * long as such an op. */
 static const double watch_seconds = 200e-6;
 
+/* A system that has refused a thread is asked for one again after so long, not with every job. */
+static const double refused_seconds = 1;
+
 /* Pieces [next, end); a thread takes one by counting next up. */
 typedef struct range {
     _Alignas(LINE) int64_t next;
@@ -52,6 +55,7 @@ typedef struct seat {
  * @denormals: how the caller treats them, and so does who helps
  * @resting: helpers sleep at once instead of watching
  * @helpers: that have started, members 1 to @helpers
+ * @refused: when the system last refused one; 0: never
  */
 typedef struct team {
     dt_team_task *task;
@@ -63,6 +67,7 @@ typedef struct team {
     uint32_t gate, calls, asleep;
     bool resting, quit;
     int helpers;
+    double refused;
     range range[RANGES];
     seat seat[DT_CPU_THREADS];
 } team;
@@ -225,13 +230,17 @@ static void prepare(void)
 
 static void hire(team *t, int size)
 {
+    if (t->refused > 0 && dt_seconds() < t->refused + refused_seconds)
+        return;
     pthread_once(&once, prepare);
     pthread_setspecific(at_exit, t);
     while (t->helpers < size - 1) {
         seat *s = &t->seat[t->helpers + 1];
         s->team = t;
-        if (dt_thread_start(&s->thread, 0, helper, s) != 0)
+        if (dt_thread_start(&s->thread, 0, helper, s) != 0) {
+            t->refused = dt_seconds();
             break;
+        }
         t->helpers++;
     }
 }

@@ -180,8 +180,8 @@ static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
-/* In @node, which nodes of the graph the plan's are, with the same options. They stand in the order
- * of the graph, so what follows the last one found is looked at first. */
+/* In @node, which nodes of the graph the plan's are, with the same options. Mostly they stand in
+ * the order of the graph, so what follows the last one found is looked at first. */
 static dt_status find_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, dt_err *err)
 {
     int32_t next = 0;
@@ -189,9 +189,8 @@ static dt_status find_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, 
         const dt_plan_node *n = &p->node[i];
         if (n->opts >= p->n_text || p->text[p->n_text - 1] != '\0')
             return DT_FAIL(err, DT_E_DATA, "layer '%s' has no options in the plan", n->name);
-        while (next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) != 0)
-            next++;
-        const int32_t found = next < (int32_t)g->n_node ? next : dti_graph_find(g, n->name);
+        const bool follows = next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) == 0;
+        const int32_t found = follows ? next : dti_graph_find(g, n->name);
         if (found < 0)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan has a layer '%s', but network '%s' has none: plan again", n->name,

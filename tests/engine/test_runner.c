@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
@@ -715,6 +716,47 @@ static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
     close_session(&s);
 }
 
+static dt_graph *deep_chain(int layers)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t at = DT_GRAPH_INPUT;
+    char name[32];
+    assert_ok(dt_graph_create(&g, "deep", (dt_shape){1, 1, 1, 2}, 2, &err), &err);
+    for (int i = 0; i < layers; i++) {
+        snprintf(name, sizeof name, "r%d", i);
+        assert_ok(dt_graph_add(g, &dt_layer_relu, name, NULL, &at, 1, &at, &err), &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &at, 1, &at, &err), &err);
+    return g;
+}
+
+/* Layers stand in a plan in any order, and none is looked for among all others. */
+static void layers_of_a_plan_are_found_in_any_order(void **state)
+{
+    (void)state;
+    enum { LAYERS = 80000 };
+    static const double most_seconds = 2;
+    dt_err err = {0};
+    dt_lowered l = dt_program_of(deep_chain(LAYERS), DT_PROGRAM_EVAL, 1);
+    dt_plan *p = dt_planned_by(l.program, "keep_all", "greedy");
+    for (size_t i = 0; i < p->n_node / 2; i++) {
+        const dt_plan_node one = p->node[i];
+        p->node[i] = p->node[p->n_node - 1 - i];
+        p->node[p->n_node - 1 - i] = one;
+    }
+    const clock_t began = clock();
+    assert_ok(dt_plan_suits(p, l.graph, l.map, &(dt_context){0}, dt_cpu_threads(), &err), &err);
+    const double took = (double)(clock() - began) / CLOCKS_PER_SEC;
+    if (!(took < most_seconds))
+        fail_msg("%.1f seconds", took);
+    snprintf(p->node[7].name, sizeof p->node[7].name, "none");
+    assert_fails(dt_plan_suits(p, l.graph, l.map, &(dt_context){0}, dt_cpu_threads(), &err),
+        DT_E_CONFIG, &err, "has a layer 'none', but network 'deep' has none");
+    dt_plan_destroy(p);
+    dt_lowered_close(&l);
+}
+
 DT_TEST_GROUP(runner)
 {
     const struct CMUnitTest tests[] = {
@@ -734,6 +776,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(a_plan_larger_than_the_arena_is_refused),
         cmocka_unit_test(a_thread_with_another_team_may_not_run_a_plan),
         cmocka_unit_test(a_plan_that_is_not_this_runs_is_refused_and_told_why),
+        cmocka_unit_test(layers_of_a_plan_are_found_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

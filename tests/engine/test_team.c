@@ -5,12 +5,15 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/mix.h"
 #include "engine/base/team.h"
@@ -216,6 +219,47 @@ static int threads_now(void)
     return n;
 }
 
+enum { LEFT_BYTES = 1 << 20 }; /* of addresses: none for a stack */
+
+static rlim_t addresses(void)
+{
+    unsigned long pages;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
+}
+
+/* The first of the tests: later ones leave stacks of threads that are gone, for which no memory is
+ * needed. */
+static void threads_that_are_refused_are_asked_for_again_later(void **state)
+{
+    (void)state;
+    if (DT_OWN_HEAP)
+        skip();
+    counted *c = calloc(1, sizeof *c);
+    struct rlimit before, most;
+    assert_non_null(c);
+    omp_set_num_threads(3);
+    const int threads = threads_now();
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    most = before;
+    most.rlim_cur = addresses() + LEFT_BYTES;
+    assert_int_equal(setrlimit(RLIMIT_AS, &most), 0);
+    check_job(c, 50, false);
+    assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
+    assert_int_equal(threads_now(), threads);
+    const double refused = dt_seconds();
+    check_job(c, 50, false);
+    if (dt_seconds() < refused + 0.5)
+        assert_int_equal(threads_now(), threads);
+    (void)nanosleep(&(struct timespec){.tv_sec = 1, .tv_nsec = 100000000}, NULL);
+    check_job(c, 50, false);
+    assert_int_equal(threads_now(), threads + 2);
+    free(c);
+}
+
 static void *runs_jobs(void *threads)
 {
     counted *c = calloc(1, sizeof *c);
@@ -292,6 +336,7 @@ static void after_a_fork_both_sides_go_on(void **state)
 DT_TEST_GROUP(team)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(threads_that_are_refused_are_asked_for_again_later),
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(jobs_that_follow_each_other_do_not_mix),
         cmocka_unit_test(helpers_help),

@@ -3,7 +3,9 @@
  * often first, and a value leaves as soon as no further op of its interval uses it, unless the next
  * interval does. Values that live in one layer alone are short-lived and never move. The length of
  * the intervals (MIL) is the one that leaves the fewest seconds of copies exposed, of those whose
- * values fit: longer ones hide copies behind more ops, and keep more on the device meanwhile.
+ * values fit: longer ones hide copies behind more ops, and keep more on the device meanwhile. Where
+ * there is no room for what the next interval needs (the paper's case 2), it comes as it is needed,
+ * and ops wait for all of it.
  *
  * Ours differs:
  * - The paper counts accesses of memory by faults of pages, and moves pages of which short- and
@@ -49,9 +51,10 @@ typedef struct idle {
     double out, in;
 } idle;
 
-/* What a length comes to. */
+/* What a length comes to; @late: values are fetched as they are needed, not an interval before. */
 typedef struct choice {
     int64_t layers;
+    bool late;
     uint64_t bound;
     double exposed;
 } choice;
@@ -146,46 +149,48 @@ static int32_t begin_of(const sentinel *x, int32_t interval, int64_t layers)
 /* Whether a gap is left and refilled: the interval behind that of its begin does not need it. The
  * places behind which the value is gone, and before which it is fetched. */
 static bool moves(
-    const sentinel *x, const idle *i, int64_t layers, int32_t *release, int32_t *fetch)
+    const sentinel *x, const idle *i, const choice *c, int32_t *release, int32_t *fetch)
 {
-    const int32_t from = interval_of(x, i->gap.from_pos, layers);
-    const int32_t to = interval_of(x, i->gap.to_pos, layers);
+    const int32_t from = interval_of(x, i->gap.from_pos, c->layers);
+    const int32_t to = interval_of(x, i->gap.to_pos, c->layers);
     if (to <= from + 1)
         return false;
-    const int32_t last = begin_of(x, from + 1, layers) - 1;
+    const int32_t last = begin_of(x, from + 1, c->layers) - 1;
     const double done = x->curve.end[i->gap.from_pos] + i->out;
-    *fetch = begin_of(x, to - 1, layers);
+    *fetch = c->late ? i->gap.to_pos : begin_of(x, to - 1, c->layers);
     *release = i->gap.from_pos;
     while (*release < last && x->curve.end[*release] < done)
         ++*release;
     return *fetch > *release + 1;
 }
 
-/* Seconds of copies back that are longer than the interval beside which they are made. */
-static dt_status find_exposed(const sentinel *x, int64_t layers, double *exposed, dt_err *err)
+/* Seconds of copies back that are longer than the interval beside which they are made; all of those
+ * beside none. */
+static dt_status find_exposed(const sentinel *x, choice *c, dt_err *err)
 {
-    const size_t n = (size_t)(x->n_layer / layers) + 2;
+    const size_t n = (size_t)(x->n_layer / c->layers) + 2;
     double *in = dt_alloc(n, sizeof *in);
     if (in == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t k = 0; k < x->n; k++) {
         int32_t release, fetch;
-        if (moves(x, &x->idle[k], layers, &release, &fetch))
-            in[interval_of(x, fetch, layers)] += x->idle[k].in;
+        if (moves(x, &x->idle[k], c, &release, &fetch))
+            in[interval_of(x, fetch, c->layers)] += x->idle[k].in;
     }
-    *exposed = 0;
+    c->exposed = 0;
     for (size_t a = 0; a < n; a++) {
-        const int32_t from = begin_of(x, (int32_t)a, layers),
-                      to = begin_of(x, (int32_t)a + 1, layers);
-        const double seconds = to > from ? x->curve.end[to - 1] - x->curve.begin[from] : 0;
-        *exposed += in[a] > seconds ? in[a] - seconds : 0;
+        const int32_t from = begin_of(x, (int32_t)a, c->layers),
+                      to = begin_of(x, (int32_t)a + 1, c->layers);
+        const bool beside = to > from && !c->late;
+        const double seconds = beside ? x->curve.end[to - 1] - x->curve.begin[from] : 0;
+        c->exposed += in[a] > seconds ? in[a] - seconds : 0;
     }
     dt_free(in);
     return DT_OK;
 }
 
 /* Of the program as it came, or a copy of that, which is only looked at and gives no reasons. */
-static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_err *err)
+static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_err *err)
 {
     int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
     if (order == NULL)
@@ -197,7 +202,7 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
     for (size_t k = 0; k < x->n && st == DT_OK; k++) {
         const idle *i = &x->idle[k];
         int32_t release, fetch;
-        if (!moves(x, i, layers, &release, &fetch))
+        if (!moves(x, i, c, &release, &fetch))
             continue;
         const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
         dti_gap g = i->gap;
@@ -205,8 +210,8 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
         g.to_pos = dt_pos(q, g.to);
         if (q == x->p)
             st = dt_reasons_add(&q->reasons, &g.reason, err,
-                "%s: intervals of %d layer%s; accessed %d time%s", q->policy, (int)layers,
-                layers == 1 ? "" : "s", (int)i->accesses, i->accesses == 1 ? "" : "s");
+                "%s: intervals of %d layer%s; accessed %d time%s", q->policy, (int)c->layers,
+                c->layers == 1 ? "" : "s", (int)i->accesses, i->accesses == 1 ? "" : "s");
         if (st == DT_OK)
             st = dti_offloads_add(&all, q, &g, &o, err);
     }
@@ -217,32 +222,32 @@ static dt_status rewrite(const sentinel *x, dt_program *q, int64_t layers, dt_er
 
 /* ---- the length ---- */
 
-static dt_status copy_by(const sentinel *x, int64_t layers, dt_program **q, dt_err *err)
+static dt_status copy_by(const sentinel *x, const choice *c, dt_program **q, dt_err *err)
 {
     DT_CHECK(dt_program_copy(q, x->p, err));
     DT_CHECK(dt_program_index(*q, err));
-    return rewrite(x, *q, layers, err);
+    return rewrite(x, *q, c, err);
 }
 
 static dt_status look(const sentinel *x, choice *c, dt_err *err)
 {
     dt_program *q = NULL;
     dt_score score = {0};
-    dt_status st = copy_by(x, c->layers, &q, err);
+    dt_status st = copy_by(x, c, &q, err);
     if (st == DT_OK)
         st = dti_pass_score(x->env, q, false, &score, err);
     if (st == DT_OK)
-        st = find_exposed(x, c->layers, &c->exposed, err);
+        st = find_exposed(x, c, err);
     dt_program_destroy(q);
     c->bound = score.device;
     return st;
 }
 
-static dt_status fits(const sentinel *x, int64_t layers, uint64_t budget, bool *yes, dt_err *err)
+static dt_status fits(const sentinel *x, const choice *c, uint64_t budget, bool *yes, dt_err *err)
 {
     dt_program *q = NULL;
     dti_pass_cost cost = {0};
-    dt_status st = copy_by(x, layers, &q, err);
+    dt_status st = copy_by(x, c, &q, err);
     if (st == DT_OK)
         st = dti_pass_cost_of(x->env, q, &cost, err);
     dt_program_destroy(q);
@@ -262,10 +267,11 @@ static bool better(const choice *a, const choice *b, uint64_t limit)
 }
 
 /* One by one, then by half: in a deep network it takes many layers for a copy to hide, or for
- * values to stay. At last one by which nothing moves. */
+ * values to stay. At last one by which nothing moves, and first the one for the least room. */
 static int list_lengths(const sentinel *x, choice all[MOST])
 {
     int n = 0;
+    all[n++] = (choice){.layers = 1, .late = true};
     for (int64_t layers = 1; layers < x->n_layer && n < MOST - 1; n++) {
         all[n].layers = layers;
         layers += n < ONE_BY_ONE ? 1 : layers / 2;
@@ -275,7 +281,7 @@ static int list_lengths(const sentinel *x, choice all[MOST])
 }
 
 /* What does not fit when it is placed lowers the limit by as much as a byte below its bound. */
-static dt_status choose(const sentinel *x, uint64_t budget, int64_t *layers, dt_err *err)
+static dt_status choose(const sentinel *x, uint64_t budget, choice *taken, dt_err *err)
 {
     choice all[MOST] = {{0}};
     const int n = list_lengths(x, all);
@@ -287,10 +293,10 @@ static dt_status choose(const sentinel *x, uint64_t budget, int64_t *layers, dt_
         bool yes = true;
         for (int k = 1; k < n; k++)
             best = better(&all[k], best, limit) ? &all[k] : best;
-        *layers = best->layers;
+        *taken = *best;
         if (best->bound > limit || plans == PLANS)
             return DT_OK;
-        DT_CHECK(fits(x, best->layers, budget, &yes, err));
+        DT_CHECK(fits(x, best, budget, &yes, err));
         if (yes)
             return DT_OK;
         limit = best->bound - 1;
@@ -300,7 +306,7 @@ static dt_status choose(const sentinel *x, uint64_t budget, int64_t *layers, dt_
 static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     sentinel x = {.p = p, .env = env, .o = env->opts};
-    int64_t layers = x.o->layers;
+    choice taken = {.layers = x.o->layers};
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dt_program_index(p, err);
@@ -310,10 +316,10 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         st = find_layers(&x, err);
     if (st == DT_OK)
         st = find_idle(&x, err);
-    if (st == DT_OK && layers == 0)
-        st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, &layers, err);
+    if (st == DT_OK && taken.layers == 0)
+        st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, &taken, err);
     if (st == DT_OK)
-        st = rewrite(&x, p, layers, err);
+        st = rewrite(&x, p, &taken, err);
     dti_load_curve_close(&x.curve);
     dt_free(x.layer);
     dt_free(x.first);

@@ -5,7 +5,7 @@
  * the intervals (MIL) is the one that leaves the fewest seconds of copies exposed, of those whose
  * values fit: longer ones hide copies behind more ops, and keep more on the device meanwhile. Where
  * there is no room for what the next interval needs (the paper's case 2), it comes as it is needed,
- * and ops wait for all of it.
+ * and ops wait for all of it; where that is too much as well, it leaves until then.
  *
  * Ours differs:
  * - The paper counts accesses of memory by faults of pages, and moves pages of which short- and
@@ -51,10 +51,12 @@ typedef struct idle {
     double out, in;
 } idle;
 
-/* What a length comes to; @late: values are fetched as they are needed, not an interval before. */
+/* What a length comes to; @late: values are fetched as they are needed, not an interval before;
+ * @all: even those that the next interval needs leave meanwhile, and ops wait until they are gone.
+ */
 typedef struct choice {
     int64_t layers;
-    bool late;
+    bool late, all;
     uint64_t bound;
     double exposed;
 } choice;
@@ -153,13 +155,13 @@ static bool moves(
 {
     const int32_t from = interval_of(x, i->gap.from_pos, c->layers);
     const int32_t to = interval_of(x, i->gap.to_pos, c->layers);
-    if (to <= from + 1)
+    if (to <= from + !c->all)
         return false;
     const int32_t last = begin_of(x, from + 1, c->layers) - 1;
     const double done = x->curve.end[i->gap.from_pos] + i->out;
     *fetch = c->late ? i->gap.to_pos : begin_of(x, to - 1, c->layers);
     *release = i->gap.from_pos;
-    while (*release < last && x->curve.end[*release] < done)
+    while (!c->all && *release < last && x->curve.end[*release] < done)
         ++*release;
     return *fetch > *release + 1;
 }
@@ -267,10 +269,11 @@ static bool better(const choice *a, const choice *b, uint64_t limit)
 }
 
 /* One by one, then by half: in a deep network it takes many layers for a copy to hide, or for
- * values to stay. At last one by which nothing moves, and first the one for the least room. */
+ * values to stay. At last one by which nothing moves, and first those for the least room. */
 static int list_lengths(const sentinel *x, choice all[MOST])
 {
     int n = 0;
+    all[n++] = (choice){.layers = 1, .late = true, .all = true};
     all[n++] = (choice){.layers = 1, .late = true};
     for (int64_t layers = 1; layers < x->n_layer && n < MOST - 1; n++) {
         all[n].layers = layers;

@@ -40,7 +40,7 @@ static const dt_opt opts[] = {
     {"tier",    DT_OPT_ENUM,  AT(tier),    "disk", 0, 0, places, NULL, "where values wait; host: the paper's comparison"},
     {"density", DT_OPT_F64,   AT(density), "1",    0, 1, NULL,   NULL, "share of values not zero of what a ReLU made, where memory.profile says nothing; at 1 nothing is packed"},
     {"fp16",    DT_OPT_BOOL,  AT(fp16),    "off",  0, 0, NULL,   NULL, "packed values wait in half precision, which changes results"},
-    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL,   NULL, "of the device; 0: memory.device_budget; without one all goes"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL,   NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
     {"least",   DT_OPT_BYTES, AT(least),   "1MiB", 0, 0, NULL,   NULL, "bytes of the smallest tensor that goes"},
     {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL,   NULL, NULL},
 };
@@ -260,7 +260,8 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 
 /* ---- how much goes ---- */
 
-/* All goes, as without a budget, if that takes less than @peak, which @spill and the limit give. */
+/* All goes, and no op waits for that, if it takes less than @peak, which @spill and the limit give.
+ */
 static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t peak, dt_err *err)
 {
     const uint64_t limit = x->limit;
@@ -282,12 +283,9 @@ static dt_status choose(flash *x, uint64_t budget, dt_err *err)
     uint64_t all = 0, peak = 0, spill = 0;
     for (size_t i = 0; i < x->n; i++)
         all += x->value[i].bytes;
-    x->limit = budget > 0 ? budget : UINT64_MAX;
-    spill = budget > 0 ? 0 : all;
+    x->limit = budget;
     for (int k = 0;; k++) {
         x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
-        if (budget == 0)
-            return DT_OK;
         DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
         if (peak <= budget)
             return DT_OK;
@@ -304,7 +302,9 @@ static dt_status choose(flash *x, uint64_t budget, dt_err *err)
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     flash x = {.p = p, .env = env, .o = env->opts};
-    const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
+    const uint64_t budget = x.o->budget > 0           ? x.o->budget
+                            : env->budgets.device > 0 ? env->budgets.device
+                                                      : 1; /* the lowest peak */
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dt_program_index(p, err);

@@ -316,13 +316,17 @@ static dt_status not_a(const dt_opt *row, const char *text, const char *what, dt
     return DT_FAIL(err, DT_E_CONFIG, "not %s%s; must be %s", what, meant, range);
 }
 
+/* Why a value cannot be is what the option is: the begin of its line of help. */
 static dt_status check_range(const dt_opt *row, double v, dt_err *err)
 {
     char range[96];
     if (!ranged(row) || (v >= row->min && v <= row->max))
         return DT_OK;
     print_range(row, range, sizeof range);
-    return DT_FAIL(err, DT_E_CONFIG, "must be %s", range);
+    const int n = row->help != NULL ? (int)strcspn(row->help, ";") : 0;
+    if (n == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "must be %s", range);
+    return DT_FAIL(err, DT_E_CONFIG, "must be %s; %s: %.*s", range, row->key, n, row->help);
 }
 
 static dt_status read_i64(const dt_opt *row, const char *text, void *to, dt_err *err)

@@ -581,7 +581,7 @@ static void every_wrong_value_is_reported(void **state) /* case 1 */
     sample s;
     dt_err err = {0};
     const dt_status st = dt_config_bind(c, "s", rows, &s, &err);
-    assert_fails(st, DT_E_CONFIG, &err, "t.ini:2: [s] count = 0: must be 1..64\n");
+    assert_fails(st, DT_E_CONFIG, &err, "t.ini:2: [s] count = 0: must be 1..64; count: how many\n");
     assert_fails(st, DT_E_CONFIG, &err, "t.ini:3: [s] rate = x: ");
     assert_fails(st, DT_E_CONFIG, &err, "t.ini:4: [s] bytes = 8 GB: ");
     assert_int_equal(err.n, 3);

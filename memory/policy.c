@@ -39,6 +39,11 @@ const dt_policy *const *dt_policy_all(size_t *n)
     return policies;
 }
 
+bool dti_policies_from_outside(void)
+{
+    return n_policies > OURS;
+}
+
 void dti_policy_add(const dt_policy *p)
 {
     const size_t n = n_policies;

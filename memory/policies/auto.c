@@ -21,6 +21,7 @@
 #include "memory/kept.h"
 #include "memory/policies/auto_search.h"
 #include "memory/policy.h"
+#include "memory/remat/remat.h"
 
 typedef struct options {
     bool lossy, searches;
@@ -347,7 +348,7 @@ static void keep_front(dti_auto *s, const char key[DT_SHA256_TEXT])
     const dti_front now = {s->n, s->n_value, s->least, s->most, s->plan};
     size_t bytes;
     dti_front *f = dti_front_copy(&now);
-    char *text = dti_front_text(&now, &bytes);
+    char *text = dti_policies_from_outside() ? NULL : dti_front_text(&now, &bytes);
     if (f != NULL)
         dti_kept_put(s->env->kept, key, f, dti_front_destroy);
     if (text != NULL)
@@ -370,7 +371,8 @@ static bool take_front(dti_auto *s, const char key[DT_SHA256_TEXT])
     const dti_front *kept = dti_kept_find(s->env->kept, key);
     size_t bytes;
     dti_front *f = kept != NULL ? dti_front_copy(kept) : NULL;
-    char *text = f == NULL ? dti_kept_read(s->env->kept, key, &bytes) : NULL;
+    char *text =
+        f == NULL && !dti_policies_from_outside() ? dti_kept_read(s->env->kept, key, &bytes) : NULL;
     if (text != NULL)
         f = dti_front_parse(text, s->n_value);
     dt_free(text);
@@ -400,6 +402,21 @@ static void add_homes(const dt_map *m, dt_sha256 *sum)
     }
 }
 
+static void add_text(const char *text, dt_sha256 *sum)
+{
+    dt_sha256_add(sum, text, strlen(text) + 1);
+}
+
+/* What it is searched with: every policy, and who solves integer programs. */
+static void add_means(dt_sha256 *sum)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n; i++)
+        add_text(all[i]->name, sum);
+    add_text(dt_solver_name() != NULL ? dt_solver_name() : "", sum);
+}
+
 /* All that a front depends on; what a struct leaves unused is not summed up. @own: the budget that
  * it was searched for besides, or 0. */
 static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
@@ -420,12 +437,12 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
     ADD(sum, p->n);
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
-        dt_sha256_add(&sum, op->name, strlen(op->name) + 1);
+        add_text(op->name, &sum);
         ADD(sum, op->flops);
         ADD(sum, s->seconds[p->order[i]]);
         for (int k = 0; k < op->n_arg; k++) {
             const dt_tensor *t = &p->tensor[op->arg[k].tensor];
-            dt_sha256_add(&sum, t->name, strlen(t->name) + 1);
+            add_text(t->name, &sum);
             ADD(sum, t->bytes);
             ADD(sum, t->pin);
         }
@@ -442,8 +459,8 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
         ADD(sum, e->lower->spill);
         ADD(sum, e->lower->ahead);
     }
-    const char *pool = e->pool != NULL ? e->pool->name : "";
-    dt_sha256_add(&sum, pool, strlen(pool) + 1);
+    add_text(e->pool != NULL ? e->pool->name : "", &sum);
+    add_means(&sum);
     dt_sha256_text(&sum, key);
 }
 

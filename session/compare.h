@@ -20,6 +20,7 @@
  * and less of one
  * @again:   they are those of the row before
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
+ * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
  * @algorithms: a sum of those
  * @traffic: expected of a step
  * @lives:   bytes of what outlives steps, by the tier where it lives
@@ -33,7 +34,7 @@ typedef struct dt_compare_row {
     dt_session *session;
     char *refused;
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
-    bool exact, can, best, again, other_algorithms;
+    bool exact, can, best, again, other_algorithms, at_once;
     dt_need need;
     dt_score score;
     dt_traffic traffic;

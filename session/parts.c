@@ -69,6 +69,15 @@ static dt_status choose(choice *c, dt_err *err)
     return DT_OK;
 }
 
+/* The first policy that takes a batch in parts, or their number. */
+static size_t find_rule(const dt_policies *p)
+{
+    size_t i = 0;
+    while (i < p->n && p->pass[i].policy->parts == NULL)
+        i++;
+    return i;
+}
+
 static bool is_given(const dt_session *s)
 {
     int64_t n = 0;
@@ -91,14 +100,17 @@ static void note(dt_session *s, const char *policy)
         norms ? ", over which batch norms have their statistics" : "");
 }
 
+bool dt_session_leaves_parts_to(const dt_session *s, const dt_policies *p)
+{
+    return find_rule(p) < p->n && !is_given(s) && s->opts.train.update != DT_UPDATE_EARLY &&
+           s->opts.memory.account == NULL;
+}
+
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err)
 {
     const dt_policies *p = &s->policies;
-    size_t i = 0;
-    while (i < p->n && p->pass[i].policy->parts == NULL)
-        i++;
-    if (i == p->n || is_given(s) || s->opts.train.update == DT_UPDATE_EARLY ||
-        s->opts.memory.account != NULL)
+    const size_t i = find_rule(p);
+    if (!dt_session_leaves_parts_to(s, p))
         return DT_OK;
     choice c = {.s = s, .parts = p->pass[i].policy->parts, .opts = p->pass[i].opts};
     const dt_status st = choose(&c, err);

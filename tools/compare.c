@@ -184,6 +184,15 @@ static int ascending(const void *va, const void *vb)
     return (a > b) - (a < b);
 }
 
+static void drop_repeats(dt_compare_budgets *u)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < u->n; i++)
+        if (i == 0 || u->budget[i] != u->budget[n - 1])
+            u->budget[n++] = u->budget[i];
+    u->n = n;
+}
+
 static dt_status list_budgets(dt_compare_budgets *u, const char *text, dt_err *err)
 {
     for (const char *at = text; *at != '\0';) {
@@ -199,6 +208,7 @@ static dt_status list_budgets(dt_compare_budgets *u, const char *text, dt_err *e
         at += n + (at[n] == ',');
     }
     qsort(u->budget, u->n, sizeof *u->budget, ascending);
+    drop_repeats(u);
     return u->n > 0 ? DT_OK : wrong_budgets(text, err);
 }
 
@@ -219,7 +229,8 @@ static dt_status compare_all(dt_compare *c, const dti_cli *cli, const compare_fl
     c->planned = tell_planned;
     c->round = tell_round;
     DT_CHECK(dti_vary_open(&c->vary, cli->again, cli->n_again, err));
-    DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies");
+    DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies '%s'",
+        f->policies);
     DT_CHECK(read_budgets(&budgets, f->budgets, err));
     DT_CHECK(open_variants(c, cli, f, err));
     DT_CHECK(dt_compare_plan(c, &budgets, err));
@@ -246,10 +257,8 @@ static dt_status compare(const dti_command_args *a, dt_err *err)
 {
     compare_flags f = {.policies = "all;auto"};
     const dti_flag flags[] = {
-        {"--policies", "A,B;C",
-            "lists between semicolons; 'all': each that neither searches nor writes to a disk "
-            "unasked",
-            NULL, &f.policies},
+        {"--policies", "A,B;C", "lists between semicolons; 'all': each that does not search", NULL,
+            &f.policies},
         {"--vary", "S.KEY=A,B,C",
             "a variant of the configuration for each value, and for each combination where it is "
             "repeated; with semicolons between values commas are part of them",
@@ -260,7 +269,9 @@ static dt_status compare(const dti_command_args *a, dt_err *err)
         {"--csv", "FILE", "write the same as comma-separated values", NULL, &f.csv},
         {"--svg", "FILE.svg", "draw peaks against time", NULL, &f.svg},
         {"--html", "FILE.html", "that picture and the table as a page", NULL, &f.html},
-        {"--run", NULL, "run them in turns, and show what steps take", &f.run, NULL},
+        {"--run", NULL,
+            "run them in turns, on a disk where they move to one, and show what steps take", &f.run,
+            NULL},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;

@@ -296,11 +296,13 @@ static void bits_legend(const dt_compare *c)
 static void legend(const dt_compare *c, const left *l, const dti_table_column *column)
 {
     bool lossy = false, never = false, above = false, above_all = false;
+    const dt_compare_row *at_once = NULL;
     char text[256];
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
+        at_once = at_once == NULL && r->at_once ? r : at_once;
         above = above || exceeds(c, r);
         above_all = above_all || (r->budget == 0 && exceeds(c, r));
     }
@@ -319,6 +321,12 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
             ">: its peak is above that budget%s\n", above_all ? "; >any: above all of them" : "");
     if (never)
         printf("!: cannot be run\n");
+    if (at_once != NULL) {
+        snprintf(text, sizeof text,
+            "%.100s: of the batch at once; a run leaves train.micro_batch to it, as plan shows",
+            at_once->policy);
+        dti_term_wrap(stdout, 0, 2, text);
+    }
     if (column[RATIO].rank >= 0)
         printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
     dti_columns_left_out(column, COLUMNS);

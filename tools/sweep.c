@@ -21,7 +21,7 @@ static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
     const char *of = strcmp(own, "keep_all") == 0 ? "all" : own;
     if (lists != NULL)
         DT_TRY(err, dt_policy_lists_open(&w->lists, lists, true, w->session->config, err),
-            "--policies");
+            "--policies '%s'", lists);
     else
         DT_CHECK(dt_policy_lists_open(&w->lists, of, true, w->session->config, err));
     w->row = dt_alloc(w->lists.n, sizeof *w->row);
@@ -113,9 +113,8 @@ static dt_status sweep(const dti_command_args *a, dt_err *err)
     sweep_flags f = {.verify = false};
     const dti_flag flags[] = {
         {"--policies", "A,B;C",
-            "these lists, and each policy of them; 'all': each that neither searches nor writes to "
-            "a disk unasked",
-            NULL, &f.policies},
+            "these lists, and each policy of them; 'all': each that does not search", NULL,
+            &f.policies},
         {"--verify", NULL, "train two steps at each of them, and see the next size refused",
             &f.verify, NULL},
         {"--json", NULL, "as a list of objects", &f.json, NULL},

@@ -118,6 +118,23 @@ static void those_marked_are_the_best(void **state)
     cJSON_Delete(all);
 }
 
+/* What a run would take in parts is said to be planned at once; a budget given twice is one. */
+static void what_is_planned_at_once_is_told(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("compare FILE --policies modnn --budgets 2MiB,2MiB,3MiB "
+                    "--set memory.simulate=p100",
+        lenet());
+    assert_has(r.out, "budgets of the device: 2.00 MiB, 3.00 MiB\n");
+    assert_has(r.out, "modnn: of the batch at once; a run leaves train.micro_batch to it");
+    cli_done(&r);
+    r = cli_run("compare FILE --policies modnn --budgets 2MiB --set memory.simulate=p100 "
+                "--set train.micro_batch=4",
+        lenet());
+    assert_has_not(r.out, "at once");
+    cli_done(&r);
+}
+
 static size_t count(const char *in, const char *what)
 {
     size_t n = 0;
@@ -457,6 +474,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
+        cmocka_unit_test(what_is_planned_at_once_is_told),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),

@@ -100,7 +100,7 @@ static void note(dt_session *s, const char *policy)
         norms ? ", over which batch norms have their statistics" : "");
 }
 
-bool dt_session_leaves_parts_to(const dt_session *s, const dt_policies *p)
+bool dti_session_leaves_parts_to(const dt_session *s, const dt_policies *p)
 {
     return find_rule(p) < p->n && !is_given(s) && s->opts.train.update != DT_UPDATE_EARLY &&
            s->opts.memory.account == NULL;
@@ -110,7 +110,7 @@ dt_status dti_session_choose_parts(dt_session *s, dt_err *err)
 {
     const dt_policies *p = &s->policies;
     const size_t i = find_rule(p);
-    if (!dt_session_leaves_parts_to(s, p))
+    if (!dti_session_leaves_parts_to(s, p))
         return DT_OK;
     choice c = {.s = s, .parts = p->pass[i].policy->parts, .opts = p->pass[i].opts};
     const dt_status st = choose(&c, err);

@@ -13,7 +13,7 @@
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err) DT_NODISCARD;
 
 /* Whether a run of this configuration under these policies would have its parts chosen so. */
-bool dt_session_leaves_parts_to(const dt_session *s, const dt_policies *p);
+bool dti_session_leaves_parts_to(const dt_session *s, const dt_policies *p);
 
 /* What exact means where a policy chose the parts, for bits are then not those of the batch that
  * was asked for: "for parts of 8, as keep_all with train.micro_batch = 8"; "" where none did. */

@@ -218,7 +218,7 @@ static dt_status plan_row(dt_compare_row *r, bool keep, dt_err *err)
     q.policies = r->policies;
     q.budgets.device = r->budget;
     dt_status st = dt_policies_open(r->policies, r->policy, r->session->config, err);
-    r->at_once = st == DT_OK && dt_session_leaves_parts_to(r->session, r->policies);
+    r->at_once = st == DT_OK && dti_session_leaves_parts_to(r->session, r->policies);
     if (st == DT_OK)
         st = dt_plan_set_create(&r->plans, r->session, &q, err);
     if (st == DT_OK)

@@ -107,7 +107,7 @@ static dt_status add_one(dti_auto *s, const dt_policy *policy, uint64_t budget, 
             s->base[i].down_to = budget;
         }
     if (!known)
-        return dti_auto_add_base(s, &(dti_auto_base){f, made, budget}, err);
+        return dti_auto_add_base(s, &(dti_auto_base){f, made, budget, 0}, err);
     dt_program_destroy(made);
     return DT_OK;
 }
@@ -151,16 +151,25 @@ dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err)
     return pairs ? add_pairs(s, err) : DT_OK;
 }
 
+/* Whether a base is what its policy makes for a budget. That it makes the same for a higher one
+ * counts at the run's own alone: at all sixteen it would take a sixth more time. */
+static bool is_for(const dti_auto *s, const dti_auto_base *b, uint64_t budget)
+{
+    const bool same = b->of.fate == NULL && budget == s->own && b->down_to <= budget;
+    return b->of.aim == budget || (same && budget <= b->of.aim);
+}
+
 /* Whether a policy is to go on from a plan to a budget: of plans for a higher one only from those
  * that recompute, by one that chooses between moving and recomputing. */
 static bool leads_on(
-    const dti_auto *s, const dti_found *from, const dt_policy *then, uint64_t budget)
+    const dti_auto *s, const dti_auto_base *base, const dt_policy *then, uint64_t budget)
 {
+    const dti_found *from = &base->of;
     const dti_found second = does(s, then->name);
     if (!wanted(s, then) || !suit(s, from, then))
         return false;
-    if (from->aim == 0 || from->aim == budget)
-        return then->by_budget || from->aim == budget;
+    if (from->aim == 0 || is_for(s, base, budget))
+        return then->by_budget || from->aim > 0;
     return from->aim > budget && from->recomputes && !moves(s, from) && then->by_budget &&
            second.recomputes && moves(s, &second);
 }
@@ -190,23 +199,73 @@ static dt_status add_lightened(dti_auto *s, size_t first, uint64_t budget, dt_er
     return DT_OK;
 }
 
-/* What else goes on from a plan takes no less than that plan. Plans for higher budgets come in the
- * order of these, until several in turn are of no use. */
+/* Everything at addresses of its own: no copy waits for another's bytes. */
+static dt_status place_apart(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+{
+    *peak = 0;
+    DT_CHECK(dti_pool_check(v, n, err));
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t need = dti_interval_need(&v[i]);
+        v[i].off = 0;
+        if (need == 0)
+            continue;
+        if (!dti_round_up(*peak, v[i].align, &v[i].off) || v[i].off > UINT64_MAX - need)
+            return DT_FAIL(err, DT_E_BUDGET, "tensors are too large to be placed");
+        *peak = v[i].off + need;
+    }
+    return DT_OK;
+}
+
+/* Seconds of a base however it is placed: what goes on from it may place it better, and takes away
+ * nothing that it does. */
+static dt_status find_floor(const dti_auto *s, dti_auto_base *base, dt_err *err)
+{
+    static const dt_pool_desc apart = {.name = "apart", .place = place_apart};
+    dt_pass_env e = *s->env;
+    dt_lower_opts o = dti_pass_lower_opts(&e);
+    dti_pass_cost c;
+    if (base->floor > 0)
+        return DT_OK;
+    o.pool = &apart;
+    e.lower = &o;
+    DT_CHECK(dti_pass_cost_of(&e, base->p, &c, err));
+    base->floor = c.seconds;
+    return DT_OK;
+}
+
+/* Whether going on from a base may come to less. Of plans for higher budgets there are many, and
+ * who is in haste tries few: there the seconds of the base as it is placed tell. */
+static dt_status may_gain(
+    const dti_auto *s, dti_auto_base *from, bool higher, double least, bool *may, dt_err *err)
+{
+    *may = from->of.cost.seconds < least;
+    if (*may || higher || s->env->hasty || !(from->of.cost.alone < least))
+        return DT_OK;
+    DT_CHECK(find_floor(s, from, err));
+    *may = from->floor < least;
+    return DT_OK;
+}
+
+/* What else goes on from a plan takes no less than that plan, but where it lies. Plans for higher
+ * budgets come in the order of these, until several in turn are of no use. */
 static dt_status add_led_on(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
 {
     size_t n;
     int tries = 0, in_vain = 0;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = s->n_base; i-- > first;) {
-        const dti_auto_base *from = &s->base[i];
-        const bool higher = from->of.aim > budget;
+        dti_auto_base *from = &s->base[i];
+        const bool higher = from->of.aim > budget && !is_for(s, from, budget);
+        bool may = false;
         if (from->of.cost.device <= budget && dti_pass_fits(s->env, &from->of.cost))
             continue;
         for (size_t k = 0; k < n; k++) {
             const double least = least_seconds(s, budget);
             const bool enough = (higher && in_vain == IN_VAIN) || (s->env->hasty && tries == HASTY);
-            if (enough || !leads_on(s, &from->of, all[k], budget) ||
-                !(from->of.cost.seconds < least))
+            if (enough || !leads_on(s, from, all[k], budget))
+                continue;
+            DT_CHECK(may_gain(s, from, higher, least, &may, err));
+            if (!may)
                 continue;
             DT_CHECK(go_on(s, from, all[k], budget, err));
             tries++;

@@ -17,11 +17,12 @@ typedef struct dti_auto_value {
 } dti_auto_value;
 
 /* A plan that others begin with, and its program. Down to budget @down_to the policy makes the
- * same. */
+ * same. @floor: its seconds however it is placed; 0: not known yet. */
 typedef struct dti_auto_base {
     dti_found of;
     dt_program *p;
     uint64_t down_to;
+    double floor;
 } dti_auto_base;
 
 /**

@@ -36,7 +36,7 @@ dt_runner_opts dti_rig_opts(const dt_session *s)
         .threads = s->threads};
 }
 
-static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
+dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err)
 {
     const dt_runner_opts o = dti_rig_opts(s);
     char need[DT_HUMAN_BYTES];
@@ -44,7 +44,7 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
     if (st == DT_E_NOMEM)
         (void)DT_FAIL(err, st,
             "the plans need %s, which this machine does not give; lower train.batch or "
-            "train.micro_batch",
+            "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
             dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
     return st;
 }
@@ -52,7 +52,7 @@ static dt_status reserve(dt_rig *g, const dt_session *s, dt_err *err)
 dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
 {
     *g = (dt_rig){0};
-    DT_CHECK(reserve(g, s, err));
+    DT_CHECK(dti_rig_reserve(g, s, err));
     g->ready = dt_alloc(s->plans->n, sizeof *g->ready);
     if (g->ready == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare the plans");

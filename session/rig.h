@@ -14,6 +14,9 @@ typedef struct dt_rig {
 /* What a runner of all plans the session has is made of. Borrows from the session. */
 dt_runner_opts dti_rig_opts(const dt_session *s);
 
+/* The runner, with memory for all plans the session has. DT_E_NOMEM says what to lower. */
+dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
+
 /* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
  * model.weights, else first ones from train.seed. Release with dti_rig_close even after a failure.
  */

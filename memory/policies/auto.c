@@ -114,9 +114,7 @@ static dt_status replace(dt_program *p, const dt_program *by, dt_err *err)
 {
     dt_program *copy = NULL;
     DT_CHECK(dt_program_copy(&copy, by, err));
-    const dt_program old = *p;
-    *p = *copy;
-    *copy = old;
+    dt_program_swap(p, copy);
     dt_program_destroy(copy);
     return dt_program_index(p, err);
 }

@@ -20,19 +20,6 @@ const dt_plan *dt_run_largest_plan(const dt_run *r)
     return dti_plan_set_largest(r->s->plans);
 }
 
-dt_status dti_run_reserve(dt_run *r, dt_err *err)
-{
-    const dt_runner_opts o = dti_rig_opts(r->s);
-    char need[DT_HUMAN_BYTES];
-    const dt_status st = dt_runner_create(&r->rig.runner, &o, err);
-    if (st == DT_E_NOMEM)
-        (void)DT_FAIL(err, st,
-            "the run needs %s, which this machine does not give; lower train.batch or "
-            "train.micro_batch, or set memory.device_budget to what there is, to be told what fits",
-            dt_human_bytes(need, o.arena_bytes + o.tier_bytes[DT_TIER_HOST]));
-    return st;
-}
-
 /* ---- what the run is ---- */
 
 static dt_status print_plan(const void *arg, FILE *f, dt_err *err)

@@ -253,7 +253,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     if (!dt_rate_init(&r->rate))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
     DT_CHECK(check(r, err));
-    DT_CHECK(dti_run_reserve(r, err)); /* a run that is refused leaves no folder */
+    DT_CHECK(dti_rig_reserve(&r->rig, r->s, err)); /* a run that is refused leaves no folder */
     if (dti_run_stop(r))
         return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
     DT_CHECK(dti_run_open_dir(r, err));

@@ -14,8 +14,6 @@ dt_status dti_run_left(dt_run *r, dt_status st);
 
 /* ---- prepare.c ---- */
 
-/* Reserve memory; a run that is refused until here leaves no folder. */
-dt_status dti_run_reserve(dt_run *r, dt_err *err) DT_NODISCARD;
 /* config.ini, env.json, plan.txt. */
 dt_status dti_run_describe(dt_run *r, dt_err *err) DT_NODISCARD;
 /* Run each plan once, then set the first weights, or those of the checkpoint. DT_E_STOPPED. */

@@ -543,7 +543,7 @@ static void a_peak_that_was_not_planned_fails_the_run(void **state)
     const dt_dir_opts o = {.dir = in_workspace("out")};
     dt_err err = {0};
     t.measured = dt_plan_set_peak(t.s->plans) - 64;
-    assert_ok(dti_run_reserve(&t, &err), &err);
+    assert_ok(dti_rig_reserve(&t.rig, t.s, &err), &err);
     assert_ok(dti_run_dir_open(&t.dir, &o, "lenet5", "keep_all", &err), &err);
     assert_fails(dti_run_summarise(&t, DT_OK, &err), DT_E_INTERNAL, &err, " bytes were planned, ");
     dti_run_dir_close(t.dir);

@@ -15,7 +15,7 @@
 #include "session/plan_set.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
-enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 4, SMALL_OPS = 400 };
+enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 
 /* What a run may change to fit. @budget: of the device, for plans that go by it; @at_length: who
  * searches does so as in a run, no less. */
@@ -380,24 +380,39 @@ static int cheapest_first(const void *va, const void *vb)
     return (a->order > b->order) - (a->order < b->order);
 }
 
-/* Of those that say where tensors live, with the exact one that takes the least of the device for
- * the values that a step makes: the one does what the other leaves. */
+/* May stand behind one that says where tensors live: the one does what the other leaves. */
+static bool stands_behind(const trial *t)
+{
+    const dt_policy *p = dt_policy_find(t->v.policy);
+    return t->exact && p != NULL && p->home == NULL && p->parts == NULL;
+}
+
+/* The i-th policy of those tried before the one that takes the least of the device for the values
+ * that a step makes; NULL: it says nothing of where tensors live. */
+static const char *pair_of(search *x, size_t i, const char *behind)
+{
+    const dt_policy *p = dt_policy_find(x->all[i].v.policy);
+    if (p == NULL || p->home == NULL || !p->exact || x->n_pair == MOST_PAIRS)
+        return NULL;
+    char *pair = x->pair[x->n_pair++];
+    snprintf(pair, sizeof *x->pair, "%s,%s", p->name, behind);
+    return pair;
+}
+
 static dt_status try_pairs(search *x, dt_err *err)
 {
     const trial *least = NULL;
     const size_t n = x->n_all;
-    for (size_t i = 0; i < n; i++) {
-        const dt_policy *p = dt_policy_find(x->all[i].v.policy);
-        if (x->all[i].exact && p->home == NULL && p->parts == NULL &&
+    for (size_t i = 0; i < n; i++)
+        if (stands_behind(&x->all[i]) &&
             (least == NULL || x->all[i].need.device < least->need.device))
             least = &x->all[i];
-    }
-    for (size_t i = 0; i < n && least != NULL && x->n_pair < MOST_PAIRS; i++) {
-        const dt_policy *p = dt_policy_find(x->all[i].v.policy);
-        if (p->home == NULL || !p->exact || x->all[i].need.device == least->need.device)
+    for (size_t i = 0; i < n && least != NULL; i++) {
+        if (x->all[i].need.device == least->need.device)
             continue;
-        char *pair = x->pair[x->n_pair++];
-        snprintf(pair, sizeof *x->pair, "%s,%s", p->name, least->v.policy);
+        const char *pair = pair_of(x, i, least->v.policy);
+        if (pair == NULL)
+            continue;
         DT_CHECK(try_variant(x, by(x, pair), &x->all[x->n_all], err));
         x->all[x->n_all].order = x->n_all;
         x->n_all++;
@@ -594,67 +609,101 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
     return DT_OK;
 }
 
-static void lower(trial *least, const trial *t)
-{
-    if (t->can && t->need.device < least->need.device)
-        *least = *t;
-}
-
-/* Of all policies as the run is configured; told if none of them fits. */
-static trial least_policy(const search *x, dt_err *err)
+/* Told if no policy fits as the run is configured. */
+static void tell_whole(const search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    trial least = x->all[0];
+    const trial *least = &x->all[0];
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
         any = any || x->all[i].fits;
-        least = x->all[i].need.device < least.need.device ? x->all[i] : least;
+        least = x->all[i].need.device < least->need.device ? &x->all[i] : least;
     }
     if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  taken at once, this batch fits under no policy that was tried; "
             "%s needs the least, %s (%" PRIu64 " bytes)",
-            least.v.policy, dt_human_bytes(size, least.need.device), least.need.device);
-    return least;
+            least->v.policy, dt_human_bytes(size, least->need.device), least->need.device);
 }
 
-/* A policy in the smallest parts that can be trained. */
-static dt_status lower_by_parts(search *x, variant v, trial *least, dt_err *err)
+static void lower(trial *least, const trial *t)
 {
+    if (t->can && (!least->can || t->need.device < least->need.device))
+        *least = *t;
+}
+
+/* One that goes by a budget takes the least under the least: a byte, whatever was asked for. */
+static uint64_t least_budget(const search *x, const char *policy)
+{
+    const char *comma = strrchr(policy, ',');
+    const dt_policy *p = dt_policy_find(comma != NULL ? comma + 1 : policy);
+    return p != NULL && p->by_budget && x->own.budget > 0 ? 1 : x->own.budget;
+}
+
+/* The least that a policy takes: of the smallest parts that can be trained, and of the whole where
+ * that was planned for any budget. */
+static dt_status least_of(search *x, const char *policy, trial *least, dt_err *err)
+{
+    variant v = by(x, policy);
     const int64_t whole = v.micro;
-    for (v.micro = 1; v.micro <= 2 && v.micro < whole; v.micro++) {
-        trial t;
-        if (v.batch % v.micro != 0)
-            continue;
-        DT_CHECK(try_variant(x, v, &t, err));
-        lower(least, &t);
-        if (t.can)
-            break;
-    }
+    *least = (trial){0};
+    v.budget = least_budget(x, policy);
+    for (v.micro = 1; v.micro <= 2 && v.micro < whole && !least->can; v.micro++)
+        if (v.batch % v.micro == 0)
+            DT_CHECK(try_variant(x, v, least, err));
+    v.micro = whole;
+    if (least->can && v.budget != x->own.budget)
+        return DT_OK;
+    trial t;
+    DT_CHECK(try_variant(x, v, &t, err));
+    lower(least, &t);
     return DT_OK;
 }
 
-/* Every policy, and what was found, by the algorithms of fewest bytes. */
-static dt_status lower_by_small(search *x, trial *least, dt_err *err)
+/* The same by the algorithms of fewest bytes as well. */
+static dt_status lower_by(search *x, const char *policy, trial *least, trial *behind, dt_err *err)
 {
-    const variant found = least->v;
-    for (size_t i = 0; i <= x->n_all; i++) {
-        trial t;
-        DT_CHECK(try_small(x, i < x->n_all ? x->all[i].v : found, &t, err));
-        lower(least, &t);
-    }
+    trial t, small;
+    DT_CHECK(least_of(x, policy, &t, err));
+    if (stands_behind(&t))
+        lower(behind, &t);
+    lower(least, &t);
+    DT_CHECK(try_small(x, t.v, &small, err));
+    lower(least, &small);
     return DT_OK;
 }
 
-/* The least of the device that any policy needs for this batch. */
+/* As a run is planned in what was found. */
+static dt_status settle(search *x, trial *least, dt_err *err)
+{
+    if (least->v.budget == x->own.budget)
+        return DT_OK;
+    least->v.budget = least->need.device;
+    DT_CHECK(try_variant(x, least->v, least, err));
+    least->v.budget = x->own.budget; /* which the user sets as before, or to what it needs */
+    return DT_OK;
+}
+
+/* The least of the device that any policy needs for this batch, whatever was asked for: each by
+ * itself, and those that say where tensors live before the one that takes the least. */
 static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     change c;
-    trial least = least_policy(x, err);
-    for (size_t i = 0; i < x->n_all; i++)
-        DT_CHECK(lower_by_parts(x, x->all[i].v, &least, err));
-    DT_CHECK(lower_by_small(x, &least, err));
+    trial least = {0}, behind = {0};
+    const size_t n = x->n_all;
+    tell_whole(x, err);
+    for (size_t i = 0; i < n; i++)
+        if (dt_policy_find(x->all[i].v.policy) != NULL) /* no pair */
+            DT_CHECK(lower_by(x, x->all[i].v.policy, &least, &behind, err));
+    for (size_t i = 0; i < n && behind.can; i++) {
+        const char *pair = pair_of(x, i, behind.v.policy);
+        if (pair != NULL)
+            DT_CHECK(lower_by(x, pair, &least, &behind, err));
+    }
+    if (!least.can)
+        return DT_OK;
+    DT_CHECK(settle(x, &least, err));
     to_set(x, &least, &c);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",

@@ -185,6 +185,47 @@ static void suggestions_are_of_different_kinds(void **state)
     cli_done(&r);
 }
 
+#define FORKED                                                                                     \
+    "[model]\nimage = 16\nclasses = 3\n[data]\nsamples = 8\n[train]\nbatch = 8\n"                  \
+    "[conv a]\nout = 8\nkernel = 3\npad = 1\n[gelu b]\n[conv c]\nout = 8\nkernel = 3\n"            \
+    "pad = 1\n[tanh d]\n[concat e]\ninput = a, b, d\n[conv f]\nout = 8\nkernel = 1\n"              \
+    "[global_avgpool g]\n[fc h]\nout = 3\n"
+
+/* Of policies that go by a budget, too, what they take at the least. */
+static void the_least_is_the_same_whatever_was_asked(void **state)
+{
+    NEED_BINARY();
+    dt_take_turns(1, 3);
+    static const int part[] = {20, 3, 1}; /* of what all takes, and a byte less */
+    char words[1200], sets[1024], least[256] = "", first[256];
+    put_text("f.ini", FORKED);
+    const uint64_t all = peak("plan f.ini --json", "device");
+    for (size_t i = 0; i < DT_COUNT(part); i++) {
+        snprintf(words, sizeof words, "plan f.ini --set memory.device_budget=%" PRIu64,
+            all / (uint64_t)part[i] - 1);
+        ran r = refused(words, DT_E_BUDGET);
+        const char *at = strstr(r.err, "the least found for this batch is ");
+        assert_non_null(at);
+        snprintf(least, sizeof least, "%.*s", (int)strcspn(at, "\n"), at);
+        cli_done(&r);
+        if (i == 0)
+            memcpy(first, least, sizeof first);
+        assert_string_equal(least, first);
+    }
+    const char *lines = strstr(least, "): ");
+    uint64_t bytes = 0;
+    assert_int_equal(sscanf(strchr(least, '('), "(%" SCNu64, &bytes), 1);
+    assert_non_null(lines);
+    char told[300];
+    snprintf(told, sizeof told, "%s, which needs", lines + 3);
+    as_sets(told, sets, sizeof sets);
+    snprintf(
+        words, sizeof words, "plan f.ini --set memory.device_budget=%" PRIu64 "%s", bytes, sets);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+}
+
 /* The first that is said; what it says that a step takes is no less than what it takes. */
 static void auto_is_offered_first(void **state)
 {
@@ -573,6 +614,7 @@ DT_TEST_GROUP(budget)
         T(the_first_suggestion_is_told_as_it_is_typed),
         T(bytes_without_a_unit_are_told),
         T(suggestions_are_of_different_kinds),
+        T(the_least_is_the_same_whatever_was_asked),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),
         T(what_a_policy_costs_is_told),

@@ -200,6 +200,9 @@ static dt_status forward_node(builder *b, int32_t node, dt_err *err)
     }
     if (!eval) {
         const dt_ports saved = nd->desc->n_alt > 0 ? nd->desc->alt[b->p->alt[node]].reads : 0;
+        if (b->p->alt[node] > 0)
+            DT_CHECK(dt_reasons_add(&b->p->reasons, &op.reason, err,
+                "masks: backward reads no value, and a concatenation holds this one"));
         DT_CHECK(bind_stash(b, &op, saved, node, err));
         bind_params(
             b, &op, f->writes, node, DT_Q, b->p->kind == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE);

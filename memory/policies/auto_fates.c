@@ -245,22 +245,21 @@ static dt_status fit_by(
     return st;
 }
 
-/* The problem with what is away left out of the device between forward and backward. */
-static dt_status with_away(dti_auto *s, uint64_t budget, dti_found *f, dt_err *err)
+/* The problem with what is away left out of the device between forward and backward. @plan: of the
+ * program as it came. */
+static dt_status with_away(
+    dti_auto *s, const dt_plan *plan, uint64_t budget, dti_found *f, dt_err *err)
 {
-    const dt_lower_opts o = {.pool = dti_pass_pool(s->env), .policy = ""};
     dti_remat_program r = {0};
-    dt_plan *plan = NULL;
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
     for (size_t i = 0; away != NULL && i < s->n_value; i++)
         away[s->tensor[i]] = f->fate[i] == DTI_AWAY;
-    dt_status st = away != NULL ? dt_lower(&plan, s->p, &o, err) : no_memory(err);
+    dt_status st = away != NULL ? DT_OK : no_memory(err);
     if (st == DT_OK)
         st = dti_remat_of_program(&r, s->p, plan, s->seconds, away, err);
     if (st == DT_OK)
         st = fit_by(s, &r, budget, f, err);
     dti_remat_program_deinit(&r);
-    dt_plan_destroy(plan);
     dt_free(away);
     return st;
 }
@@ -281,14 +280,15 @@ static dt_status add_base(dti_auto *s, const dti_found *f, dt_err *err)
 }
 
 /* Of shares of the link the best; *now becomes it. What only makes values again is gone on from. */
-static dt_status divide(dti_auto *s, uint64_t budget, uint8_t *now, dt_err *err)
+static dt_status divide(
+    dti_auto *s, const dt_plan *plan, uint64_t budget, uint8_t *now, dt_err *err)
 {
     dti_found f = {.aim = budget, .budget = budget, .fate = dt_alloc(s->n_value + 1, 1)};
     double best = -1;
     dt_status st = f.fate != NULL ? DT_OK : no_memory(err);
     for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
         send_away(s, busy[i] * s->ops, f.fate);
-        st = with_away(s, budget, &f, err);
+        st = with_away(s, plan, budget, &f, err);
         if (st == DT_OK && i == 0)
             st = add_base(s, &f, err);
         if (st == DT_OK && (best < 0 || worth(s, &f.cost, budget) < best)) {
@@ -331,23 +331,31 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     return st;
 }
 
+/* What the problem asks of a plan is its rows, not where they lie: the fastest pool places it. */
+static dt_status lower_once(const dti_auto *s, dt_plan **plan, dt_err *err)
+{
+    dt_lower_opts o = dti_pass_lower_opts(s->env);
+    o.pool = dt_pool_find("best_fit");
+    return dt_lower(plan, s->p, &o, err);
+}
+
 dt_status dti_auto_add_searched(dti_auto *s, uint64_t least, uint64_t most, dt_err *err)
 {
     if (s->n_value == 0 || s->moves == 0)
         return DT_OK;
+    dt_plan *plan = NULL;
     uint8_t *now = dt_alloc(s->n_value, 1);
-    if (now == NULL)
-        return no_memory(err);
-    dt_status st = DT_OK;
+    dt_status st = now != NULL ? lower_once(s, &plan, err) : no_memory(err);
     s->drawn = 0; /* the same whatever was searched before */
     for (int i = DTI_AUTO_BUDGETS; st == DT_OK && i >= 0; i--) {
         const uint64_t budget = i > 0 ? dti_auto_budget(s, i - 1) : least;
         if (budget > most || (i > 0 && budget <= least))
             continue;
-        st = divide(s, budget, now, err);
+        st = divide(s, plan, budget, now, err);
         if (st == DT_OK)
             st = anneal(s, now, budget, err);
     }
+    dt_plan_destroy(plan);
     dt_free(now);
     return st;
 }

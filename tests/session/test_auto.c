@@ -804,6 +804,40 @@ static void unet_takes_three_times_the_batch(void **state)
     dt_session_close(s);
 }
 
+static int placed;
+
+static dt_status place_counted(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
+{
+    placed++;
+    return dt_pool_find("best_fit")->place(v, n, peak, err);
+}
+
+static dt_status search_counted(
+    dt_interval *v, size_t n, dt_pool_effort *effort, uint64_t *peak, dt_err *err)
+{
+    (void)effort;
+    return place_counted(v, n, peak, err);
+}
+
+/* One that searches for a placement may take seconds of each: what stands in for it places all that
+ * is tried, also the program as it came, which the values' fates are thought over by. */
+static void a_pool_that_searches_places_nothing_that_is_tried(void **state)
+{
+    (void)state;
+    dt_pool_desc slow = {.name = "slow",
+        .summary = "-",
+        .place = place_counted,
+        .search = search_counted,
+        .tries = dt_pool_find("greedy")};
+    dt_pass_env env = {.costs = &dt_costs_default, .pool = &slow};
+    dt_lowered m = dt_program_of(dt_random_graph(6), DT_PROGRAM_FIRST, 16);
+    placed = 0;
+    env.budgets.device = cost_under(&m, "keep_all", &env).device * 3 / 4;
+    (void)cost_with(&m, "auto", "[policy.auto]\nmoves = 1\nsearches = off\n", &env);
+    assert_int_equal(placed, 0);
+    dt_lowered_close(&m);
+}
+
 static void lossy_says_that_results_change(void **state)
 {
     (void)state;
@@ -837,6 +871,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_search_that_takes_long_is_told),
         cmocka_unit_test(unet_takes_three_times_the_batch),
         cmocka_unit_test(lossy_says_that_results_change),
+        cmocka_unit_test(a_pool_that_searches_places_nothing_that_is_tried),
         cmocka_unit_test(with_policies_from_outside_no_file_is_taken_or_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -877,6 +877,47 @@ static void the_longest_interval_that_fits_is_taken(void **state)
     dt_lowered_close(&m);
 }
 
+static uint64_t moved_by_sentinel(const char *ini, const dt_pass_env *e, uint64_t *peak)
+{
+    uint64_t moved = 0;
+    dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    const dt_program *p = m.program;
+    dt_rewrite_with(m.program, "sentinel", ini, e);
+    m.plan = dt_lower_with(m.program, e);
+    for (size_t k = 0; k < p->n_order; k++)
+        if (p->op[p->order[k]].kind == DT_OP_OUT)
+            moved += p->tensor[p->op[p->order[k]].arg[0].tensor].bytes;
+    *peak = m.plan->peak;
+    dt_lowered_close(&m);
+    return moved;
+}
+
+/* The more room a budget has, the more stays, up to all of it; without that as much leaves as by
+ * the rule, whatever the budget. */
+static void what_a_budget_has_room_for_stays(void **state)
+{
+    (void)state;
+    dt_pass_env e = {.costs = &dt_costs_default};
+    uint64_t peak, before = UINT64_MAX;
+    int looked = 0;
+    dt_lowered kept = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
+    kept.plan = dt_lower_with(kept.program, &e);
+    for (uint64_t tenths = 3; tenths <= 10; tenths++) {
+        e.budgets.device = kept.plan->peak * tenths / 10;
+        const uint64_t rule =
+            moved_by_sentinel("[policy.sentinel]\nlayers = 2\nstay = off\n", &e, &peak);
+        if (peak > e.budgets.device)
+            continue;
+        const uint64_t moved = moved_by_sentinel("[policy.sentinel]\nlayers = 2\n", &e, &peak);
+        assert_true(peak <= e.budgets.device && moved <= before && moved < rule);
+        assert_true(tenths < 10 || moved == 0);
+        before = moved;
+        looked++;
+    }
+    assert_true(looked > 2);
+    dt_lowered_close(&kept);
+}
+
 static double exposed(const char *ini, const dt_pass_env *e, uint64_t *peak)
 {
     dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 256);
@@ -953,7 +994,7 @@ static void copies_to_the_disk_take_the_disks_seconds(void **state)
 {
     (void)state;
     static const char *const rows[][2] = {
-        {"vdnnpp", NULL}, {"sentinel", "[policy.sentinel]\nleast = 0\nlayers = 3\n"}};
+        {"vdnnpp", NULL}, {"sentinel", "[policy.sentinel]\nleast = 0\nlayers = 3\nstay = off\n"}};
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         dt_plan *fast = to_disk(rows[i][0], rows[i][1], DT_TIERS); /* none is */
         dt_plan *slow_host = to_disk(rows[i][0], rows[i][1], DT_TIER_HOST);
@@ -1158,6 +1199,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(values_come_an_interval_ahead),
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
         cmocka_unit_test(figure_13_has_its_signs),
+        cmocka_unit_test(what_a_budget_has_room_for_stays),
         cmocka_unit_test(copies_to_the_disk_take_the_disks_seconds),
         cmocka_unit_test(no_budget_takes_no_less_than_one),
         cmocka_unit_test(a_cache_of_small_values_does_not_take_more),

@@ -189,14 +189,25 @@ static dt_status explain(dti_planner *x, dti_idle *i, dt_err *err, const char *f
     return dt_reasons_add(&x->p->reasons, &i->gap.reason, err, "%s: %s", x->p->policy, text);
 }
 
+/* Inputs are fetched again from where they are. */
+static bool needs_room(const dti_planner *x, const dti_idle *i)
+{
+    return x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT;
+}
+
+static bool has_room(const dti_planner *x, const dti_idle *i)
+{
+    return !needs_room(x, i) || i->bytes <= x->room;
+}
+
 dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
 {
     va_list args;
-    if (i->bytes > x->room && x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT) {
+    if (!has_room(x, i)) {
         dti_gaps_refuse(&x->gaps, i);
         return DT_OK;
     }
-    if (x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT && x->room != UINT64_MAX)
+    if (needs_room(x, i) && x->room != UINT64_MAX)
         x->room -= i->bytes;
     va_start(args, format);
     const dt_status st = explain(x, i, err, format, args);
@@ -216,15 +227,16 @@ dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const 
     return st;
 }
 
-/* Of what is recomputed the one that saves the fewest bytes a second. */
+/* Of what is recomputed and the host has room for, the one that saves the fewest bytes a second. */
 static dti_idle *worst(dti_planner *x)
 {
     dti_idle *found = NULL;
     double least = 0;
     for (size_t n = 0; n < x->n_gap; n++) {
         const double score = dti_recomputes_score(&x->recomputes, n);
-        if (x->gaps.idle[n].fate == DTI_RECOMPUTE && (found == NULL || score < least)) {
-            found = &x->gaps.idle[n];
+        dti_idle *i = &x->gaps.idle[n];
+        if (i->fate == DTI_RECOMPUTE && has_room(x, i) && (found == NULL || score < least)) {
+            found = i;
             least = score;
         }
     }
@@ -381,16 +393,6 @@ typedef struct tensor_wait {
     double seconds;
 } tensor_wait;
 
-/* Of each event the first row that signals it; DT_NONE: none does. */
-static void find_signals(const dt_plan *p, int32_t *by)
-{
-    for (int32_t e = 0; e < p->n_event; e++)
-        by[e] = DT_NONE;
-    for (size_t i = p->n_row; i-- > 0;)
-        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event != DT_NONE)
-            by[p->row[i].event] = (int32_t)i;
-}
-
 /* By tensor, from one pass over the rows in their order. */
 static void add_waits(const dt_plan *p, const dt_timeline *t, const int32_t *by, tensor_wait *of)
 {
@@ -420,7 +422,7 @@ static dt_status find_waits(
                              ? dt_simulate(&t, p, dti_pass_costs(x->env), &o, err)
                              : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK) {
-        find_signals(p, by);
+        dti_timeline_signals(p, by);
         add_waits(p, &t, by, *out);
     }
     dt_timeline_deinit(&t);

@@ -17,8 +17,9 @@ typedef struct stall {
     double seconds;
 } stall;
 
-/* The longest wait for a copy of a tensor that was not tried. */
-static stall longest(const dt_plan *p, const dt_timeline *t, const bool *tried)
+/* The longest wait for a copy of a tensor that was not tried. @signal: by event, who signals it. */
+static stall longest(
+    const dt_plan *p, const dt_timeline *t, const int32_t *signal, const bool *tried)
 {
     stall most = {.tensor = DT_NONE};
     for (size_t i = 0; i < p->n_row; i++) {
@@ -26,7 +27,7 @@ static stall longest(const dt_plan *p, const dt_timeline *t, const bool *tried)
         const double seconds = t->end[i] - t->begin[i];
         if (w->kind != DT_ROW_WAIT || w->stream != DT_COMPUTE_STREAM || seconds <= most.seconds)
             continue;
-        const int32_t by = dti_timeline_signal(p, (int32_t)i);
+        const int32_t by = signal[w->event];
         if (by < 0 || p->row[by].kind != DT_ROW_COPY_IN || tried[p->row[by].tensor])
             continue;
         most = (stall){p->row[by].tensor, 0, seconds};
@@ -92,8 +93,14 @@ static dt_status look(const dti_auto *s, dt_program *p, const bool *tried, stall
     dt_status st = dt_lower(&plan, p, &o, err);
     if (st == DT_OK)
         st = dt_simulate(&t, plan, dti_pass_costs(s->env), &machine, err);
-    if (st == DT_OK)
-        *most = longest(plan, &t, tried);
+    int32_t *signal = st == DT_OK ? dt_alloc((size_t)plan->n_event + 1, sizeof *signal) : NULL;
+    if (st == DT_OK && signal == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    if (st == DT_OK) {
+        dti_timeline_signals(plan, signal);
+        *most = longest(plan, &t, signal, tried);
+    }
+    dt_free(signal);
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;

@@ -240,10 +240,11 @@ void dt_timeline_deinit(dt_timeline *t)
     *t = (dt_timeline){0};
 }
 
-int32_t dti_timeline_signal(const dt_plan *p, int32_t wait)
+void dti_timeline_signals(const dt_plan *p, int32_t *by)
 {
-    for (size_t i = 0; i < p->n_row; i++)
-        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event == p->row[wait].event)
-            return (int32_t)i;
-    return -1;
+    for (int32_t e = 0; e < p->n_event; e++)
+        by[e] = DT_NONE;
+    for (size_t i = p->n_row; i-- > 0;)
+        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event != DT_NONE)
+            by[p->row[i].event] = (int32_t)i;
 }

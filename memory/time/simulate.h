@@ -42,7 +42,8 @@ dt_status dt_simulate(dt_timeline *out, const dt_plan *p, const dt_costs *c,
     const dt_simulate_opts *o, dt_err *err) DT_NODISCARD;
 void dt_timeline_deinit(dt_timeline *t);
 
-/* The row whose end a WAIT stands for; -1 when there is none. */
-int32_t dti_timeline_signal(const dt_plan *p, int32_t wait);
+/* By event, of which @by holds p->n_event, the first row that signals it, whose end a WAIT stands
+ * for; DT_NONE: none does. */
+void dti_timeline_signals(const dt_plan *p, int32_t *by);
 
 #endif

@@ -793,6 +793,36 @@ static void all_that_is_chosen_has_a_reason(void **state)
     }
 }
 
+/* So many bytes go in place of being recomputed; where the host has room for less, what it has room
+ * for. */
+static void what_goes_instead_has_room(void **state)
+{
+    (void)state;
+    for (int full = 0; full < 2; full++) {
+        dti_planner x;
+        dt_err err = {0};
+        dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 32);
+        dt_pass_env e = {.budgets = {.device = UINT64_C(1) << 30}};
+        const dti_planner_opts o = {.budget = e.budgets.device};
+        const uint64_t wanted = UINT64_C(1) << 28, room = UINT64_C(1) << 26;
+        uint64_t again = 0, away = 0;
+        assert_ok(dti_planner_open(&x, m.program, &e, &o, &err), &err);
+        for (size_t i = 0; i < x.n_gap; i += 3)
+            if (isfinite(x.recomputes.item[i].seconds)) {
+                assert_ok(dti_planner_recompute(&x, &x.gaps.idle[i], &err, "a test"), &err);
+                again += x.gaps.idle[i].bytes;
+            }
+        assert_true(again > 2 * wanted);
+        x.room = full ? room : UINT64_MAX;
+        assert_ok(dti_planner_offload_instead(&x, wanted, &err), &err);
+        for (size_t i = 0; i < x.n_gap; i++)
+            away += x.gaps.idle[i].fate == DTI_OFFLOAD ? x.gaps.idle[i].bytes : 0;
+        assert_true(full ? away > 0 && away <= room : away >= wanted && away < again);
+        dti_planner_close(&x);
+        dt_lowered_close(&m);
+    }
+}
+
 /* What the host has no room for is not moved. */
 static void the_hosts_budget_binds(void **state)
 {
@@ -834,6 +864,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(capuchin_gives_up_speed_as_it_did),
         cmocka_unit_test(copies_that_are_there_are_waited_for),
         cmocka_unit_test(all_that_is_chosen_has_a_reason),
+        cmocka_unit_test(what_goes_instead_has_room),
         cmocka_unit_test(the_hosts_budget_binds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

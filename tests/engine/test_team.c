@@ -5,10 +5,8 @@
 #include <omp.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include "engine/base/mix.h"
 #include "engine/base/team.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/few_addresses.h"
 #include "tests/fixture/sanitizer.h"
 
 enum { MOST_TASKS = 20000, MOST_MEMBERS = 8 };
@@ -221,16 +220,6 @@ static int threads_now(void)
 
 enum { LEFT_BYTES = 1 << 20 }; /* of addresses: none for a stack */
 
-static rlim_t addresses(void)
-{
-    unsigned long pages;
-    FILE *f = fopen("/proc/self/statm", "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%lu", &pages), 1);
-    fclose(f);
-    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
-}
-
 /* The first of the tests: later ones leave stacks of threads that are gone, for which no memory is
  * needed. */
 static void threads_that_are_refused_are_asked_for_again_later(void **state)
@@ -239,14 +228,10 @@ static void threads_that_are_refused_are_asked_for_again_later(void **state)
     if (DT_OWN_HEAP)
         skip();
     counted *c = calloc(1, sizeof *c);
-    struct rlimit before, most;
     assert_non_null(c);
     omp_set_num_threads(3);
     const int threads = threads_now();
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    most = before;
-    most.rlim_cur = addresses() + LEFT_BYTES;
-    assert_int_equal(setrlimit(RLIMIT_AS, &most), 0);
+    const struct rlimit before = dt_leave_addresses(LEFT_BYTES);
     check_job(c, 50, false);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_int_equal(threads_now(), threads);

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 
 #include "tests/fixture/check.h"
+#include "tests/fixture/few_addresses.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/sanitizer.h"
 
@@ -13,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -703,29 +703,14 @@ static dt_status print_much(const void *arg, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-/* Of this process: addresses in use. */
-static rlim_t addresses(void)
-{
-    unsigned long pages;
-    FILE *f = fopen("/proc/self/statm", "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%lu", &pages), 1);
-    fclose(f);
-    return pages * (rlim_t)sysconf(_SC_PAGESIZE);
-}
-
 static void a_text_that_memory_cuts_is_not_written(void **state)
 {
     (void)state;
     if (DT_OWN_HEAP)
         skip();
     dt_err err = {0};
-    struct rlimit before, most;
     dt_run_dir *d = open_dir("r", false);
-    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
-    most = before;
-    most.rlim_cur = addresses() + ((rlim_t)LEFT_MIB << 20);
-    assert_int_equal(setrlimit(RLIMIT_AS, &most), 0);
+    const struct rlimit before = dt_leave_addresses((rlim_t)LEFT_MIB << 20);
     const dt_status st = dti_run_dir_write(d, "plan.txt", print_much, NULL, &err);
     assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
     assert_fails(st, DT_E_NOMEM, &err, "no memory for plan.txt");

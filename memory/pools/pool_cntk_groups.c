@@ -4,7 +4,9 @@
  * groups it is the smallest, which the paper leaves open and CNTK's source tells (MatrixPool.h: a
  * new group goes to the front of the list that is searched).
  *
- * Where ours differs: of equal sizes the earlier born goes first, which CNTK leaves to its sort. */
+ * Where ours differs: of equal sizes the one listed first goes first. CNTK leaves that to its sort,
+ * which keeps no order of equals, and much hangs on it: Gist's account (memory/accounts/gist.c)
+ * lists what it has as that sort would. */
 #include "engine/base/alloc.h"
 #include "memory/pools/pool_largest.h"
 
@@ -52,7 +54,7 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
     const dt_status st =
         g.off == NULL
             ? DT_FAIL(err, DT_E_NOMEM, "pool cntk_groups: out of memory for %zu intervals", n)
-            : dti_largest_first("cntk_groups", v, n, join, &g, peak, err);
+            : dti_largest_first("cntk_groups", v, n, DTI_EARLIER_LISTED, join, &g, peak, err);
     dt_free(g.off);
     return st;
 }

@@ -30,7 +30,7 @@ static bool tightest(void *self, const dti_shelf *s, const dt_interval *x, uint6
 
 static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
 {
-    return dti_largest_first("smartpool", v, n, tightest, NULL, peak, err);
+    return dti_largest_first("smartpool", v, n, DTI_EARLIER_BORN, tightest, NULL, peak, err);
 }
 
 const dt_pool_desc dt_pool_smartpool = {

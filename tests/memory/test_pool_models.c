@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/accounts/gnu_sort.h"
 #include "memory/pools/pool.h"
 #include "memory/pools/pool_file.h"
 #include "tests/fixture/check.h"
@@ -198,6 +199,22 @@ static void groups_hold_lifetimes_that_do_not_meet(void **state)
         12);
 }
 
+/* Equals end where g++ 12 leaves them; what was asked for is written down by a program of ten lines
+ * in C++. */
+static void equals_are_sorted_as_by_gnu(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    static const int want[N] = {39, 27, 29, 24, 22, 32, 19, 17, 34, 14, 12, 2, 9, 7, 4, 37, 38, 28,
+        3, 23, 18, 33, 8, 13, 35, 31, 30, 20, 36, 26, 25, 21, 0, 16, 15, 11, 10, 6, 5, 1};
+    dt_interval v[N];
+    for (int i = 0; i < N; i++)
+        v[i] = (dt_interval){.bytes = (uint64_t)(i * i * 7 + 3 * i) % 5 + 1, .id = i};
+    dti_gnu_sort_largest_first(v, N);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(v[i].id, want[i]);
+}
+
 /* All three groups are free when the smaller ones live. */
 static void groups_fill_from_the_smallest(void **state)
 {
@@ -354,6 +371,7 @@ DT_TEST_GROUP(pool_models)
         cmocka_unit_test(pytorch_joins_no_segments),
         cmocka_unit_test(groups_hold_lifetimes_that_do_not_meet),
         cmocka_unit_test(groups_fill_from_the_smallest),
+        cmocka_unit_test(equals_are_sorted_as_by_gnu),
         cmocka_unit_test(smartpool_takes_the_tightest_gap),
         cmocka_unit_test(what_alignment_skips_stays_free),
         cmocka_unit_test(one_block_is_used_as_a_map_of_its_cells_says),

@@ -592,31 +592,32 @@ static void count_gist(double *value, const char *config, int64_t batch, double 
     dt_session_close(s);
 }
 
-/* Figure 10, all of it, within a twentieth; of figure 17 what is lossless within a tenth. */
+/* Figure 10 within a twentieth; of figures 8 and 17 what is lossless within a tenth. */
 static void gist_counts_as_published(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sparse", "binary", "both", "lossless"};
+    enum { FIGURE_10 = 4 };
+    static const char *const names[] = {
+        "sparse", "binary", "both", "lossless", "shared_lossless", "dynamic", "dynamic_lossless"};
     static const struct {
         const char *config;
         int64_t batch;
-        double density, published[DT_COUNT(names)], dynamic;
-    } nets[] = {{"configs/papers/alexnet_cntk.ini", 256, .178, {1.06, 1.26, 1.35, 1.56}, 1.85},
-        {"configs/papers/nin.ini", 256, .348, {1.14, 1.24, 1.47, 1.47}, 1.65},
-        {"configs/papers/overfeat.ini", 256, .113, {1.10, 1.30, 1.46, 1.55}, 1.6},
-        {"configs/vgg16.ini", 64, .136, {1.16, 1.34, 1.65, 1.65}, 1.95},
-        {"configs/papers/googlenet2014.ini", 64, .121, {1.04, 1.09, 1.14, 1.17}, 1.3}};
+        double density, published[DT_COUNT(names)];
+    } nets[] = {
+        {"configs/papers/alexnet_cntk.ini", 256, .178, {1.06, 1.26, 1.35, 1.56, 1.52, 1.32, 1.85}},
+        {"configs/papers/nin.ini", 256, .348, {1.14, 1.24, 1.47, 1.47, 1.38, 1.25, 1.65}},
+        {"configs/papers/overfeat.ini", 256, .113, {1.10, 1.30, 1.46, 1.55, 1.45, 1.1, 1.6}},
+        {"configs/vgg16.ini", 64, .136, {1.16, 1.34, 1.65, 1.65, 1.6, 1.4, 1.95}},
+        {"configs/papers/googlenet2014.ini", 64, .121, {1.04, 1.09, 1.14, 1.17, 1.17, 1.1, 1.3}}};
     const dt_account_desc *a = dt_account_find("gist");
     double v[DT_ACCOUNT_FIGURES];
     for (size_t i = 0; i < DT_COUNT(nets); i++) {
         count_gist(v, nets[i].config, nets[i].batch, nets[i].density);
         for (size_t k = 0; k < DT_COUNT(names); k++) {
             const double off = figure_of(a, v, names[k]) / nets[i].published[k] - 1;
-            if (!(fabs(off) <= 0.05))
+            if (!(fabs(off) <= (k < FIGURE_10 ? 0.05 : 0.1)))
                 fail_msg("%s, %s: %+.1f %%", nets[i].config, names[k], 100 * off);
         }
-        const double at_once = figure_of(a, v, "dynamic_lossless") / nets[i].dynamic;
-        assert_true(fabs(at_once - 1) <= 0.1);
     }
 }
 

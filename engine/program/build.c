@@ -24,6 +24,7 @@ typedef struct builder {
     int32_t *sign;                  /* by node, see dti_find_signs */
     bool *trained;                  /* by node: it or something before it has parameters */
     int32_t (*whole)[DT_MAX_PARAM]; /* by node, where they have no homes: gradients so far */
+    int32_t *last_sharing;          /* by node: the last that shares its parameter, or DT_NONE */
 } builder;
 
 /* ---- what all parts share ---- */
@@ -269,16 +270,18 @@ static dt_status new_shared_gradient(builder *b, int32_t node, int32_t *id, dt_e
         b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, node), node, id, err);
 }
 
+/* The node whose parameter stands in for this one's. */
+static int32_t owner_of(const builder *b, int32_t node)
+{
+    const int32_t shares = b->g->node[node].shares;
+    return shares == DT_SHARES_NONE ? node : shares;
+}
+
 /* Whether the parameter's gradient already holds something: that of earlier micro-batches, or that
  * of a layer further on that shares the parameter. */
 static bool adds(const builder *b, int32_t node, int i)
 {
-    const int32_t shares = b->g->node[node].shares;
-    const int32_t owner = shares == DT_SHARES_NONE ? node : shares;
-    bool before = b->p->kind == DT_PROGRAM_AGAIN;
-    for (size_t k = (size_t)node + 1; k < b->g->n_node && i == 0; k++)
-        before = before || b->g->node[k].shares == owner;
-    return before;
+    return b->p->kind == DT_PROGRAM_AGAIN || (i == 0 && b->last_sharing[owner_of(b, node)] > node);
 }
 
 /* A transient that holds a parameter's gradient until it is in place; the name tells the stage. */
@@ -288,13 +291,6 @@ static dt_status loose_gradient(
     char name[DT_TENSOR_NAME_BYTES];
     set_name(name, "%s.%s.%s", stage, b->g->node[node].name, b->g->node[node].info.param[i].name);
     return add_tensor(b, name, DT_ROLE_GRADIENTS, bytes, 0, node, id, err);
-}
-
-/* The node whose parameter stands in for this one's. */
-static int32_t owner_of(const builder *b, int32_t node)
-{
-    const int32_t shares = b->g->node[node].shares;
-    return shares == DT_SHARES_NONE ? node : shares;
 }
 
 /* Where a parameter's gradient is, as far as it has come: at home, or, where it has none, in a
@@ -607,12 +603,14 @@ static dt_status build_update(builder *b, dt_err *err)
 
 /* ---- the whole ---- */
 
-/* How many gradients will meet at each value. */
+/* How many gradients will meet at each value, and at each parameter from where on. */
 static void survey(builder *b)
 {
     dti_graph_trained(b->g, b->p->needs_dx, b->trained);
     for (size_t i = 0; i < b->g->n_node; i++) {
         const dt_node *nd = &b->g->node[i];
+        if (nd->shares != DT_SHARES_NONE)
+            b->last_sharing[nd->shares] = (int32_t)i;
         for (int k = 0; k < nd->n_in && !nd->desc->identity; k++)
             if (dt_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
                 b->parts[dt_graph_behind(b->g, nd->in[k])]++;
@@ -666,12 +664,13 @@ static bool reserve(builder *b)
     b->trained = dt_alloc(n, sizeof *b->trained);
     b->whole = dt_alloc(n, sizeof *b->whole);
     b->sign = dt_alloc(n, sizeof *b->sign);
+    b->last_sharing = dt_alloc(n, sizeof *b->last_sharing);
     if (b->whole == NULL || b->p->alt == NULL || b->p->needs_dx == NULL || b->value == NULL ||
         b->grad == NULL || b->parts == NULL || b->arrived == NULL || b->stash == NULL ||
-        b->trained == NULL || b->sign == NULL)
+        b->trained == NULL || b->sign == NULL || b->last_sharing == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
-        b->grad[i] = DT_NONE;
+        b->grad[i] = b->last_sharing[i] = DT_NONE;
         for (int k = 0; k < DT_MAX_PARAM; k++)
             b->whole[i][k] = DT_NONE;
     }
@@ -720,6 +719,7 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     dt_free(b.trained);
     dt_free(b.whole);
     dt_free(b.sign);
+    dt_free(b.last_sharing);
     if (st != DT_OK) {
         dt_program_destroy(p);
         return st;

@@ -9,11 +9,13 @@
 
 /* ---- what is left ---- */
 
-static void sum_up(const dti_gaps *g, const uint64_t *load, bool above_only, double *to)
+/* From a place on. */
+static void sum_up(
+    const dti_gaps *g, const uint64_t *load, size_t from, bool above_only, double *to)
 {
     const double limit = g->limit != UINT64_MAX ? (double)g->limit : 0;
     to[0] = 0;
-    for (size_t k = 0; k < g->n_place; k++) {
+    for (size_t k = from; k < g->n_place; k++) {
         const double over = (double)load[k] - limit;
         to[k + 1] = to[k] + (above_only && over < 0 ? 0 : over);
     }
@@ -66,6 +68,15 @@ static void heap_places(dti_gaps *g)
     g->heaped = true;
 }
 
+/* From a place on. */
+static void left_changes(dti_gaps *g, size_t from)
+{
+    sum_up(g, g->left, from, true, g->over);
+    g->asked = NULL;
+    g->heaped = false;
+    find_peak(g);
+}
+
 /* Up to a limit whatever is chosen may be gone for all of its gap, if ops wait; without one it is
  * gone for as long as its copies leave it. */
 static void find_left(dti_gaps *g)
@@ -88,10 +99,17 @@ static void find_left(dti_gaps *g)
         gone += g->left[k];
         g->left[k] = g->load[k] > gone ? g->load[k] - gone : 0;
     }
-    sum_up(g, g->left, true, g->over);
-    g->asked = NULL;
-    g->heaped = false;
-    find_peak(g);
+    left_changes(g, 0);
+    g->settled = is_limited(g);
+}
+
+/* The same, where it was found before and one more is gone. */
+static void take_from_left(dti_gaps *g, const dti_idle *i)
+{
+    const int32_t from = i->gap.from_pos + 1;
+    for (int32_t k = from; k < i->gap.to_pos; k++)
+        g->left[k] -= i->bytes < g->left[k] ? i->bytes : g->left[k];
+    left_changes(g, (size_t)from);
 }
 
 void dti_gaps_close(dti_gaps *g)
@@ -303,7 +321,7 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     }
     g->late = wait_of(g);
     find_left(g);
-    sum_up(g, g->load, false, g->over_first);
+    sum_up(g, g->load, 0, false, g->over_first);
     return DT_OK;
 }
 
@@ -396,13 +414,17 @@ double dti_gaps_wait(dti_gaps *g, dti_idle *i)
 
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)
 {
+    const bool more = g->settled && i->fate == DTI_KEEP && fate != DTI_KEEP;
     i->at = i->at == DT_NONE ? g->peak : i->at;
     i->fate = fate;
     if (fate == DTI_OFFLOAD) {
         dti_gaps_enqueue(g, i);
         g->late = wait_of(g);
     }
-    find_left(g);
+    if (more)
+        take_from_left(g, i);
+    else
+        find_left(g);
 }
 
 /* ---- the schedule ---- */
@@ -467,6 +489,7 @@ void dti_gaps_schedule(dti_gaps *g)
 {
     double free = 0, next = g->n_place > 0 ? g->end[g->n_place - 1] : 0;
     memcpy(g->shifted, g->end, g->n_place * sizeof *g->end);
+    g->settled = false;
     if (is_limited(g))
         memcpy(g->left, g->load, g->n_place * sizeof *g->left);
     for (size_t k = 0; k < g->n_offload; k++) {

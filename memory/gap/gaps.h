@@ -59,6 +59,7 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * @limit:   of the load; UINT64_MAX: there is none, and no op is to wait for a copy
  * @inline_copies: copies stand between the ops, so none is hidden
  * @left:    by place: the load without what was chosen
+ * @settled: it is so up to the limit, and one more that is gone can be taken from it
  * @over:    left above the limit (without one above 0), summed up to each place; n_place + 1 of
  * them. @over_first: the same of the load, signed
  * @hopeless: by place: nothing can be done about it
@@ -86,6 +87,7 @@ typedef struct dti_gaps {
     uint64_t limit;
     bool inline_copies;
     uint64_t *left;
+    bool settled;
     double *over, *over_first;
     bool *hopeless;
     int32_t *high;

@@ -20,11 +20,12 @@ typedef struct dti_recomputes_item {
     bool chosen;
 } dti_recomputes_item;
 
-/* @source: @words words a value, a bit for each other value */
+/* @source: @words words a value, a bit for each other value; @user: the same the other way,
+ * whatever is made from it */
 typedef struct dti_recomputes {
     size_t n, words;
     dti_recomputes_item *item;
-    uint64_t *source;
+    uint64_t *source, *user;
 } dti_recomputes;
 
 /* Room for @n values, to be filled in. Release with dti_recomputes_close even after a failure. */

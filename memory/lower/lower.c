@@ -12,6 +12,8 @@
 #include "memory/lower/stays.h"
 #include "memory/lower/sync.h"
 
+enum { MANY_BLOCKS = 10000 };
+
 /* One live interval of a transient tensor, or a stay of one whose home is a tier: the places of its
  * first and last op. Segments that share bytes by being in place belong to one block, which is what
  * a pool places. */
@@ -211,11 +213,26 @@ static dt_status blocks(lowering *l, dt_err *err)
     return DT_OK;
 }
 
+/* By the quick pool, if that comes to no more than is there anyway. Of few the peak is worth
+ * telling, and the other pools are as quick. */
+static dt_status place_quickly(lowering *l, uint64_t *peak, bool *done, dt_err *err)
+{
+    *done = false;
+    if (l->n_block < MANY_BLOCKS || l->o->enough < l->p->map->bytes)
+        return DT_OK;
+    DT_CHECK(dt_pool_find("best_fit")->place(l->block, l->n_block, peak, err));
+    *done = *peak <= l->o->enough - l->p->map->bytes;
+    return DT_OK;
+}
+
 /* Addresses there. */
 static dt_status place_blocks(lowering *l, dt_err *err)
 {
     uint64_t peak = 0;
-    DT_CHECK(dti_pool_memo_place(l->o->memo, l->o->pool, l->block, l->n_block, &peak, err));
+    bool done;
+    DT_CHECK(place_quickly(l, &peak, &done, err));
+    if (!done)
+        DT_CHECK(dti_pool_memo_place(l->o->memo, l->o->pool, l->block, l->n_block, &peak, err));
     l->plan->persistent = l->p->map->bytes;
     l->plan->peak = l->p->map->bytes + peak;
     l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);

@@ -17,6 +17,8 @@ typedef struct dt_lower_opts {
     uint64_t ahead[DT_TIERS]; /* of homes there: bytes that come before they are needed, and as many
                                  that may still be on their way back behind the ops */
     dt_memo *memo;            /* what was placed and timed before; NULL: nothing is remembered */
+    uint64_t enough; /* a peak that is there for another program anyway: very many tensors that a
+                        quick pool places below it are left so; 0: none */
 } dt_lower_opts;
 
 /* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget

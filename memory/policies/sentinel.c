@@ -59,17 +59,19 @@ typedef struct idle {
 
 /* What a length comes to; @late: values are fetched as they are needed, not an interval before;
  * @all: even those that the next interval needs leave meanwhile, and ops wait until they are gone;
- * @stay: so many gaps, by rank, are not left. */
+ * @stay: so many gaps, by rank, are not left; @looked: @bound is that of the program rewritten, no
+ * longer what it is at least. */
 typedef struct choice {
     int64_t layers;
-    bool late, all;
+    bool late, all, looked;
     size_t stay;
     uint64_t bound;
     double exposed;
 } choice;
 
 /* @layer: by place, the number of its layer, of n_layer; @first: by layer, its first place, and one
- * more. @idle: n gaps, those of values that are accessed most often first. */
+ * more. @idle: n gaps, those of values that are accessed most often first. @less: of the curve's
+ * bytes, what a program does not need at its least: states that are fetched ahead. */
 typedef struct sentinel {
     dt_program *p;
     const dt_pass_env *env;
@@ -78,6 +80,7 @@ typedef struct sentinel {
     int32_t *layer, *first, n_layer;
     idle *idle;
     size_t n;
+    uint64_t less;
 } sentinel;
 
 /* ---- layers and values ---- */
@@ -226,6 +229,43 @@ static dt_status find_exposed(const sentinel *x, choice *c, dt_err *err)
     return DT_OK;
 }
 
+/* Bytes that the device holds at least: what lives at each place of the program as it came, less
+ * what is away there. No program is made for it. */
+static dt_status find_least(const sentinel *x, choice *c, dt_err *err)
+{
+    const size_t n = x->curve.n;
+    int64_t *more = dt_alloc(n + 1, sizeof *more), away = 0;
+    if (more == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; k < x->n; k++) {
+        const int64_t bytes = (int64_t)x->p->tensor[x->idle[k].gap.tensor].bytes;
+        int32_t release, fetch;
+        if (!moves(x, &x->idle[k], c, &release, &fetch))
+            continue;
+        more[release + 1] += bytes;
+        more[fetch] -= bytes;
+    }
+    c->bound = 0;
+    for (size_t k = 0; k < n; k++) {
+        away += more[k];
+        const uint64_t here = x->curve.load[k] - (uint64_t)away;
+        c->bound = here > c->bound ? here : c->bound;
+    }
+    c->bound -= x->less < c->bound ? x->less : c->bound;
+    dt_free(more);
+    return DT_OK;
+}
+
+static dt_status find_less(sentinel *x, dt_err *err)
+{
+    choice none = {.layers = x->n_layer + 1};
+    dt_score score = {0};
+    DT_CHECK(find_least(x, &none, err));
+    DT_CHECK(dti_pass_score(x->env, x->p, false, &score, err));
+    x->less = none.bound > score.device ? none.bound - score.device : 0;
+    return DT_OK;
+}
+
 /* Of the program as it came, or a copy of that, which is only looked at and gives no reasons. */
 static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_err *err)
 {
@@ -273,10 +313,9 @@ static dt_status look(const sentinel *x, choice *c, dt_err *err)
     dt_status st = copy_by(x, c, &q, err);
     if (st == DT_OK)
         st = dti_pass_score(x->env, q, false, &score, err);
-    if (st == DT_OK)
-        st = find_exposed(x, c, err);
     dt_program_destroy(q);
     c->bound = score.device;
+    c->looked = true;
     return st;
 }
 
@@ -318,21 +357,34 @@ static int list_lengths(const sentinel *x, choice all[MOST])
     return n;
 }
 
-/* What does not fit when it is placed lowers the limit by as much as a byte below its bound. */
+static const choice *best_of(const choice *all, int n, uint64_t limit)
+{
+    const choice *best = &all[0];
+    for (int k = 1; k < n; k++)
+        best = better(&all[k], best, limit) ? &all[k] : best;
+    return best;
+}
+
+/* The best is looked at until it has been: no other can then be better. What does not fit when it
+ * is placed lowers the limit by as much as a byte below its bound. */
 static dt_status choose(const sentinel *x, uint64_t budget, choice *taken, dt_err *err)
 {
     choice all[MOST] = {{0}};
     const int n = list_lengths(x, all);
-    for (int k = 0; k < n; k++)
-        DT_CHECK(look(x, &all[k], err));
+    for (int k = 0; k < n; k++) {
+        DT_CHECK(find_exposed(x, &all[k], err));
+        DT_CHECK(find_least(x, &all[k], err));
+    }
     uint64_t limit = budget;
-    for (int plans = 0;; plans++) {
-        const choice *best = &all[0];
-        bool yes = true;
-        for (int k = 1; k < n; k++)
-            best = better(&all[k], best, limit) ? &all[k] : best;
+    for (int plans = 0;;) {
+        choice *best = &all[best_of(all, n, limit) - all];
+        if (!best->looked) {
+            DT_CHECK(look(x, best, err));
+            continue;
+        }
         *taken = *best;
-        if (best->bound > limit || plans == PLANS)
+        bool yes = true;
+        if (best->bound > limit || plans++ == PLANS)
             return DT_OK;
         DT_CHECK(fits(x, best, budget, &yes, err));
         if (yes)
@@ -341,14 +393,14 @@ static dt_status choose(const sentinel *x, uint64_t budget, choice *taken, dt_er
     }
 }
 
-/* Whether so many may stay: by what lives at once, or as they are placed. */
+/* Whether so many may stay: by what lives at least, or as they are placed. */
 static dt_status may_stay(
     const sentinel *x, choice *c, size_t stay, uint64_t budget, bool placed, bool *yes, dt_err *err)
 {
     c->stay = stay;
     if (placed)
         return fits(x, c, budget, yes, err);
-    DT_CHECK(look(x, c, err));
+    DT_CHECK(find_least(x, c, err));
     *yes = c->bound <= budget;
     return DT_OK;
 }
@@ -393,6 +445,8 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         st = find_layers(&x, err);
     if (st == DT_OK)
         st = find_idle(&x, err);
+    if (st == DT_OK)
+        st = find_less(&x, err);
     const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
     if (st == DT_OK && taken.layers == 0)
         st = choose(&x, budget, &taken, err);

@@ -132,12 +132,21 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
     return DT_OK;
 }
 
+static uint64_t highest_peak(const dt_plan_set *p)
+{
+    uint64_t peak = 0;
+    for (size_t i = 0; i < p->n; i++)
+        peak = p->planned[i]->plan->peak > peak ? p->planned[i]->plan->peak : peak;
+    return peak;
+}
+
 static dt_status make(
     const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
 {
     dt_memo *memo = dt_memo_create();
-    const dt_lower_opts lower = dti_plan_set_lower_opts(p, memo);
+    dt_lower_opts lower = dti_plan_set_lower_opts(p, memo);
     dt_status st = make_program(p, policies, &lower, to, err);
+    lower.enough = highest_peak(p);
     if (st == DT_OK)
         st = dt_lower(&to->plan, to->program, &lower, err);
     dt_memo_destroy(memo);

@@ -43,6 +43,7 @@ static void add_found(dti_json *o, const dt_compare *c, const dt_compare_row *r,
     dti_json_whole(o, "expected_in", r->traffic.in);
     dti_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
     dti_json_flag(o, "best", r->best);
+    dti_json_flag(o, "whole_batch", r->at_once);
     dti_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
         dti_json_real(o, "measured_seconds", r->measured, 9);
@@ -137,7 +138,7 @@ static void csv_head(const dt_compare *c, FILE *f)
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
         "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
-        "measured_spread,expected_out,expected_in");
+        "measured_spread,expected_out,expected_in,whole_batch");
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
         csv_text(f, c->vary.key[k].name);
@@ -158,7 +159,8 @@ static void csv_found(const dt_compare *c, const entry *e, FILE *f)
         fprintf(f, "%.9f,%.9f", r->measured, r->spread);
     else
         fputc(',', f);
-    fprintf(f, ",%" PRIu64 ",%" PRIu64, r->traffic.out, r->traffic.in);
+    fprintf(
+        f, ",%" PRIu64 ",%" PRIu64 ",%s", r->traffic.out, r->traffic.in, r->at_once ? "yes" : "no");
 }
 
 static void csv_refused(const entry *e, FILE *f)
@@ -166,7 +168,7 @@ static void csv_refused(const entry *e, FILE *f)
     fputc(',', f);
     if (e->budget > 0)
         fprintf(f, "%" PRIu64, e->budget);
-    fputs(",no,,,,,,,,,,,no,,,,,", f);
+    fputs(",no,,,,,,,,,,,no,,,,,,", f);
 }
 
 static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)

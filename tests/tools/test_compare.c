@@ -40,6 +40,8 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
         char words[512];
         const double budget = json_number(o, "budget");
         fit += json_flag(o, "fits");
+        assert_true(
+            json_flag(o, "whole_batch") == (strstr(json_text(o, "policy"), "modnn") != NULL));
         if (!dt_picked((uint64_t)n++, 12, 12, 1))
             continue;
         snprintf(words, sizeof words,

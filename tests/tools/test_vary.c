@@ -46,7 +46,7 @@ static void assert_same_plan(const cJSON *a, const cJSON *b, const char *words)
     static const char *const keys[] = {"policy", "budget", "fits", "device_peak", "host_peak",
         "disk_peak", "step_seconds", "images_per_second", "exact", "bound_seconds",
         "compute_seconds", "stall_seconds", "moved_out", "moved_in", "expected_out", "expected_in",
-        "recompute_flops", "costs"};
+        "recompute_flops", "whole_batch", "costs"};
     for (size_t i = 0; i < DT_COUNT(keys); i++)
         if (cJSON_GetObjectItemCaseSensitive(b, keys[i]) == NULL || !is_same(a, b, keys[i]))
             fail_msg("%s: %s differs", words, keys[i]);
@@ -227,7 +227,7 @@ static void files_name_the_variants(void **state)
     assert_has_not(r.out, "batch 16");
     cli_done(&r);
     char *table = cli_text(csv), *picture = cli_text(svg), *page = cli_text(html);
-    assert_has(table, ",expected_in,train.batch,bits,own_algorithms,refused\n");
+    assert_has(table, ",expected_in,whole_batch,train.batch,bits,own_algorithms,refused\n");
     assert_int_equal(count(table, "\n"), 1 + 2 * 2 * 2 + 2);
     assert_has(table, ",16,a,no,\n");
     assert_has(table, ",32,b,no,\n");
@@ -240,7 +240,7 @@ static void files_name_the_variants(void **state)
             inside = inside != (at[i] == '"');
             commas += at[i] == ',' && !inside;
         }
-        assert_int_equal(commas, 18 + 4); /* every line has every column */
+        assert_int_equal(commas, 19 + 4); /* every line has every column */
     }
     assert_has(picture, ">a sample, ");
     assert_has(picture, ">vdnn_all 16<");

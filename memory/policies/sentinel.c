@@ -26,7 +26,7 @@
 #include <stdlib.h>
 
 #include "engine/base/alloc.h"
-#include "memory/gap/curve.h"
+#include "memory/gap/least.h"
 #include "memory/gap/rewrite.h"
 #include "memory/policy.h"
 
@@ -70,17 +70,16 @@ typedef struct choice {
 } choice;
 
 /* @layer: by place, the number of its layer, of n_layer; @first: by layer, its first place, and one
- * more. @idle: n gaps, those of values that are accessed most often first. @less: of the curve's
- * bytes, what a program does not need at its least: states that are fetched ahead. */
+ * more. @idle: n gaps, those of values that are accessed most often first. */
 typedef struct sentinel {
     dt_program *p;
     const dt_pass_env *env;
     const options *o;
     dti_load_curve curve;
+    dti_least least;
     int32_t *layer, *first, n_layer;
     idle *idle;
     size_t n;
-    uint64_t less;
 } sentinel;
 
 /* ---- layers and values ---- */
@@ -229,41 +228,15 @@ static dt_status find_exposed(const sentinel *x, choice *c, dt_err *err)
     return DT_OK;
 }
 
-/* Bytes that the device holds at least: what lives at each place of the program as it came, less
- * what is away there. No program is made for it. */
-static dt_status find_least(const sentinel *x, choice *c, dt_err *err)
+static void find_least(sentinel *x, choice *c)
 {
-    const size_t n = x->curve.n;
-    int64_t *more = dt_alloc(n + 1, sizeof *more), away = 0;
-    if (more == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dti_least_clear(&x->least);
     for (size_t k = 0; k < x->n; k++) {
-        const int64_t bytes = (int64_t)x->p->tensor[x->idle[k].gap.tensor].bytes;
         int32_t release, fetch;
-        if (!moves(x, &x->idle[k], c, &release, &fetch))
-            continue;
-        more[release + 1] += bytes;
-        more[fetch] -= bytes;
+        if (moves(x, &x->idle[k], c, &release, &fetch))
+            dti_least_away(&x->least, release, fetch, x->p->tensor[x->idle[k].gap.tensor].bytes);
     }
-    c->bound = 0;
-    for (size_t k = 0; k < n; k++) {
-        away += more[k];
-        const uint64_t here = x->curve.load[k] - (uint64_t)away;
-        c->bound = here > c->bound ? here : c->bound;
-    }
-    c->bound -= x->less < c->bound ? x->less : c->bound;
-    dt_free(more);
-    return DT_OK;
-}
-
-static dt_status find_less(sentinel *x, dt_err *err)
-{
-    choice none = {.layers = x->n_layer + 1};
-    dt_score score = {0};
-    DT_CHECK(find_least(x, &none, err));
-    DT_CHECK(dti_pass_score(x->env, x->p, false, &score, err));
-    x->less = none.bound > score.device ? none.bound - score.device : 0;
-    return DT_OK;
+    c->bound = dti_least_bytes(&x->least);
 }
 
 /* Of the program as it came, or a copy of that, which is only looked at and gives no reasons. */
@@ -367,13 +340,13 @@ static const choice *best_of(const choice *all, int n, uint64_t limit)
 
 /* The best is looked at until it has been: no other can then be better. What does not fit when it
  * is placed lowers the limit by as much as a byte below its bound. */
-static dt_status choose(const sentinel *x, uint64_t budget, choice *taken, dt_err *err)
+static dt_status choose(sentinel *x, uint64_t budget, choice *taken, dt_err *err)
 {
     choice all[MOST] = {{0}};
     const int n = list_lengths(x, all);
     for (int k = 0; k < n; k++) {
         DT_CHECK(find_exposed(x, &all[k], err));
-        DT_CHECK(find_least(x, &all[k], err));
+        find_least(x, &all[k]);
     }
     uint64_t limit = budget;
     for (int plans = 0;;) {
@@ -395,18 +368,18 @@ static dt_status choose(const sentinel *x, uint64_t budget, choice *taken, dt_er
 
 /* Whether so many may stay: by what lives at least, or as they are placed. */
 static dt_status may_stay(
-    const sentinel *x, choice *c, size_t stay, uint64_t budget, bool placed, bool *yes, dt_err *err)
+    sentinel *x, choice *c, size_t stay, uint64_t budget, bool placed, bool *yes, dt_err *err)
 {
     c->stay = stay;
     if (placed)
         return fits(x, c, budget, yes, err);
-    DT_CHECK(find_least(x, c, err));
+    find_least(x, c);
     *yes = c->bound <= budget;
     return DT_OK;
 }
 
 /* The most between those that fit and those that do not, but for a few. */
-static dt_status find_most(const sentinel *x, choice *c, size_t low, size_t high, size_t few,
+static dt_status find_most(sentinel *x, choice *c, size_t low, size_t high, size_t few,
     uint64_t budget, bool placed, dt_err *err)
 {
     while (high - low > few) {
@@ -424,7 +397,7 @@ static dt_status find_most(const sentinel *x, choice *c, size_t low, size_t high
 
 /* As many as the budget has room for; where holes between tensors are in the way, fewer, to a
  * sixty-fourth. */
-static dt_status find_stay(const sentinel *x, uint64_t budget, choice *c, dt_err *err)
+static dt_status find_stay(sentinel *x, uint64_t budget, choice *c, dt_err *err)
 {
     bool yes = false;
     DT_CHECK(find_most(x, c, 0, x->n + 1, 1, budget, false, err));
@@ -446,7 +419,7 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
     if (st == DT_OK)
         st = find_idle(&x, err);
     if (st == DT_OK)
-        st = find_less(&x, err);
+        st = dti_least_open(&x.least, &x.curve, p, env, err);
     const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
     if (st == DT_OK && taken.layers == 0)
         st = choose(&x, budget, &taken, err);
@@ -454,6 +427,7 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         st = find_stay(&x, budget, &taken, err);
     if (st == DT_OK)
         st = rewrite(&x, p, &taken, err);
+    dti_least_close(&x.least);
     dti_load_curve_close(&x.curve);
     dt_free(x.layer);
     dt_free(x.first);

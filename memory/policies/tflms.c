@@ -24,6 +24,7 @@
  * - What is read again after a swap and swapped again is copied out again.
  * - The input is not copied out, but fetched again. */
 #include "engine/base/alloc.h"
+#include "memory/gap/least.h"
 #include "memory/policies/levels.h"
 #include "memory/policy.h"
 
@@ -58,6 +59,8 @@ typedef struct tflms {
     const dt_pass_env *env;
     const options *o;
     dti_levels levels;
+    dti_load_curve curve;
+    dti_least least;
     dti_level_swap *swap;
     size_t n_swap;
     uint64_t limit;
@@ -118,9 +121,20 @@ static void find_swaps(tflms *x, const setting *s)
 
 /* ---- trials ---- */
 
-static dt_status copy_by(tflms *x, const setting *s, dt_program **q, dt_err *err)
+/* By what lives in the program as it came; the places of swaps are its. */
+static bool may_pass(tflms *x)
 {
-    find_swaps(x, s);
+    dti_least_clear(&x->least);
+    for (size_t k = 0; k < x->n_swap; k++) {
+        const dti_level_swap *s = &x->swap[k];
+        dti_least_away(&x->least, dt_pos(x->p, s->release), dt_pos(x->p, s->fetch),
+            x->p->tensor[s->gap.tensor].bytes);
+    }
+    return dti_least_bytes(&x->least) <= x->limit;
+}
+
+static dt_status copy_by(tflms *x, dt_program **q, dt_err *err)
+{
     DT_CHECK(dt_program_copy(q, x->p, err));
     DT_CHECK(dt_program_index(*q, err));
     return dti_level_swaps_make(*q, x->swap, x->n_swap, err);
@@ -130,7 +144,11 @@ static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
 {
     dt_program *q = NULL;
     dt_score score = {0};
-    dt_status st = copy_by(x, s, &q, err);
+    find_swaps(x, s);
+    *passes = false;
+    if (!may_pass(x))
+        return DT_OK;
+    dt_status st = copy_by(x, &q, err);
     if (st == DT_OK)
         st = dti_pass_score(x->env, q, false, &score, err);
     dt_program_destroy(q);
@@ -198,7 +216,8 @@ static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
         dt_program *q = NULL;
         dti_pass_cost cost = {0};
         DT_CHECK(tune(x, &s, err));
-        dt_status st = copy_by(x, &s, &q, err);
+        find_swaps(x, &s);
+        dt_status st = copy_by(x, &q, err);
         if (st == DT_OK && budget > 0)
             st = dti_pass_cost_of(x->env, q, &cost, err);
         dt_program_destroy(q);
@@ -219,6 +238,10 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
         st = dti_levels_find(&x.levels, p, err);
+    if (st == DT_OK)
+        st = dti_load_curve_open(&x.curve, p, env, false, err);
+    if (st == DT_OK)
+        st = dti_least_open(&x.least, &x.curve, p, env, err);
     x.swap = st == DT_OK ? dti_level_swaps_room(p) : NULL;
     if (st == DT_OK && x.swap == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
@@ -227,6 +250,8 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dti_level_swaps_make(p, x.swap, x.n_swap, err);
     dti_levels_release(&x.levels);
+    dti_least_close(&x.least);
+    dti_load_curve_close(&x.curve);
     dt_free(x.swap);
     return st;
 }

@@ -220,15 +220,21 @@ static void summary(const reproduced *r, size_t n)
 {
     counted of[DT_PUBLISHED_KINDS] = {{{0}, 0, 0}}, bytes = {0}, others = {0};
     size_t papers = 0;
+    bool few = false; /* rows of papers of which there are fewer than five */
     for (size_t i = 0; i < n; i++) {
         count(&of[r[i].of->kind], &r[i]);
         count(of_others(r[i].of->kind) ? &others : &bytes, &r[i]);
-        papers += i == 0 || r[i].paper != r[i - 1].paper;
+        if (i > 0 && r[i].paper == r[i - 1].paper)
+            continue;
+        const bool one = strcmp(r[i].paper->name, "others") != 0;
+        papers += one;
+        few = few || !one;
     }
-    printf("\n%zu of %zu rows of %zu paper%s within their tolerance, %zu better than published, "
+    printf("\n%zu of %zu rows of %zu paper%s%s within their tolerance, %zu better than published, "
            "%zu off\n",
         bytes.of[WITHIN] + others.of[WITHIN], n, papers, papers == 1 ? "" : "s",
-        bytes.of[BETTER] + others.of[BETTER], bytes.of[OUTSIDE] + others.of[OUTSIDE]);
+        few ? " and of others" : "", bytes.of[BETTER] + others.of[BETTER],
+        bytes.of[OUTSIDE] + others.of[OUTSIDE]);
     shares(&bytes, &others);
     kinds(of);
 }

@@ -12,6 +12,7 @@
  * Where ours differs: of Chen's rule of √n and of Algorithm 3 any value may be kept ("linearised");
  * the optimum is what annealing finds, not an integer program's, and so a lower bound of it. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -180,13 +181,14 @@ static dt_status make_room(
     return DT_OK;
 }
 
-/* By a rule of a paper: the best of its schedules. Bytes grow with the batch. */
+/* By a rule of a paper: the best of its schedules; NaN: each computes more again. Bytes grow with
+ * the batch. */
 static dt_status by_rule(
     const dt_remat_graph *m, const room *r, dt_remat_rule rule, double *batch, dt_err *err)
 {
     size_t n;
     const dt_remat_policy *all = dt_remat_policies(&n);
-    *batch = 0;
+    *batch = NAN;
     for (size_t i = 0; i < n; i++)
         for (int k = 0; all[i].rule == rule && k < all[i].n; k++) {
             dt_remat_sequence s;
@@ -194,7 +196,7 @@ static dt_status by_rule(
             DT_CHECK(dti_remat_as_published(m, &all[i], k, &s, &took, err));
             dti_remat_sequence_deinit(&s);
             const double fits = (double)((r->device - 2 * r->fixed) / took.peak);
-            if (took.cost <= r->limit && fits > *batch)
+            if (took.cost <= r->limit && !(fits <= *batch))
                 *batch = fits;
         }
     return DT_OK;

@@ -36,7 +36,8 @@ enum { DT_ACCOUNT_FIGURES = 24, DT_ACCOUNT_ALL = -1 };
  * @name @summary: as in the INI file and in `dnntrain list accounts`
  * @figure: n of them, at most DT_ACCOUNT_FIGURES
  * @count: fill in the value of each, NaN where what it is of was not given or its rule leads to
- * none. DT_E_CONFIG names what the paper's rules say nothing of, a layer or a budget that is missing; DT_E_NOMEM
+ * none. DT_E_CONFIG names what the paper's rules say nothing of, a layer or a budget that is
+ * missing; DT_E_NOMEM
  */
 typedef struct dt_account_desc {
     const char *name, *summary;

@@ -72,6 +72,80 @@ static void what_cannot_be_recomputed_scores_nothing(void **state)
     dti_recomputes_close(&a);
 }
 
+/* Algorithm 2 as it is defined, with a table of who is made from whom. */
+enum { VALUES = 150 };
+
+typedef struct by_table {
+    bool from[VALUES][VALUES];
+    dti_recomputes_item item[VALUES];
+} by_table;
+
+static void merge(by_table *d, int into, int t)
+{
+    d->from[into][t] = false;
+    for (int s = 0; s < VALUES; s++)
+        d->from[into][s] = d->from[into][s] || d->from[t][s];
+}
+
+static void choose_by_table(by_table *d, int t)
+{
+    int times = 1;
+    for (int x = 0; x < VALUES; x++)
+        times += d->item[x].chosen && d->from[x][t];
+    for (int x = 0; x < VALUES; x++) {
+        if (!d->from[x][t])
+            continue;
+        merge(d, x, t);
+        if (d->item[x].chosen)
+            continue;
+        d->item[x].seconds += d->item[t].seconds;
+        d->item[x].extra = 0;
+        for (int u = 0; u < VALUES; u++)
+            d->item[x].extra += d->item[u].chosen && d->from[u][x] ? d->item[x].seconds : 0;
+    }
+    d->item[t].chosen = true;
+    for (int s = 0; s < VALUES; s++)
+        if (d->from[t][s] && !d->item[s].chosen)
+            d->item[s].extra = times * d->item[s].seconds;
+}
+
+static void choices_on_random_graphs_are_as_defined(void **state)
+{
+    (void)state;
+    static by_table d;
+    dt_err err = {0};
+    for (uint64_t run = 0; run < 6; run++) {
+        dt_dice dice = {31 + run + dt_test_seed(), 0};
+        dti_recomputes a;
+        memset(&d, 0, sizeof d);
+        assert_ok(dti_recomputes_open(&a, VALUES, &err), &err);
+        for (size_t x = 0; x < VALUES; x++) {
+            a.item[x] = (dti_recomputes_item){
+                .bytes = 1 + dt_roll(&dice, 90), .seconds = 1 + dt_roll(&dice, 9)};
+            d.item[x] = a.item[x];
+            for (uint32_t k = dt_roll(&dice, 4); x > 0 && k > 0; k--) {
+                const size_t s = x - 1 - dt_roll(&dice, (uint32_t)(x < 9 ? x : 9));
+                dti_recomputes_source(&a, x, s);
+                d.from[x][s] = true;
+            }
+        }
+        for (int k = 0; k < VALUES / 2; k++) {
+            const int t = (int)dt_roll(&dice, VALUES);
+            if (d.item[t].chosen)
+                continue;
+            dti_recomputes_choose(&a, (size_t)t);
+            choose_by_table(&d, t);
+            for (size_t x = 0; x < VALUES; x++) {
+                assert_true(a.item[x].seconds == d.item[x].seconds);
+                assert_true(a.item[x].extra == d.item[x].extra);
+                for (size_t s = 0; s < VALUES; s++)
+                    assert_true(dti_recomputes_from(&a, x, s) == d.from[x][s]);
+            }
+        }
+        dti_recomputes_close(&a);
+    }
+}
+
 /* ---- a trace of five tensors ---- */
 
 enum { PLACES = 12, TENSORS = 5, LIMIT = 10 };
@@ -307,6 +381,35 @@ static void the_best_is_the_best_whatever_was_done_before(void **state)
             dti_gaps_refuse(&t.g, i);
         if (dt_roll(&dice, 50) == 0)
             dti_gaps_forgive(&t.g);
+    }
+    assert_true(t.g.n_offload > 20);
+    dti_gaps_close(&t.g);
+}
+
+/* What one choice takes from the load is what all of them take from it together. */
+static void what_is_left_is_as_counted_anew(void **state)
+{
+    (void)state;
+    static many t;
+    static uint64_t left[MANY];
+    static double over[MANY + 1];
+    dt_dice dice = {11 + dt_test_seed(), 0};
+    open_many(&t, &dice);
+    for (uint64_t limit = 1020; limit > 700; limit -= 80) {
+        dti_gaps_limit(&t.g, limit);
+        for (int k = 0; k < 30; k++) {
+            dti_idle *i = &t.idle[dt_roll(&dice, MANY)];
+            if (i->fate != DTI_KEEP)
+                continue;
+            dti_gaps_choose(&t.g, i, dt_roll(&dice, 2) == 0 ? DTI_OFFLOAD : DTI_RECOMPUTE);
+            const int32_t peak = t.g.peak;
+            memcpy(left, t.g.left, sizeof left);
+            memcpy(over, t.g.over, sizeof over);
+            dti_gaps_limit(&t.g, limit);
+            assert_memory_equal(left, t.g.left, sizeof left);
+            assert_memory_equal(over, t.g.over, sizeof over);
+            assert_int_equal(peak, t.g.peak);
+        }
     }
     assert_true(t.g.n_offload > 20);
     dti_gaps_close(&t.g);
@@ -844,12 +947,14 @@ DT_TEST_GROUP(gap)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(algorithm_2_as_worked_by_hand),
         cmocka_unit_test(what_cannot_be_recomputed_scores_nothing),
+        cmocka_unit_test(choices_on_random_graphs_are_as_defined),
         cmocka_unit_test(scores_of_five_tensors_as_worked_by_hand),
         cmocka_unit_test(each_score_picks_in_its_own_order),
         cmocka_unit_test(scores_weighed_as_worked_by_hand),
         cmocka_unit_test(a_pick_never_makes_another_worth_more),
         cmocka_unit_test(refusing_all_at_every_peak_scores_each_gap_twice),
         cmocka_unit_test(the_best_is_the_best_whatever_was_done_before),
+        cmocka_unit_test(what_is_left_is_as_counted_anew),
         cmocka_unit_test(copies_follow_each_other),
         cmocka_unit_test(a_swap_that_is_late_is_seen),
         cmocka_unit_test(a_wait_foretold_is_the_one_that_comes),

@@ -173,13 +173,18 @@ static double share(const counted *c, size_t better)
     return share_of(c, c->of[WITHIN], better);
 }
 
+static double near(const counted *c, size_t better)
+{
+    return share_of(c, c->near, better);
+}
+
 static void line_of_shares(const char *what, const counted *c)
 {
     if (c->of[WITHIN] + c->of[BETTER] + c->of[OUTSIDE] == 0)
         return;
-    printf("| %s | %.1f %% | %.1f %% | %zu | %zu | %.1f %% | %.1f %% |\n", what, share(c, 0),
-        share_of(c, c->near, 0), c->of[BETTER], c->rivals, share(c, c->rivals),
-        share(c, c->of[BETTER]));
+    printf("| %s | %.1f %% | %.1f %% | %zu | %zu | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", what,
+        share(c, 0), near(c, 0), c->of[BETTER], c->rivals, share(c, c->rivals), near(c, c->rivals),
+        share(c, c->of[BETTER]), near(c, c->of[BETTER]));
 }
 
 static void shares(const counted *bytes, const counted *others)
@@ -195,9 +200,10 @@ static void shares(const counted *bytes, const counted *others)
         share(&all, 0), all.of[BETTER], all.rivals, share(&all, all.rivals),
         share(&all, all.of[BETTER]));
     printf(
-        "| rows | within | within %.0f %% | better, apart | of rivals | within, rivals' as off | "
-        "within, all better as off |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
-        100 * NEAR);
+        "| rows | within | within %.0f %% | better, apart | of rivals | rivals' as off: within | "
+        "within %.0f %% | all better as off: within | within %.0f %% |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+        100 * NEAR, 100 * NEAR, 100 * NEAR);
     line_of_shares("bytes and formulas", bytes);
     line_of_shares("times, batches and memory", others);
     line_of_shares("all", &all);

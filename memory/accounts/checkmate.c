@@ -188,7 +188,7 @@ static dt_status by_rule(
 {
     size_t n;
     const dt_remat_policy *all = dt_remat_policies(&n);
-    *batch = NAN;
+    *batch = (double)NAN;
     for (size_t i = 0; i < n; i++)
         for (int k = 0; all[i].rule == rule && k < all[i].n; k++) {
             dt_remat_sequence s;

@@ -76,5 +76,5 @@ int main(void)
     if (c.self != NULL)
         c.d->close(c.self);
     fputs(err.text, stderr);
-    return st;
+    return (int)st;
 }

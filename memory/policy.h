@@ -132,6 +132,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
  * @by_budget: what it does goes by the device's budget
+ * @wants_budget: and without one it does nothing, unless its options say more
  * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
  * @auto_ops: of one that searches: auto tries it on programs of up to so many ops; 0: on none
  * @leaves: what one that searches leaves out, so that a bound may tell that it is in vain
@@ -165,7 +166,8 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, searches, solver, takes_homes, host_updates, to_disk, timed;
+    bool exact, by_budget, wants_budget, searches, solver, takes_homes, host_updates, to_disk,
+        timed;
     uint32_t auto_ops;
     dt_leaves_out leaves;
     bool (*changes)(const void *opts);

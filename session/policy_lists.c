@@ -23,6 +23,7 @@ static dt_status add_all(dt_policy_lists *p, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
+    p->all = true;
     for (size_t i = 0; i < n; i++)
         if (!all[i]->searches)
             DT_CHECK(add(p, all[i]->name, err));

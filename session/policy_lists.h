@@ -8,9 +8,10 @@
 enum { DT_POLICY_LISTS = 64 };
 
 /* @list: as a configuration says it, without blanks; the first is keep_all, and none stands twice
- */
+ * @all:  "all" was among them */
 typedef struct dt_policy_lists {
     size_t n;
+    bool all;
     char *list[DT_POLICY_LISTS];
 } dt_policy_lists;
 

@@ -1,6 +1,6 @@
 /* Reports as pages: one HTML file that needs nothing else, no network least of all. A page is
  * begun, filled section by section, and ended; what its script needs goes into @data meanwhile.
- * Text of files and networks goes through dti_page_text or into @data, where it stays text. */
+ * Text of files and networks goes through dti_xml_text or into @data, where it stays text. */
 #ifndef DT_TOOLS_PAGE_H
 #define DT_TOOLS_PAGE_H
 

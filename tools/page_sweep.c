@@ -38,6 +38,7 @@ static void table(const dti_page *p, const dti_sweep *w)
     static const dti_page_column columns[] = {{"policy", false}, {"largest batch", true},
         {"", false}, {"peak", true}, {"host", true}, {"disk", true}, {"moved out", true},
         {"moved in", true}, {"again", true}, {"samples/s", true}, {"results", false}};
+    char missing[DTI_SWEEP_LEFT_OUT];
     int64_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = w->row[i].batch > most ? w->row[i].batch : most;
@@ -51,6 +52,11 @@ static void table(const dti_page *p, const dti_sweep *w)
         "machine has. Again: operations computed again, of those of forward and backward. Samples "
         "a second: predicted, where costs are known.</p>\n",
         p->f);
+    if (dti_sweep_left_out(w, missing)[0] != '\0') {
+        fputs("<p class=\"hint\">", p->f);
+        dti_xml_text(p->f, missing);
+        fputs("</p>\n", p->f);
+    }
     dti_page_section_end(p);
 }
 

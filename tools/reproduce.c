@@ -350,6 +350,26 @@ static dt_status run_rows(const dti_cli *cli, const reproduce_flags *f, dt_err *
     return st;
 }
 
+/* Which rows, and how they are told. */
+static dt_status check_asked(const dti_cli *cli, const reproduce_flags *f, dt_err *err)
+{
+    if (f->json && f->markdown)
+        return DT_FAIL(err, DT_E_CONFIG, "--json and --markdown exclude each other");
+    if (f->list && cli->n_word > 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--list names the papers and makes no rows; leave out '%s', or --list for its rows",
+            cli->word[0]);
+    if (f->list && (f->json || f->markdown))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--list prints text alone; leave out %s, or name a paper, or all, in place of --list",
+            f->json ? "--json" : "--markdown");
+    if (!f->list && cli->n_word == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "name a paper, or all; `dnntrain reproduce --list` "
+            "names them");
+    return DT_OK;
+}
+
 static dt_status reproduce(const dti_command_args *a, dt_err *err)
 {
     reproduce_flags f = {0};
@@ -364,13 +384,8 @@ static dt_status reproduce(const dti_command_args *a, dt_err *err)
     dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_reproduce, a, flags, false, 1, err);
     if (st == DT_OK && !cli.help) {
-        if (f.json && f.markdown)
-            st = DT_FAIL(err, DT_E_CONFIG, "--json and --markdown exclude each other");
-        else if (!f.list && cli.n_word == 0)
-            st = DT_FAIL(err, DT_E_CONFIG,
-                "name a paper, or all; `dnntrain reproduce --list` "
-                "names them");
-        else
+        st = check_asked(&cli, &f, err);
+        if (st == DT_OK)
             st = run_rows(&cli, &f, err);
     }
     dti_cli_deinit(&cli);

@@ -211,6 +211,30 @@ const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[
     return to;
 }
 
+static bool is_swept(const dti_sweep *w, const char *name)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (strcmp(w->row[i].policy, name) == 0)
+            return true;
+    return false;
+}
+
+const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT])
+{
+    char found[DTI_SWEEP_LEFT_OUT / 2] = "";
+    size_t n, at = 0;
+    const dt_policy *const *all = dt_policy_all(&n);
+    for (size_t i = 0; i < n && w->lists.all; i++)
+        if (all[i]->searches && !is_swept(w, all[i]->name) && at < sizeof found)
+            at += (size_t)snprintf(
+                found + at, sizeof found - at, "%s%s", at > 0 ? ", " : "", all[i]->name);
+    to[0] = '\0';
+    if (at > 0)
+        snprintf(to, DTI_SWEEP_LEFT_OUT, "left out, as they search: %s; name them with --policies",
+            found);
+    return to;
+}
+
 /* What out and in are of values whose packed size is not known yet. */
 static void tell_room(const dt_sweep_row *r)
 {
@@ -235,7 +259,7 @@ void dti_sweep_table(const dti_sweep *w)
     const int width = name_width(w);
     dti_table_column c[COLUMNS];
     bool none = false, capped = false, lossy = false, over = false;
-    char remark[DTI_SWEEP_REMARK];
+    char remark[DTI_SWEEP_REMARK], missing[DTI_SWEEP_LEFT_OUT];
     header(w);
     columns(w, width, c);
     printf("%-*s", width, "policy");
@@ -270,6 +294,8 @@ void dti_sweep_table(const dti_sweep *w)
         beyond(w);
     if (capped)
         printf("+: larger batches were not tried\n");
+    if (dti_sweep_left_out(w, missing)[0] != '\0')
+        dti_term_wrap(stdout, 0, 2, missing);
 }
 
 static void csv_name(FILE *f, const char *name)

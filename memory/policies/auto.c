@@ -553,7 +553,8 @@ static bool changes(const void *given)
 
 const dt_policy dt_policy_auto = {
     .name = "auto",
-    .summary = "the fastest of all policies, pairs of them and what annealing finds, that fits",
+    .summary = "the fastest of all policies, pairs of them and what annealing finds, that fits; "
+               "lossy = on changes results",
     .exact = true,
     .searches = true,
     .takes_homes = true,

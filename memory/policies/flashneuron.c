@@ -334,7 +334,8 @@ static bool changes(const void *given)
 const dt_policy dt_policy_flashneuron = {
     .name = "flashneuron",
     .summary =
-        "values on a solid-state disk, those that pack if copies take long (FlashNeuron 2021)",
+        "values on a solid-state disk, those that pack if copies take long (FlashNeuron 2021); "
+        "fp16 = on changes results",
     .exact = true,
     .by_budget = true,
     .searches = true,

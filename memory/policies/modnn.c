@@ -244,6 +244,7 @@ const dt_policy dt_policy_modnn = {
     .summary = "parts of the batch that fit, and what delays least leaves (moDNN 2018)",
     .exact = true,
     .by_budget = true,
+    .wants_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
     .pass = modnn,

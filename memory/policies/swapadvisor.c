@@ -430,6 +430,7 @@ const dt_policy dt_policy_swapadvisor = {
     .summary = "order of ops, classes of sizes and swaps, by a genetic search (SwapAdvisor 2020)",
     .exact = true,
     .by_budget = true,
+    .wants_budget = true,
     .searches = true,
     .auto_ops = 1024,
     .leaves = DT_LEAVES_RUNS,

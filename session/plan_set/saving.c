@@ -45,6 +45,21 @@ static void tell_least(const dt_plan_set *p, dt_saving *to)
             dt_human_bytes(most, largest));
 }
 
+/* "; swapadvisor does nothing without memory.device_budget". False: no policy lacks one. */
+static bool tell_no_budget(const dt_plan_set *p, dt_saving *to)
+{
+    for (size_t i = 0; i < p->policies->n && p->asked.budgets.device == 0; i++) {
+        const dt_policy *of = p->policies->pass[i].policy;
+        const size_t n = strlen(to->text);
+        if (!of->wants_budget || dt_policies_own_budget(p->policies, i) > 0)
+            continue;
+        snprintf(to->text + n, sizeof to->text - n,
+            "; %.40s does nothing without memory.device_budget", of->name);
+        return true;
+    }
+    return false;
+}
+
 /* The same by other policies, made here even where the set's plans were given. */
 static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *policies, bool fates)
 {
@@ -212,7 +227,8 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
     snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
         dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
     tell_price(p, out);
-    tell_least(p, out);
+    if (!tell_no_budget(p, out))
+        tell_least(p, out);
     return DT_OK;
 }
 

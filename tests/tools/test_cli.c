@@ -400,6 +400,26 @@ static void lists_name_everything_there_is(void **state)
     cli_done(&r);
 }
 
+/* Those that always do, and those of which an option does. */
+static void every_policy_that_can_change_results_says_so(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    ran r = cli_run("list policies", NULL);
+    char *line = r.out;
+    for (size_t i = 0; i < n; i++) {
+        char *end = strchr(line, '\n');
+        assert_non_null(end);
+        *end = '\0';
+        assert_int_equal(strncmp(line, all[i]->name, strlen(all[i]->name)), 0);
+        const bool can = !all[i]->exact || all[i]->changes != NULL;
+        (can ? assert_has : assert_has_not)(line, "changes results");
+        line = end + 1;
+    }
+    cli_done(&r);
+}
+
 /* --- plan --- */
 
 static uint64_t number(const cJSON *o, const char *key)
@@ -1030,6 +1050,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(results_that_cannot_be_written_are_an_error),
         cmocka_unit_test(lists_are_arrays_of_named_objects),
         cmocka_unit_test(lists_name_everything_there_is),
+        cmocka_unit_test(every_policy_that_can_change_results_says_so),
         cmocka_unit_test(breakdowns_sum_to_the_peak),
         cmocka_unit_test(roles_of_parameters_are_exact),
         cmocka_unit_test(large_counts_are_whole),

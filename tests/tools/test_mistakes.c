@@ -823,6 +823,29 @@ static void names_of_output_mean_what_they_say(void **state)
     assert_int_not_equal(access("-", F_OK), 0);
 }
 
+/* Not that it leaves small values alone, which is no matter then. */
+static void a_policy_without_the_budget_that_it_wants_says_so(void **state)
+{
+    NEED_BINARY();
+    static const char says[] = "does nothing without memory.device_budget";
+    static const struct {
+        const char *set;
+        bool said;
+    } cases[] = {{"memory.policy=swapadvisor --set policy.swapadvisor.weights=search", true},
+        {"memory.policy=modnn", true}, {"memory.policy=auto", false},
+        {"memory.policy=swapadvisor --set memory.device_budget=1GiB", false},
+        {"memory.policy=swapadvisor --set policy.swapadvisor.budget=1GiB", false},
+        {"memory.policy=capuchin", false}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "plan FILE --json --set %s", cases[i].set);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        (cases[i].said ? assert_has : assert_has_not)(r.out, says);
+        cli_done(&r);
+    }
+}
+
 /* On so small a network the peak is where nothing can be moved away or made again. */
 static void a_policy_that_saves_nothing_says_so(void **state)
 {
@@ -1159,6 +1182,7 @@ static void gist_in_bf16_changes_nothing(void **state)
 DT_TEST_GROUP(mistakes)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_policy_without_the_budget_that_it_wants_says_so),
         cmocka_unit_test(a_policy_that_saves_nothing_says_so),
         cmocka_unit_test(a_budget_of_a_policy_that_is_not_kept_to_is_told),
         cmocka_unit_test(homes_are_searched_under_a_policys_own_budget),

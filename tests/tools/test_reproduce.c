@@ -696,7 +696,10 @@ static void papers_are_named(void **state)
     cli_done(&r);
     static const char *const refused[][2] = {{"reproduce vdn", "did you mean 'vdnn'?"},
         {"reproduce", "name a paper, or all"},
-        {"reproduce chen --json --markdown", "exclude each other"}};
+        {"reproduce chen --json --markdown", "exclude each other"},
+        {"reproduce --list --json", "--list prints text alone; leave out --json"},
+        {"reproduce --list --markdown", "--list prints text alone; leave out --markdown"},
+        {"reproduce --list all", "leave out 'all', or --list"}};
     for (size_t i = 0; i < DT_COUNT(refused); i++) {
         r = cli_run(refused[i][0], NULL);
         assert_code(&r, DT_E_CONFIG);

@@ -146,6 +146,32 @@ static void policies_stand_in_the_order_of_their_list(void **state)
     assert_int_equal(t->n, row + 1);
 }
 
+/* All but those that are named beside "all"; nothing where nobody has asked for all. */
+static void what_is_left_out_is_told(void **state)
+{
+    NEED_BINARY();
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    const char *at = strstr(usual.r.out, "left out, as they search: ");
+    assert_non_null(at);
+    assert_has(at, "with --policies");
+    for (size_t i = 0; i < n; i++)
+        if (all[i]->searches)
+            assert_has(at, all[i]->name);
+        else
+            assert_has_not(at, all[i]->name);
+    ran r = cli_run("sweep FILE --set memory.device_budget=3MiB --policies all;revolve", lenet());
+    assert_code(&r, 0);
+    at = strstr(r.out, "left out, as they search: ");
+    assert_non_null(at);
+    assert_has(at, "checkmate");
+    assert_has_not(at, "revolve");
+    cli_done(&r);
+    r = cli_run("sweep FILE --set memory.device_budget=3MiB --policies chen_sqrt", lenet());
+    assert_has_not(r.out, "left out, as they search");
+    cli_done(&r);
+}
+
 static void a_table_holds_the_numbers_and_what_they_mean(void **state)
 {
     NEED_BINARY();
@@ -601,6 +627,7 @@ DT_TEST_GROUP(sweep)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(largest_batches_fit_and_the_next_do_not),
         cmocka_unit_test(policies_stand_in_the_order_of_their_list),
+        cmocka_unit_test(what_is_left_out_is_told),
         cmocka_unit_test(a_table_holds_the_numbers_and_what_they_mean),
         cmocka_unit_test(budgets_of_all_tiers_hold),
         cmocka_unit_test(policies_that_change_results_are_marked),

@@ -330,9 +330,9 @@ static int list_lengths(const sentinel *x, choice all[MOST])
     return n;
 }
 
-static const choice *best_of(const choice *all, int n, uint64_t limit)
+static choice *best_of(choice *all, int n, uint64_t limit)
 {
-    const choice *best = &all[0];
+    choice *best = &all[0];
     for (int k = 1; k < n; k++)
         best = better(&all[k], best, limit) ? &all[k] : best;
     return best;
@@ -350,7 +350,7 @@ static dt_status choose(sentinel *x, uint64_t budget, choice *taken, dt_err *err
     }
     uint64_t limit = budget;
     for (int plans = 0;;) {
-        choice *best = &all[best_of(all, n, limit) - all];
+        choice *best = best_of(all, n, limit);
         if (!best->looked) {
             DT_CHECK(look(x, best, err));
             continue;

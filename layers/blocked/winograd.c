@@ -15,34 +15,35 @@ enum { SIDE = 4, OVER = SIDE + 2, TAPS = OVER * OVER };
 
 /* --- transforms --- */
 
-/* Each works on n channels, a multiple of 16, of one tile; see winograd_kernel.inc. */
+/* Each works on n channels, a multiple of 16, of one tile, whose pixels and results are of one
+ * type; see winograd_kernel.inc. */
 typedef struct transforms {
-    void (*pixels)(const float *const x[TAPS], int64_t n, float *to, int64_t step);
+    void (*pixels)(const void *const x[TAPS], int64_t n, float *to, int64_t step);
     void (*results)(
-        const float *m, int64_t step, const float *bias, int64_t n, float *const y[SIDE * SIDE]);
-    void (*slopes)(const float *const dy[SIDE * SIDE], int64_t n, float *to, int64_t step);
+        const float *m, int64_t step, const float *bias, int64_t n, void *const y[SIDE * SIDE]);
+    void (*slopes)(const void *const dy[SIDE * SIDE], int64_t n, float *to, int64_t step);
     void (*taps)(const float *const g[9], int64_t n, float *to, int64_t step);
     void (*gradients)(const float *u, int64_t step, int64_t parts, int64_t apart, int64_t n,
         bool add, float *const g[9]);
-    void (*add_rows)(const float *x, int64_t rows, int64_t n, float *sum);
+    void (*add_rows)(const void *x, int64_t rows, int64_t n, float *sum);
 } transforms;
 
 #define DT_LANES_KERNEL "layers/blocked/winograd_kernel.inc"
 #include "layers/cpu/lanes.inc"
 
-static const transforms *best_transforms(void)
+static const transforms *best_transforms(dt_dtype t)
 {
     switch (dti_lane_set()) {
 #if defined(__x86_64__)
     case DTI_LANES_BF16:
-        return &transforms_bf16;
+        return &transforms_bf16[t];
     case DTI_LANES_AVX512:
-        return &transforms_avx512;
+        return &transforms_avx512[t];
     case DTI_LANES_AVX2:
-        return &transforms_avx2;
+        return &transforms_avx2[t];
 #endif
     default:
-        return &transforms_plain;
+        return &transforms_plain[t];
     }
 }
 
@@ -107,9 +108,11 @@ typedef struct winograd_job {
     const dti_winograd *s;
     const transforms *on;
     dti_tile_fn *tile;
-    const float *x, *weight, *u, *bias, *dy; /* u: the weight transformed, or @columns of it */
+    const void *x, *dy;
+    const float *weight, *u, *bias; /* u: the weight transformed, or @columns of it */
     dti_span columns;
-    float *y, *work;
+    void *y;
+    float *to, *work;      /* to: what is made of a weight, or its gradient */
     int64_t each, scratch; /* tiles of a task; floats of scratch it has */
     unsigned add;          /* bit 0: the gradient to what is there, bit 1: the bias's */
 } winograd_job;
@@ -139,15 +142,15 @@ static place place_of(const dti_winograd *s, int64_t tile)
 }
 
 /* The pixels under a tile, row by row; @zero stands for those outside of the image. */
-static void find_pixels(const dti_winograd *s, int64_t tile, const float *x, const float *zero,
-    const float *pixel[TAPS])
+static void find_pixels(
+    const dti_winograd *s, int64_t tile, const void *x, const void *zero, const void *pixel[TAPS])
 {
     const place at = place_of(s, tile);
     const int64_t h0 = at.p - s->pad, w0 = at.q - s->pad;
     for (int64_t h = h0; h < h0 + OVER; h++)
         for (int64_t w = w0; w < w0 + OVER; w++) {
             const bool in = h >= 0 && h < s->h && w >= 0 && w < s->w;
-            *pixel++ = in ? x + ((at.n * s->h + h) * s->w + w) * s->c : zero;
+            *pixel++ = in ? dti_from(x, ((at.n * s->h + h) * s->w + w) * s->c, s->type) : zero;
         }
 }
 
@@ -169,15 +172,18 @@ static int64_t each_of(const dti_winograd *s)
 
 static winograd_job new_job(const dti_winograd *s, float *work)
 {
-    return (winograd_job){
-        .s = s, .on = best_transforms(), .tile = dti_tile_best(), .work = work, .each = each_of(s)};
+    return (winograd_job){.s = s,
+        .on = best_transforms(s->type),
+        .tile = dti_tile_best(),
+        .work = work,
+        .each = each_of(s)};
 }
 
 /* The transformed pixels of some tiles: a row a tile. @zero: c zeros */
 static void transform_pixels(
     const winograd_job *j, dti_span of, const float *zero, float *to, int64_t step)
 {
-    const float *pixel[TAPS];
+    const void *pixel[TAPS];
     for (int64_t i = of.begin; i < of.end; i++, to += j->s->c + PAD) {
         find_pixels(j->s, i, j->x, zero, pixel);
         j->on->pixels(pixel, j->s->c, to, step);
@@ -193,10 +199,10 @@ static void put_results(
     const int64_t width = width_at(s->out, at), step = tap_step(j->each, width);
     for (int64_t i = of.begin; i < of.end; i++, m += width) {
         int64_t to[SIDE * SIDE];
-        float *y[SIDE * SIDE];
+        void *y[SIDE * SIDE];
         find_results(s, i, to);
         for (int k = 0; k < SIDE * SIDE; k++)
-            y[k] = to[k] < 0 ? spare : j->y + to[k] * s->out + at;
+            y[k] = to[k] < 0 ? spare : dti_to(j->y, to[k] * s->out + at, s->type);
         j->on->results(m, step, j->bias == NULL ? NULL : j->bias + at, width, y);
     }
 }
@@ -259,7 +265,7 @@ static void take_taps(const void *job, int64_t i)
         const float *g[9];
         for (int64_t k = 0; k < 9; k++)
             g[k] = j->weight + (k * s->c + i) * s->out + at;
-        j->on->taps(g, width, j->y + panel_at(s->c, here) + i * width, tap_step(s->c, width));
+        j->on->taps(g, width, j->to + panel_at(s->c, here) + i * width, tap_step(s->c, width));
     }
 }
 
@@ -289,7 +295,7 @@ static void take_transposed_taps(const void *job, int64_t i)
             const float *g[9];
             for (int64_t k = 0; k < 9; k++)
                 g[k] = block + (c * 9 + k) * PAD;
-            float *to = j->y + panel_at(s->c, panel - j->columns.begin);
+            float *to = j->to + panel_at(s->c, panel - j->columns.begin);
             j->on->taps(g, PAD, to + (PAD * i + c) * width + at - panel, tap_step(s->c, width));
         }
     }
@@ -300,7 +306,7 @@ static void transform_weight(
 {
     j.weight = weight;
     j.columns = columns;
-    j.y = to;
+    j.to = to;
     dti_run_tasks(
         transposed ? j.s->c / PAD : j.s->c, transposed ? take_transposed_taps : take_taps, &j);
 }
@@ -368,8 +374,8 @@ size_t dti_winograd_work(const dti_winograd *s)
     return (size_t)(shared + each * omp_get_max_threads()) * sizeof(float);
 }
 
-void dti_winograd_run(const dti_winograd *s, bool transposed, const float *x, const float *weight,
-    const float *bias, float *y, float *work)
+void dti_winograd_run(const dti_winograd *s, bool transposed, const void *x, const float *weight,
+    const float *bias, void *y, float *work)
 {
     winograd_job j = new_job(s, work);
     j.x = x;
@@ -386,7 +392,7 @@ void dti_winograd_run(const dti_winograd *s, bool transposed, const float *x, co
 
 dti_winograd dti_winograd_transposed(const dti_winograd *s)
 {
-    return (dti_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad};
+    return (dti_winograd){s->n, s->p, s->q, s->out, s->h, s->w, s->c, 2 - s->pad, s->type};
 }
 
 /* --- the gradient of the weight --- */
@@ -456,12 +462,12 @@ static void take_slopes(const struct step *w, dti_span some)
     const dti_winograd *s = w->j->s;
     for (int64_t i = some.begin; i < some.end; i++) {
         int64_t from[SIDE * SIDE];
-        const float *dy[SIDE * SIDE];
+        const void *dy[SIDE * SIDE];
         find_results(s, i, from);
         for (int64_t at = w->columns.begin; at < w->columns.end; at += PANEL) {
             const int64_t width = width_at(s->out, at), here = at - w->columns.begin;
             for (int k = 0; k < SIDE * SIDE; k++)
-                dy[k] = from[k] < 0 ? w->work : w->j->dy + from[k] * s->out + at;
+                dy[k] = from[k] < 0 ? w->work : dti_from(w->j->dy, from[k] * s->out + at, s->type);
             float *to = w->work + w->k->d + panel_at(w->k->tiles, here);
             w->j->on->slopes(
                 dy, width, to + (i - w->of.begin) * width, tap_step(w->k->tiles, width));
@@ -544,7 +550,7 @@ static void put_gradient(const void *job, int64_t i)
         const int64_t width = width_at(s->out, at), here = at - w->columns.begin;
         float *g[9];
         for (int64_t t = 0; t < 9; t++)
-            g[t] = w->j->y + (t * s->c + i) * s->out + at;
+            g[t] = w->j->to + (t * s->c + i) * s->out + at;
         w->j->on->gradients(w->j->work + k->u + panel_at(s->c, here) + i * width,
             tap_step(s->c, width), k->parts, k->scratch, width, (w->j->add & 1) != 0, g);
     }
@@ -560,7 +566,7 @@ static void sum_part(const void *job, int64_t i)
     float *sum = j->work + i * out;
     memset(sum, 0, (size_t)out * sizeof *sum);
     for (int64_t r = of.begin; r < of.end; r += ROWS)
-        j->on->add_rows(j->dy + r * out, least(ROWS, of.end - r), out, sum);
+        j->on->add_rows(dti_from(j->dy, r * out, j->s->type), least(ROWS, of.end - r), out, sum);
 }
 
 static void put_bias(const winograd_job *j, float *dbias)
@@ -574,7 +580,7 @@ static void put_bias(const winograd_job *j, float *dbias)
     }
 }
 
-void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *dy, float *dweight,
+void dti_winograd_gradient(const dti_winograd *s, const void *x, const void *dy, float *dweight,
     float *dbias, unsigned add, float *work)
 {
     winograd_job j = new_job(s, work);
@@ -582,7 +588,7 @@ void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *d
     struct step w = {.j = &j, .k = &k};
     j.x = x;
     j.dy = dy;
-    j.y = dweight;
+    j.to = dweight;
     j.add = add;
     for (int64_t i = 0; i < dti_ceil_div(s->out, k.columns); i++) {
         w.columns = dti_span_of(s->out, k.columns, i);

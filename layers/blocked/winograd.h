@@ -1,6 +1,7 @@
-/* Convolutions with 3 x 3 kernels and stride 1 in fp32 by Winograd's F(4x4, 3x3) (Lavin & Gray
- * 2016, arXiv 1509.09308): a tile of 4 x 4 results takes 36 products a pair of channels in place
- * of 144. Errors are about twice those of plain sums (see winograd_kernel.inc).
+/* Convolutions with 3 x 3 kernels and stride 1 by Winograd's F(4x4, 3x3) (Lavin & Gray 2016, arXiv
+ * 1509.09308): a tile of 4 x 4 results takes 36 products a pair of channels in place of 144. Errors
+ * are about twice those of plain sums (see winograd_kernel.inc). Transforms and products are fp32
+ * whatever the activations are, so of bf16 only results are rounded.
  *
  * A task transforms some tiles of the input into scratch that stays in its cache, multiplies them
  * by the transformed weight, 36 products of matrices, and transforms the results straight into
@@ -9,11 +10,14 @@
 #ifndef DT_LAYERS_BLOCKED_WINOGRAD_H
 #define DT_LAYERS_BLOCKED_WINOGRAD_H
 
-#include "engine/base/compiler.h"
+#include "engine/dtype.h"
 
-/* Activations are NHWC. @c @out: multiples of 16; @pad: 0, 1 or 2; p = h + 2 pad - 2, so q */
+/* Activations are NHWC, of @type. @c @out: multiples of 16; @pad: 0, 1 or 2; p = h + 2 pad - 2, so
+ * q
+ */
 typedef struct dti_winograd {
     int64_t n, h, w, c, p, q, out, pad;
+    dt_dtype type;
 } dti_winograd;
 
 /* Whether a third of the products is saved, or more, of p x q results: tiles reach beyond them. */
@@ -31,13 +35,13 @@ void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *we
  * bytes of scratch, for the team of this moment */
 dti_winograd dti_winograd_transposed(const dti_winograd *s);
 size_t dti_winograd_work(const dti_winograd *s);
-void dti_winograd_run(const dti_winograd *s, bool transposed, const float *x, const float *weight,
-    const float *bias, float *y, float *work);
+void dti_winograd_run(const dti_winograd *s, bool transposed, const void *x, const float *weight,
+    const float *bias, void *y, float *work);
 
 /* The gradients of the weight, and of the bias where it is not NULL. @add: bit 0: the weight's is
  * added to what is there, bit 1: the bias's is; each value is whole before */
 size_t dti_winograd_gradient_work(const dti_winograd *s);
-void dti_winograd_gradient(const dti_winograd *s, const float *x, const float *dy, float *dweight,
+void dti_winograd_gradient(const dti_winograd *s, const void *x, const void *dy, float *dweight,
     float *dbias, unsigned add, float *work);
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "engine/implementations.h"
+#include "layers/blocked/amx.h"
 #include "layers/blocked/amx_conv.h"
 #include "layers/blocked/amx_weights.h"
 #include "layers/blocked/implicit_gemm.h"
@@ -37,7 +38,7 @@ static dti_winograd winograd_of(const dt_call *c)
 {
     const dt_conv *o = c->node->opts;
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
-    return (dti_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad};
+    return (dti_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad, c->dtype};
 }
 
 /* The rule knows the shape of one sample only, so every batch has the weight in the same order.
@@ -48,8 +49,8 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
     enum { LEAST = 64, WHOLE = 16 };
     const dt_shape y = c->node->info.y;
     const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
-    if (c->dtype != DT_F32)
-        return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
+    if (c->dtype == DT_BF16 && dti_amx_here())
+        return dt_refuse(why, "bf16, for which the processor has AMX");
     if (!three_by_three(c, why))
         return false;
     if (few < LEAST)

@@ -13,25 +13,25 @@
 
 #define TOLERANCE 4e-6
 
-/* n, h, w, c, p, q, out, pad. Tiles are of 4 x 4 results but where a large weight meets few
+/* n, h, w, c, p, q, out, pad, type. Tiles are of 4 x 4 results but where a large weight meets few
  * results.
  */
 static const dti_winograd cases[] = {
-    {1, 1, 1, 16, 1, 1, 16, 1}, /* one tile, of one result */
-    {1, 2, 2, 16, 2, 2, 16, 1},
-    {1, 3, 3, 16, 1, 1, 32, 0},
-    {2, 1, 5, 16, 3, 7, 16, 2},
-    {2, 7, 7, 16, 7, 7, 48, 1},
-    {3, 8, 5, 80, 6, 3, 16, 0},
-    {2, 9, 6, 64, 9, 6, 144, 1},
-    {5, 14, 14, 64, 14, 14, 64, 1},
-    {1, 7, 7, 160, 7, 7, 128, 1}, /* deeper than a block of the sums; a large weight */
-    {9, 14, 7, 256, 14, 7, 80, 1},
-    {2, 7, 7, 144, 7, 7, 400, 1}, /* the gradient in slices of columns */
-    {3, 7, 7, 272, 7, 7, 256, 1}, /* tiles of 2 x 2, as are the next */
-    {2, 5, 3, 144, 3, 1, 464, 0},
-    {1, 3, 6, 528, 5, 8, 144, 2},
-    {1, 1, 1, 256, 1, 1, 272, 1},
+    {1, 1, 1, 16, 1, 1, 16, 1, DT_F32}, /* one tile, of one result */
+    {1, 2, 2, 16, 2, 2, 16, 1, DT_F32},
+    {1, 3, 3, 16, 1, 1, 32, 0, DT_F32},
+    {2, 1, 5, 16, 3, 7, 16, 2, DT_F32},
+    {2, 7, 7, 16, 7, 7, 48, 1, DT_F32},
+    {3, 8, 5, 80, 6, 3, 16, 0, DT_F32},
+    {2, 9, 6, 64, 9, 6, 144, 1, DT_F32},
+    {5, 14, 14, 64, 14, 14, 64, 1, DT_F32},
+    {1, 7, 7, 160, 7, 7, 128, 1, DT_F32}, /* deeper than a block of the sums; a large weight */
+    {9, 14, 7, 256, 14, 7, 80, 1, DT_F32},
+    {2, 7, 7, 144, 7, 7, 400, 1, DT_F32}, /* the gradient in slices of columns */
+    {3, 7, 7, 272, 7, 7, 256, 1, DT_F32}, /* tiles of 2 x 2, as are the next */
+    {2, 5, 3, 144, 3, 1, 464, 0, DT_F32},
+    {1, 3, 6, 528, 5, 8, 144, 2, DT_F32},
+    {1, 1, 1, 256, 1, 1, 272, 1, DT_F32},
 };
 
 enum { X, W, B, DY, Y, DX, DW, DB, TENSORS };
@@ -206,6 +206,50 @@ static void any_number_of_threads_gives_the_same_bits(void **state)
     omp_set_num_threads(before);
 }
 
+/* Values of bf16 for those of fp32; free it. */
+static dt_bf16 *rounded(const float *v, size_t n)
+{
+    dt_bf16 *to = malloc(n * sizeof *to);
+    assert_non_null(to);
+    for (size_t i = 0; i < n; i++)
+        to[i] = dt_bf16_from_float(v[i]);
+    return to;
+}
+
+/* Of a layer whose activations are of bf16, what is activations. */
+static bool is_activation(int tensor)
+{
+    return tensor == X || tensor == DY || tensor == Y || tensor == DX;
+}
+
+static void bf16_is_fp32_with_results_rounded_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        layer wide = make_layer(&cases[i]), narrow = make_layer(&cases[i]);
+        narrow.s.type = DT_BF16;
+        for (int t = 0; t < TENSORS; t++)
+            if (is_activation(t)) {
+                dt_bf16 *half = rounded(wide.v[t], wide.count[t]);
+                for (size_t k = 0; k < wide.count[t]; k++)
+                    wide.v[t][k] = dt_bf16_to_float(half[k]);
+                memcpy(narrow.v[t], half, wide.count[t] * sizeof *half);
+                free(half);
+            }
+        run_layer(&wide);
+        run_layer(&narrow);
+        for (int t = Y; t < TENSORS; t++) {
+            dt_bf16 *half = is_activation(t) ? rounded(wide.v[t], wide.count[t]) : NULL;
+            const void *want = half != NULL ? (void *)half : (void *)wide.v[t];
+            assert_memory_equal(
+                narrow.v[t], want, wide.count[t] * (half != NULL ? sizeof *half : sizeof(float)));
+            free(half);
+        }
+        free_layer(&wide);
+        free_layer(&narrow);
+    }
+}
+
 /* Whether the tile that result @at is of, one way, has pixel @pixel under it; padding is 1. */
 static bool under(int64_t pixel, int64_t at)
 {
@@ -218,7 +262,7 @@ static void what_is_not_finite_stays_so(void **state)
 {
     (void)state;
     enum { ROW = 5, COLUMN = 6, CHANNEL = 7 };
-    const dti_winograd s = {1, 9, 9, 64, 9, 9, 64, 1};
+    const dti_winograd s = {1, 9, 9, 64, 9, 9, 64, 1, DT_F32};
     const float bad[] = {NAN, INFINITY, -INFINITY};
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         layer l = make_layer(&s);
@@ -281,6 +325,7 @@ DT_TEST_GROUP(winograd)
         cmocka_unit_test(all_ways_are_their_definition),
         cmocka_unit_test(a_sample_has_its_bits_in_any_batch),
         cmocka_unit_test(any_number_of_threads_gives_the_same_bits),
+        cmocka_unit_test(bf16_is_fp32_with_results_rounded_once),
         cmocka_unit_test(what_is_not_finite_stays_so),
         cmocka_unit_test(the_layer_turns_weights_from_and_to_pytorchs),
     };

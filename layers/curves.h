@@ -38,12 +38,11 @@ DT_INLINE float dti_select(bool first, float a, float b)
  * The power is multiplied in two halves, so that overflow and gradual underflow come out right. */
 DT_INLINE float dti_scaled_exp(float rounded, float r)
 {
-    const float p =
-        0.4999999341f +
-        r * (0.1666652011f + r * (0.04166839358f + r * (0.008368780485f + r * 0.001381450698f)));
+    const float r2 = r * r, p0 = 0.4999999341f + r * 0.1666652011f;
+    const float p = p0 + r2 * ((0.04166839358f + r * 0.008368780485f) + r2 * 0.001381450698f);
     const uint32_t n = dti_bits(rounded) - dti_bits(DTI_ROUNDER);
     const uint32_t low = ((n + 256u) >> 1) - 128u, high = n - low;
-    const float value = 1.0f + (r + r * r * p);
+    const float value = 1.0f + (r + r2 * p);
     return value * dti_float((low + 127u) << 23) * dti_float((high + 127u) << 23);
 }
 
@@ -95,11 +94,11 @@ DT_INLINE dti_normal dti_curve_normal(float x)
     const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
     const float e = dti_exp_sum(-0.5f * (high * high), -0.5f * ((a - high) * (a + high)));
     const float t = 3.0f / (3.0f + a);
-    float p = 0.1506796035f + t * -0.02697031762f;
-    p = 0.2738113591f + t * (-0.3166516808f + t * p);
-    p = 0.1394237574f + t * (-0.09431356394f + t * p);
-    p = 0.1346761288f + t * (0.1064986606f + t * p);
-    p = 4.980912599e-6f + t * (0.1328410775f + t * p);
+    const float t2 = t * t, t4 = t2 * t2;
+    const float p0 = 4.980912599e-6f + t * 0.1328410775f, p2 = 0.1346761288f + t * 0.1064986606f;
+    const float p4 = 0.1394237574f + t * -0.09431356394f, p6 = 0.2738113591f + t * -0.3166516808f;
+    const float p8 = 0.1506796035f + t * -0.02697031762f;
+    const float p = (p0 + t2 * p2) + t4 * ((p4 + t2 * p6) + t4 * p8);
     const float tail = e * p, rest = 1.0f - tail;
     return (dti_normal){.below = dti_select(x < 0.0f, tail, rest), .density = e * 0.3989422804f};
 }

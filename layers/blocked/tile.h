@@ -2,7 +2,7 @@
 #ifndef DT_LAYERS_BLOCKED_TILE_H
 #define DT_LAYERS_BLOCKED_TILE_H
 
-#include "engine/base/compiler.h"
+#include "engine/dtype.h"
 
 enum { DTI_TILE_SIDE = 64, DTI_TILE_LANES = 16 };
 
@@ -10,10 +10,14 @@ enum { DTI_TILE_SIDE = 64, DTI_TILE_LANES = 16 };
  * struct dti_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
  * @a:     element i, k is a[i * row + k * step], so a may be transposed
  * @b @c:  rows of n floats, b_row and c_row apart
+ * @a_bf16 @b_bf16: the factor in place of a or b, if not NULL, where it is bf16 already; a with
+ * step
+ *         1. For dti_tile_bf16 alone
  * @n:     a multiple of DTI_TILE_LANES
  */
 typedef struct dti_tile {
     const float *a, *b;
+    const dt_bf16 *a_bf16, *b_bf16;
     float *c;
     int64_t row, step, b_row, c_row;
     int64_t m, n, depth;

@@ -72,38 +72,85 @@ PACK static inline void store(const __m512i *words, uint32_t *to)
         _mm512_store_si512(to + p * TILE, words[p]);
 }
 
-/* @a points to the piece's first element. */
-PACK static void pack_a(const dti_tile *t, const float *a, piece *p)
+/* The words of 16 rows of a from row @i and value @k on. @a points to the piece's first element. */
+PACK static inline void load_rows(
+    const dti_tile *t, const float *a, const piece *p, int64_t i, int64_t k, __m512i *words)
+{
+    const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
+    for (int64_t r = 0; r < TILE; r++) {
+        const float *x = a + (i + r) * t->row + k;
+        const bool here = i + r < p->m;
+        words[r] = rounded(_mm512_maskz_loadu_ps(here ? low : 0, x),
+            _mm512_maskz_loadu_ps(here ? high : 0, x + TILE));
+    }
+}
+
+/* The same of bf16, whose pairs lie side by side. */
+PACK static inline void load_rows_bf16(
+    const dti_tile *t, const dt_bf16 *a, const piece *p, int64_t i, int64_t k, __m512i *words)
+{
+    const uint32_t values =
+        (uint32_t)first_of(p->depth - k) | (uint32_t)first_of(p->depth - k - TILE) << TILE;
+    for (int64_t r = 0; r < TILE; r++)
+        words[r] = _mm512_maskz_loadu_epi16(i + r < p->m ? values : 0, a + (i + r) * t->row + k);
+}
+
+/* The piece of a at row @row and value @depth. */
+PACK static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
 {
     const bool transposed = t->step != 1;
-    const int64_t m = dti_ceil_div(p->m, BLOCK) * BLOCK;
+    const int64_t m = dti_ceil_div(p->m, BLOCK) * BLOCK, at = row * t->row + depth * t->step;
     for (int64_t i = 0; i < m; i += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
-            uint32_t *to = p->a + (i / TILE * STEPS + k / STEP) * WORDS;
             __m512i words[TILE];
-            if (transposed) {
-                load_columns(a + i, t->step, k, p->depth, first_of(p->m - i), words);
+            if (t->a_bf16 != NULL) {
+                load_rows_bf16(t, t->a_bf16 + at, p, i, k, words);
+            } else if (transposed) {
+                load_columns(t->a + at + i, t->step, k, p->depth, first_of(p->m - i), words);
                 dti_amx_transpose(words);
             } else {
-                const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
-                for (int64_t r = 0; r < TILE; r++) {
-                    const float *x = a + (i + r) * t->row + k;
-                    const bool here = i + r < p->m;
-                    words[r] = rounded(_mm512_maskz_loadu_ps(here ? low : 0, x),
-                        _mm512_maskz_loadu_ps(here ? high : 0, x + TILE));
-                }
+                load_rows(t, t->a + at, p, i, k, words);
             }
-            store(words, to);
+            store(words, p->a + (i / TILE * STEPS + k / STEP) * WORDS);
         }
 }
 
-PACK static void pack_b(const dti_tile *t, const float *b, piece *p)
+/* Of b in bf16, BLOCK columns at a time: their words are of two tiles. */
+PACK static void pack_b_bf16(const dti_tile *t, const dt_bf16 *b, piece *p)
 {
-    const int64_t n = dti_ceil_div(p->n, BLOCK) * BLOCK;
+    static const _Alignas(64)
+        uint16_t order[2][32] = {{0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9,
+                                     41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+            {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58,
+                27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+    const __m512i low = _mm512_load_si512(order[0]), high = _mm512_load_si512(order[1]);
+    for (int64_t j = 0; j < p->n; j += BLOCK) {
+        const uint32_t columns = (uint32_t)first_of(p->n - j) | (uint32_t)first_of(p->n - j - TILE)
+                                                                    << TILE;
+        uint32_t *to = p->b + j / TILE * STEPS * WORDS;
+        for (int64_t k = 0; k < dti_ceil_div(p->depth, STEP) * STEP; k += 2, to += TILE) {
+            const dt_bf16 *x = b + k * t->b_row + j;
+            const uint32_t here = k < p->depth ? columns : 0, next = k + 1 < p->depth ? columns : 0;
+            const __m512i even = _mm512_maskz_loadu_epi16(here, x);
+            const __m512i odd = _mm512_maskz_loadu_epi16(next, x + t->b_row);
+            _mm512_store_si512(to, _mm512_permutex2var_epi16(even, low, odd));
+            _mm512_store_si512(to + STEPS * WORDS, _mm512_permutex2var_epi16(even, high, odd));
+        }
+    }
+}
+
+/* The piece of b at value @depth and column @column. */
+PACK static void pack_b(const dti_tile *t, int64_t depth, int64_t column, piece *p)
+{
+    const int64_t n = dti_ceil_div(p->n, BLOCK) * BLOCK, at = depth * t->b_row + column;
+    if (t->b_bf16 != NULL) {
+        pack_b_bf16(t, t->b_bf16 + at, p);
+        return;
+    }
     for (int64_t j = 0; j < n; j += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
             __m512i words[TILE];
-            load_columns(b + j, t->b_row, k, p->depth, first_of(p->n - j), words);
+            load_columns(t->b + at + j, t->b_row, k, p->depth, first_of(p->n - j), words);
             store(words, p->b + (j / TILE * STEPS + k / STEP) * WORDS);
         }
 }
@@ -222,10 +269,10 @@ static void product(const dti_tile *t, block_fn *block)
         for (int64_t k = 0; k < t->depth; k += SIDE) {
             p.m = least(t->m - i, SIDE);
             p.depth = least(t->depth - k, SIDE);
-            pack_a(t, t->a + i * t->row + k * t->step, &p);
+            pack_a(t, i, k, &p);
             for (int64_t j = 0; j < t->n; j += SIDE) {
                 p.n = least(t->n - j, SIDE);
-                pack_b(t, t->b + k * t->b_row + j, &p);
+                pack_b(t, k, j, &p);
                 multiply(block, t, &p, t->add || k > 0, t->c + i * t->c_row + j);
             }
         }

@@ -20,7 +20,8 @@ enum { T = DTI_TILE_SIDE };
  * @t @c @d @pad: positions, channels, those of a head, padded to vectors
  * @tiles: of positions
  * @scratch: floats of it that a thread has
- * @scale: of scores */
+ * @scale: of scores
+ * @direct: the product reads rows of bf16, which are whole vectors, where they lie */
 typedef struct attend_job {
     const dt_args *a;
     dt_dtype type;
@@ -28,6 +29,7 @@ typedef struct attend_job {
     int64_t t, c, d, pad, heads, tiles, scratch;
     float scale;
     dti_tile_fn *product;
+    bool direct;
 } attend_job;
 
 /* One head of one sample, with the scratch of the task's thread. */
@@ -330,44 +332,62 @@ typedef struct queries {
     online o;
 } queries;
 
-/* The tile of keys that begins at @first. In fp32 k needs no copy: it is only read element by
- * element. */
+/* Factors of the keys that begin at @first, where they lie or copied. In fp32 k needs no copy: it
+ * is only read element by element. */
+static void find_keys(const head *h, const queries *w, int64_t first, dti_tile *k, dti_tile *v)
+{
+    const attend_job *j = h->j;
+    const int64_t keys = left(j, first);
+    const positions xk = part_of(h, DT_X, 1), xv = part_of(h, DT_X, 2);
+    const int64_t at_k = xk.at + first * xk.row, at_v = xv.at + first * xv.row;
+    k->row = xk.row;
+    v->b_row = xv.row;
+    if (j->direct) {
+        k->a_bf16 = (const dt_bf16 *)xk.p + at_k;
+        v->b_bf16 = (const dt_bf16 *)xv.p + at_v;
+        return;
+    }
+    load_rows(j, &xv, first, keys, 1, w->v);
+    v->b = w->v;
+    v->b_row = j->pad;
+    if (j->type == DT_F32) {
+        k->a = (const float *)xk.p + at_k;
+        return;
+    }
+    load_rows(j, &xk, first, keys, 1, w->k);
+    k->a = w->k;
+    k->row = j->pad;
+}
+
+/* The tile of keys that begins at @first. */
 static void attend_keys(const head *h, const queries *w, int64_t first)
 {
     const attend_job *j = h->j;
     const int64_t keys = left(j, first);
-    const positions k = part_of(h, DT_X, 1), v = part_of(h, DT_X, 2);
-    const bool direct = j->type == DT_F32;
-    const float *a = direct ? (const float *)k.p + k.at + first * k.row : w->k;
-    const int64_t a_row = direct ? k.row : j->pad;
-    if (!direct)
-        load_rows(j, &k, first, keys, 1, w->k);
-    load_rows(j, &v, first, keys, 1, w->v);
-    j->product(&(dti_tile){.a = a,
-        .row = a_row,
-        .step = 1,
+    dti_tile scores = {.step = 1,
         .b = w->q,
         .b_row = T,
         .c = w->s,
         .c_row = T,
         .m = keys,
         .n = padded(w->n),
-        .depth = j->d});
-    if (j->causal && first == w->tile * T)
-        mask_keys(w->s, keys);
-    online_softmax(w->s, keys, padded(w->n), &w->o);
-    shrink_rows(w->y, w->n, j->pad, w->o.shrink);
-    j->product(&(dti_tile){.a = w->s,
+        .depth = j->d};
+    dti_tile sums = {.a = w->s,
         .row = 1,
         .step = T,
-        .b = w->v,
-        .b_row = j->pad,
         .c = w->y,
         .c_row = j->pad,
         .m = w->n,
         .n = j->pad,
         .depth = keys,
-        .add = true});
+        .add = true};
+    find_keys(h, w, first, &scores, &sums);
+    j->product(&scores);
+    if (j->causal && first == w->tile * T)
+        mask_keys(w->s, keys);
+    online_softmax(w->s, keys, padded(w->n), &w->o);
+    shrink_rows(w->y, w->n, j->pad, w->o.shrink);
+    j->product(&sums);
 }
 
 static void efficient_task(const void *job, int64_t i)
@@ -610,6 +630,7 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
         .tiles = dti_ceil_div(x.h * x.w, DTI_TILE_SIDE),
         .product = product};
     j.pad = padded(j.d);
+    j.direct = c->dtype == DT_BF16 && product == dti_tile_bf16() && j.pad == j.d;
     j.scratch = c->form == DT_BACKWARD           ? backward_scratch(&j)
                 : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)
                                                  : efficient_scratch(&j);

@@ -124,9 +124,17 @@ static void a_row_does_not_depend_on_its_neighbours_or_the_team(void **state)
     test_free(part);
 }
 
+static dt_bf16 *halves(const float *v, int64_t n)
+{
+    dt_bf16 *to = test_calloc((size_t)n, sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = dt_bf16_from_float(v[i]);
+    return to;
+}
+
 /* Factors from -1 to 1 in steps of 1/8 are themselves in bf16, and so sums of a few hundred
  * products are exact in whatever order: nothing may be off, nor anything beside the matrix be
- * touched. */
+ * touched. What rounds its factors takes either of them in bf16 as well. */
 static void a_tile_is_its_definition(void **state)
 {
     (void)state;
@@ -134,12 +142,12 @@ static void a_tile_is_its_definition(void **state)
     static const struct sizes tiles[] = {
         {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
     dti_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
-    for (size_t s = 0; s < 8 * DT_COUNT(tiles); s++) {
-        if (fns[s >> 2 & 1] == NULL)
-            continue; /* no AVX512_BF16 here */
-        const struct sizes z = tiles[s / 8];
+    for (size_t s = 0; s < 32 * DT_COUNT(tiles); s++) {
+        const struct sizes z = tiles[s / 32];
         const int64_t row = z.n + GAP;
-        const bool turned = s & 1, add = s & 2;
+        const bool turned = s & 1, add = s & 2, rounds = s & 4, half_a = s & 8, half_b = s & 16;
+        if (fns[rounds] == NULL || (!rounds && (half_a || half_b)) || (turned && half_a))
+            continue; /* no AVX512_BF16 here, or nothing that it takes */
         float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * row, 2);
         float *c = test_calloc((size_t)(z.m * row), sizeof *c);
         for (int64_t i = 0; i < z.m * z.k; i++)
@@ -148,10 +156,14 @@ static void a_tile_is_its_definition(void **state)
             b[i] = rintf(16 * b[i]) / 8;
         for (int64_t i = 0; i < z.m * row; i++)
             c[i] = 3;
-        fns[s >> 2 & 1](&(dti_tile){.a = a,
+        dt_bf16 *a_bf16 = half_a ? halves(a, z.m * z.k) : NULL;
+        dt_bf16 *b_bf16 = half_b ? halves(b, z.k * row - GAP) : NULL;
+        fns[rounds](&(dti_tile){.a = half_a ? NULL : a,
             .row = turned ? 1 : z.k,
             .step = turned ? z.m : 1,
-            .b = b,
+            .b = half_b ? NULL : b,
+            .a_bf16 = a_bf16,
+            .b_bf16 = b_bf16,
             .b_row = row,
             .c = c,
             .c_row = row,
@@ -166,6 +178,8 @@ static void a_tile_is_its_definition(void **state)
                         (double)b[t * row + i % row];
             assert_true((double)c[i] == want);
         }
+        test_free(a_bf16);
+        test_free(b_bf16);
         test_free(a);
         test_free(b);
         test_free(c);

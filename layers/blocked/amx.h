@@ -36,36 +36,6 @@ DT_AMX static inline void dti_amx_end(void)
 {
     _tile_release();
 }
-
-/* 16 rows of 16 words become columns: of pairs of bf16, what one factor of a product wants
- * transposed.
- */
-__attribute__((target("avx512f"))) static inline void dti_amx_transpose(__m512i v[16])
-{
-    __m512i t[16];
-    for (int i = 0; i < 16; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-    }
-    for (int i = 0; i < 16; i += 4) {
-        v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-        v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-        v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-        v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
-    for (int k = 0; k < 4; k++) {
-        const __m512i a = _mm512_shuffle_i32x4(v[k], v[4 + k], 0x88);
-        const __m512i b = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0x88);
-        const __m512i c = _mm512_shuffle_i32x4(v[k], v[4 + k], 0xDD);
-        const __m512i d = _mm512_shuffle_i32x4(v[8 + k], v[12 + k], 0xDD);
-        t[k] = _mm512_shuffle_i32x4(a, b, 0x88);
-        t[4 + k] = _mm512_shuffle_i32x4(c, d, 0x88);
-        t[8 + k] = _mm512_shuffle_i32x4(a, b, 0xDD);
-        t[12 + k] = _mm512_shuffle_i32x4(c, d, 0xDD);
-    }
-    for (int i = 0; i < 16; i++)
-        v[i] = t[i];
-}
 #endif
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "layers/blocked/amx.h"
+#include "layers/blocked/pairs.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/tasks.h"
 
@@ -101,7 +102,7 @@ DT_AVX512 static void turn_tile(const float *from, int64_t step, dt_bf16 *to)
         const __m256i high = dti_avx512_round(_mm512_loadu_ps(from + o * step + TILE));
         v[o] = _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
     }
-    dti_amx_transpose(v);
+    dti_pairs_transpose(v);
     for (int k = 0; k < TILE; k++)
         _mm512_storeu_si512(to + (int64_t)k * STEP, v[k]);
 }

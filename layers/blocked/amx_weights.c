@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "layers/blocked/amx.h"
+#include "layers/blocked/pairs.h"
 #include "layers/cpu/tasks.h"
 
 enum { TILE = DTI_AMX_TILE, MOST_KERNEL = 3 }; /* sums of all taps fit the cache */
@@ -111,7 +112,7 @@ AVX512 static void pack_phase(const dti_weight_gradient *a, const layout *l, wal
             __m512i v[16];
             for (int k = 0; k < 16; k++)
                 v[k] = pair_of(moved(from[2 * k], c), moved(from[2 * k + 1], c));
-            dti_amx_transpose(v);
+            dti_pairs_transpose(v);
             for (int k = 0; k < 16; k++)
                 _mm512_storeu_si512(to + (c + k) * l->pitch + i, v[k]);
         }

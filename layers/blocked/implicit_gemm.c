@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "layers/blocked/amx.h"
+#include "layers/blocked/pairs.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/tasks.h"
 
@@ -250,18 +251,7 @@ static void pack(const struct job *j, const part *w, dti_span some)
 
 /* --- of pairs of bf16 --- */
 
-#define PAIRS __attribute__((target("avx512f,avx512bw,avx512bf16")))
-
-/* Of 32 channels of two results, or of 16: the first, and the last. */
-PAIRS DT_INLINE __m512i pair_up(__m512i even, __m512i odd, int first)
-{
-    const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    const __m512i low = _mm512_add_epi32(lanes, _mm512_set1_epi32(first));
-    const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(2 * STRIP)); /* of the odd one */
-    return _mm512_permutex2var_epi16(even, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)), odd);
-}
-
-PAIRS DT_INLINE __m512i load_some(const dt_bf16 *p, int64_t at, bool all)
+DT_PAIRS DT_INLINE __m512i load_some(const dt_bf16 *p, int64_t at, bool all)
 {
     if (p == NULL)
         return _mm512_setzero_si512();
@@ -270,15 +260,16 @@ PAIRS DT_INLINE __m512i load_some(const dt_bf16 *p, int64_t at, bool all)
 }
 
 /* n channels of two results, 16 pairs after 16, @apart from each other; NULL: zeros. */
-PAIRS static void pair_rows(
+DT_PAIRS static void pair_rows(
     const dt_bf16 *even, const dt_bf16 *odd, int64_t n, uint32_t *to, int64_t apart)
 {
     for (int64_t i = 0; i < n; i += 2 * STRIP, to += 2 * apart) {
         const bool all = i + STRIP < n;
-        const __m512i first = load_some(even, i, all), second = load_some(odd, i, all);
-        _mm512_storeu_si512(to, pair_up(first, second, 0));
+        __m512i words[2];
+        dti_pairs_join(load_some(even, i, all), load_some(odd, i, all), words);
+        _mm512_storeu_si512(to, words[0]);
         if (all)
-            _mm512_storeu_si512(to + apart, pair_up(first, second, STRIP));
+            _mm512_storeu_si512(to + apart, words[1]);
     }
 }
 
@@ -297,7 +288,7 @@ static void pack_pairs(const struct job *j, const part *w, dti_span some)
     }
 }
 
-#define TARGET PAIRS
+#define TARGET DT_PAIRS
 #define NAME(f) f##_bf16
 #define FACTORS __m512bh
 #define LOAD(p) ((__m512bh)_mm512_loadu_si512(p))

@@ -5,14 +5,13 @@
 
 #include "engine/base/isa.h"
 #include "layers/blocked/amx.h"
+#include "layers/blocked/pairs.h"
 #include "layers/cpu/tasks.h"
 
 /* Pieces of both factors are rounded to bf16 and packed as tiles, whose sums are fp32. On AMX
  * packing costs about as much as multiplying, and both together less than half of a product in
  * fp32. */
 #ifdef DT_AMX
-
-#define PACK __attribute__((target("avx512f,avx512bw,avx512bf16")))
 
 enum {
     TILE = DTI_AMX_TILE,
@@ -42,51 +41,38 @@ static uint16_t first_of(int64_t n)
     return (uint16_t)(n >= TILE ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-PACK static inline __m512i rounded(__m512 low, __m512 high)
-{
-    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
-}
-
-/* Of two rows the words of a column each: value k low, value k + 1 high. */
-PACK static inline __m512i pairs_of(__m512 k, __m512 next)
-{
-    static const _Alignas(64) uint16_t order[32] = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
-        7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-    return _mm512_permutexvar_epi16(_mm512_load_si512(order), rounded(k, next));
-}
-
 /* The words of 16 columns from @x on, of values [k, k + 32) of @depth, rows @row apart. */
-PACK static inline void load_columns(
+DT_PAIRS static inline void load_columns(
     const float *x, int64_t row, int64_t k, int64_t depth, uint16_t columns, __m512i *words)
 {
     for (int p = 0; p < TILE; p++, k += 2) {
         const uint16_t here = k < depth ? columns : 0, next = k + 1 < depth ? columns : 0;
-        words[p] = pairs_of(_mm512_maskz_loadu_ps(here, x + k * row),
+        words[p] = dti_pairs_of(_mm512_maskz_loadu_ps(here, x + k * row),
             _mm512_maskz_loadu_ps(next, x + (k + 1) * row));
     }
 }
 
-PACK static inline void store(const __m512i *words, uint32_t *to)
+DT_PAIRS static inline void store(const __m512i *words, uint32_t *to)
 {
     for (int p = 0; p < TILE; p++)
         _mm512_store_si512(to + p * TILE, words[p]);
 }
 
 /* The words of 16 rows of a from row @i and value @k on. @a points to the piece's first element. */
-PACK static inline void load_rows(
+DT_PAIRS static inline void load_rows(
     const dti_tile *t, const float *a, const piece *p, int64_t i, int64_t k, __m512i *words)
 {
     const uint16_t low = first_of(p->depth - k), high = first_of(p->depth - k - TILE);
     for (int64_t r = 0; r < TILE; r++) {
         const float *x = a + (i + r) * t->row + k;
         const bool here = i + r < p->m;
-        words[r] = rounded(_mm512_maskz_loadu_ps(here ? low : 0, x),
+        words[r] = dti_pairs_rounded(_mm512_maskz_loadu_ps(here ? low : 0, x),
             _mm512_maskz_loadu_ps(here ? high : 0, x + TILE));
     }
 }
 
 /* The same of bf16, whose pairs lie side by side. */
-PACK static inline void load_rows_bf16(
+DT_PAIRS static inline void load_rows_bf16(
     const dti_tile *t, const dt_bf16 *a, const piece *p, int64_t i, int64_t k, __m512i *words)
 {
     const uint32_t values =
@@ -96,7 +82,7 @@ PACK static inline void load_rows_bf16(
 }
 
 /* The piece of a at row @row and value @depth. */
-PACK static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
+DT_PAIRS static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
 {
     const bool transposed = t->step != 1;
     const int64_t m = dti_ceil_div(p->m, BLOCK) * BLOCK, at = row * t->row + depth * t->step;
@@ -107,7 +93,7 @@ PACK static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
                 load_rows_bf16(t, t->a_bf16 + at, p, i, k, words);
             } else if (transposed) {
                 load_columns(t->a + at + i, t->step, k, p->depth, first_of(p->m - i), words);
-                dti_amx_transpose(words);
+                dti_pairs_transpose(words);
             } else {
                 load_rows(t, t->a + at, p, i, k, words);
             }
@@ -116,14 +102,8 @@ PACK static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
 }
 
 /* Of b in bf16, BLOCK columns at a time: their words are of two tiles. */
-PACK static void pack_b_bf16(const dti_tile *t, const dt_bf16 *b, piece *p)
+DT_PAIRS static void pack_b_bf16(const dti_tile *t, const dt_bf16 *b, piece *p)
 {
-    static const _Alignas(64)
-        uint16_t order[2][32] = {{0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 8, 40, 9,
-                                     41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
-            {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55, 24, 56, 25, 57, 26, 58,
-                27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
-    const __m512i low = _mm512_load_si512(order[0]), high = _mm512_load_si512(order[1]);
     for (int64_t j = 0; j < p->n; j += BLOCK) {
         const uint32_t columns = (uint32_t)first_of(p->n - j) | (uint32_t)first_of(p->n - j - TILE)
                                                                     << TILE;
@@ -133,14 +113,16 @@ PACK static void pack_b_bf16(const dti_tile *t, const dt_bf16 *b, piece *p)
             const uint32_t here = k < p->depth ? columns : 0, next = k + 1 < p->depth ? columns : 0;
             const __m512i even = _mm512_maskz_loadu_epi16(here, x);
             const __m512i odd = _mm512_maskz_loadu_epi16(next, x + t->b_row);
-            _mm512_store_si512(to, _mm512_permutex2var_epi16(even, low, odd));
-            _mm512_store_si512(to + STEPS * WORDS, _mm512_permutex2var_epi16(even, high, odd));
+            __m512i words[2];
+            dti_pairs_join(even, odd, words);
+            _mm512_store_si512(to, words[0]);
+            _mm512_store_si512(to + STEPS * WORDS, words[1]);
         }
     }
 }
 
 /* The piece of b at value @depth and column @column. */
-PACK static void pack_b(const dti_tile *t, int64_t depth, int64_t column, piece *p)
+DT_PAIRS static void pack_b(const dti_tile *t, int64_t depth, int64_t column, piece *p)
 {
     const int64_t n = dti_ceil_div(p->n, BLOCK) * BLOCK, at = depth * t->b_row + column;
     if (t->b_bf16 != NULL) {
@@ -197,7 +179,7 @@ DT_AMX static void multiply_amx(
 
 enum { ROWS = 8 }; /* whose sums are kept in registers */
 
-PACK DT_INLINE void multiply_rows(
+DT_PAIRS DT_INLINE void multiply_rows(
     const uint32_t *a, const uint32_t *b, const extent *x, int wide, float *c, int64_t row)
 {
     __m512 sum[ROWS][BLOCK / TILE];
@@ -222,7 +204,7 @@ PACK DT_INLINE void multiply_rows(
             _mm512_storeu_ps(c + r * row + v * TILE, sum[r][v]);
 }
 
-PACK static void multiply_pairs(
+DT_PAIRS static void multiply_pairs(
     const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
 {
     for (int64_t i = 0; i < x->m; i += ROWS, c += ROWS * row) {

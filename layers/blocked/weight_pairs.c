@@ -1,7 +1,7 @@
 /* Weights as pairs of bf16. */
 #include "layers/blocked/weight_pairs.h"
 
-#include "layers/blocked/amx.h"
+#include "layers/blocked/pairs.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/tasks.h"
 
@@ -15,7 +15,7 @@ bool dti_weight_pairs_can(const dti_weight_pairs *w)
 {
     const bool whole =
         w->columns > 0 && w->columns % LANES == 0 && w->out % w->columns == 0 && w->in % STEP == 0;
-#ifdef DT_AMX
+#if defined(__x86_64__)
     return whole && (w->hwio || w->taps == 1) && dti_lane_set() == DTI_LANES_BF16;
 #else
     (void)whole;
@@ -23,7 +23,7 @@ bool dti_weight_pairs_can(const dti_weight_pairs *w)
 #endif
 }
 
-#ifdef DT_AMX
+#if defined(__x86_64__)
 struct job {
     dti_weight_pairs w;
     const float *from;
@@ -38,29 +38,23 @@ static dt_bf16 *block_at(const struct job *j, int64_t panel, int64_t tap, int64_
 }
 
 /* From [taps][in][out]: a task reads STEP rows, each from end to end. */
-DT_AVX512_BF16 static void put_rows(const void *job, int64_t task)
+DT_PAIRS static void put_rows(const void *job, int64_t task)
 {
-    static const _Alignas(64) uint16_t order[STEP] = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
-        22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
     const struct job *j = job;
     const int64_t out = j->w.out, tap = task / j->blocks, block = task % j->blocks;
     const float *from = j->from + (tap * j->w.in + block * STEP) * out;
-    const __m512i side_by_side = _mm512_load_si512(order);
     for (int64_t pair = 0; pair < LANES; pair++, from += 2 * out)
         for (int64_t panel = 0; panel < out / j->w.columns; panel++) {
             const float *x = from + panel * j->w.columns;
             dt_bf16 *to = block_at(j, panel, tap, block) + pair * 2 * j->w.columns;
-            for (int64_t o = 0; o < j->w.columns; o += LANES) {
-                const __m512bh both =
-                    _mm512_cvtne2ps_pbh(_mm512_loadu_ps(x + out + o), _mm512_loadu_ps(x + o));
+            for (int64_t o = 0; o < j->w.columns; o += LANES)
                 _mm512_storeu_si512(
-                    to + 2 * o, _mm512_permutexvar_epi16(side_by_side, (__m512i)both));
-            }
+                    to + 2 * o, dti_pairs_of(_mm512_loadu_ps(x + o), _mm512_loadu_ps(x + out + o)));
         }
 }
 
 /* From [out][in]: a task turns tiles of columns rows. */
-DT_AVX512_BF16 static void put_columns(const void *job, int64_t task)
+DT_PAIRS static void put_columns(const void *job, int64_t task)
 {
     const struct job *j = job;
     const int64_t in = j->w.in, panel = task / j->groups;
@@ -71,9 +65,9 @@ DT_AVX512_BF16 static void put_columns(const void *job, int64_t task)
             dt_bf16 *to = block_at(j, panel, 0, block) + 2 * o;
             __m512i v[LANES];
             for (int r = 0; r < LANES; r++)
-                v[r] = (__m512i)_mm512_cvtne2ps_pbh(
-                    _mm512_loadu_ps(from + r * in + LANES), _mm512_loadu_ps(from + r * in));
-            dti_amx_transpose(v);
+                v[r] = dti_pairs_rounded(
+                    _mm512_loadu_ps(from + r * in), _mm512_loadu_ps(from + r * in + LANES));
+            dti_pairs_transpose(v);
             for (int pair = 0; pair < LANES; pair++)
                 _mm512_storeu_si512(to + pair * 2 * j->w.columns, v[pair]);
         }
@@ -82,7 +76,7 @@ DT_AVX512_BF16 static void put_columns(const void *job, int64_t task)
 
 void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to)
 {
-#ifdef DT_AMX
+#if defined(__x86_64__)
     struct job j = {.w = *w, .from = from, .to = to, .blocks = w->in / STEP};
     j.groups = dti_ceil_div(j.blocks, GROUP);
     if (w->hwio)

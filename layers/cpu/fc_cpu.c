@@ -1,13 +1,76 @@
-/* The fully connected layer on the processor: the library's inner product. */
+/* The fully connected layer on the processor: the library's inner product, and products of ours
+ * with large weights in bf16. */
 #include "layers/fc.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/implementations.h"
+#include "layers/blocked/few_rows.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
 #include "layers/weighted.h"
+
+/* --- ours --- */
+
+static dti_few_rows few_rows_of(const dt_call *c, int64_t n)
+{
+    const dt_fc *o = c->node->opts;
+    const dt_shape x = dti_call_x(c);
+    return (dti_few_rows){n, dt_shape_sample(&x), o->out};
+}
+
+static bool few_rows_accepts(const dt_call *c, dt_why *why)
+{
+    const dti_few_rows s = few_rows_of(c, c->n);
+    if (c->dtype != DT_BF16)
+        return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
+    return dti_few_rows_accepts(&s, why);
+}
+
+static dt_status few_rows_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dti_few_rows s = few_rows_of(c, c->n);
+    snprintf(f->impl, sizeof f->impl, "few_rows");
+    f->work_bytes = dti_few_rows_work(&s);
+    f->adds = c->form == DT_BACKWARD;
+    return DT_OK;
+}
+
+static dt_status few_rows_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_fc *o = c->node->opts;
+    const dti_few_rows s = few_rows_of(c, a->n);
+    void *const *port = a->port;
+    switch (c->form) {
+    case DT_FORWARD:
+    case DT_RECOMPUTE:
+    case DT_EVAL:
+        dti_few_rows_forward(
+            &s, port[DT_X], port[DT_D], o->bias ? port[DT_P + 1] : NULL, port[DT_Y], port[DT_WORK]);
+        return DT_OK;
+    case DT_BACKWARD:
+        dti_few_rows_gradient(&s, port[DT_X], port[DT_DY], port[DT_DP],
+            o->bias ? port[DT_DP + 1] : NULL, c->add, port[DT_WORK]);
+        return DT_OK;
+    case DT_BACKWARD2:
+        dti_few_rows_data(&s, port[DT_DY], port[DT_D + 1], port[DT_DX], port[DT_WORK]);
+        return DT_OK;
+    case DT_DERIVE_F: /* the weight is read as it lives */
+    case DT_DERIVE_B:
+    case DT_RESTORE:
+    case DT_UPDATE:
+    case DT_FORMS:
+        break;
+    }
+    return dti_weighted_no_form(c, err);
+}
+
+/* --- the library --- */
 
 /* x as one vector per sample, in the order it is stored (h, w, c). What the library does itself
  * with images is slower and allocates megabytes in every call. */
@@ -15,10 +78,25 @@ static dt_dnnl_problem problem(const dt_call *c)
 {
     const dt_fc *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
-    return dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
+    dt_dnnl_problem p = dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
+    p.plain = few_rows_accepts(c, NULL);
+    return p;
 }
 
 DTI_WEIGHTED_LIBRARY(problem);
+
+static const dt_impl fc[] = {
+    {.name = "few_rows", .accepts = few_rows_accepts, .facts = few_rows_facts, .run = few_rows_run},
+    {.name = "oneDNN",
+        .facts = library_facts,
+        .create = library_create,
+        .destroy = dti_weighted_destroy,
+        .run = dti_weighted_run},
+    {0},
+};
+DT_IMPLS(fc);
+
+/* --- the parameters --- */
 
 /* Rows of a weight from [a][b] to [b][a], in place, each by way of a row of its thread's. */
 static dt_status turn(const dt_call *c, float *rows, int64_t n, int64_t a, int64_t b, dt_err *err)
@@ -57,10 +135,7 @@ static dt_status param_get(
 }
 
 const dt_kernels dt_fc_cpu = {
-    .facts = library_facts,
-    .create = library_create,
-    .destroy = dti_weighted_destroy,
-    .run = dti_weighted_run,
+    DT_BY_IMPLS(fc),
     .param_bytes = library_bytes,
     .param_put = param_put,
     .param_get = param_get,

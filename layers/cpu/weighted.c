@@ -39,7 +39,7 @@ static const dt_dnnl_layout plain_layout = {.kind = DT_DNNL_PLAIN};
 /* A weight that belongs to another layer lives as that one has it: plain. */
 static dt_dnnl_layout home(const dt_dnnl_problem *p, const dt_call *c)
 {
-    if (c->node->shares != DT_SHARES_NONE)
+    if (p->plain || c->node->shares != DT_SHARES_NONE)
         return plain_layout;
     if (p->hwio)
         return (dt_dnnl_layout){.kind = DT_DNNL_HWIO};
@@ -257,17 +257,24 @@ static void *unconst(const void *p)
     return q;
 }
 
+/* Values of a row of what lives as files have it: of a bias, or of an fc's plain weight; 0 of
+ * others.
+ */
+static int64_t plain_row(const dt_dnnl_problem *p, const dt_call *c, int i)
+{
+    return i > 0 ? 1 : p->fc && home(p, c).kind == DT_DNNL_PLAIN ? p->c : 0;
+}
+
 /* Of an fc's weight whose layout keeps rows together. A padded one is written whole, so that the
  * padding is. */
 int64_t dti_weighted_rows(const dt_dnnl_problem *p, const dt_call *c, int i)
 {
     dt_dnnl_facts f;
     dt_dnnl_op *op = NULL;
-    if (i > 0)
+    if (plain_row(p, c, i) > 0)
         return 1;
     const int64_t most = dti_dnnl_rows(), first = p->out > most ? most : 0, left = p->out - first;
-    const bool apart = p->fc && home(p, c).kind != DT_DNNL_PLAIN &&
-                       dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+    const bool apart = p->fc && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
                        f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
                        dti_dnnl_create_reorder_rows(&op, p, home(p, c), plain_layout, first,
                            left < most ? left : most, NULL) == DT_OK;
@@ -297,8 +304,9 @@ static dt_status convert(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_
 dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
     const float *plain, void *lives, dt_err *err)
 {
-    if (i > 0) {
-        memcpy((float *)lives + rows.at, plain, (size_t)rows.n * sizeof *plain);
+    const int64_t row = plain_row(p, c, i);
+    if (row > 0) {
+        memcpy((float *)lives + rows.at * row, plain, (size_t)(rows.n * row) * sizeof *plain);
         return DT_OK;
     }
     DT_TRY(err, convert(p, plain_layout, home(p, c), rows, unconst(plain), lives, err),
@@ -309,8 +317,9 @@ dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt
 dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
     const void *lives, float *plain, dt_err *err)
 {
-    if (i > 0) {
-        memcpy(plain, (const float *)lives + rows.at, (size_t)rows.n * sizeof *plain);
+    const int64_t row = plain_row(p, c, i);
+    if (row > 0) {
+        memcpy(plain, (const float *)lives + rows.at * row, (size_t)(rows.n * row) * sizeof *plain);
         return DT_OK;
     }
     DT_TRY(err, convert(p, home(p, c), plain_layout, rows, unconst(lives), plain, err),

@@ -287,7 +287,7 @@ static memo_entry *memo_find(const memo_key *key)
             return e;
     }
 }
-_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 22 * 8, "a key has no padding");
+_Static_assert(sizeof(memo_key) % 8 == 0 && sizeof(memo_key) == 23 * 8, "a key has no padding");
 
 /* What it owns is kept with it. Somebody else may have found the same answer meanwhile. */
 static memo_entry *memo_keep(const memo_entry *answer)

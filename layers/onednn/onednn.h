@@ -33,9 +33,11 @@ enum { DTI_DNNL_PANEL = 64 };
  * @dilation: 1 is a dense kernel
  * @bf16: 1: of values of bf16, else of fp32
  * @hwio: 1: the weight lives as DT_DNNL_HWIO, which kernels of ours read and write
+ * @plain: 1: the same of DT_DNNL_PLAIN
  * @panels: 1: backward-data reads it as DT_DNNL_PANELS, being a kernel of ours */
 typedef struct dt_dnnl_problem {
-    int64_t fc, bf16, bias, hwio, panels, groups, c, h, w, out, p, q, kernel, stride, pad, dilation;
+    int64_t fc, bf16, bias, hwio, plain, panels, groups, c, h, w, out, p, q, kernel, stride, pad,
+        dilation;
 } dt_dnnl_problem;
 
 /* The layout of a weight that a direction wants (forward, data) or gives (weights) for n samples.

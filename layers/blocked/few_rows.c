@@ -45,9 +45,8 @@ typedef struct scratch {
     float sums[MOST * WIDE];
 } scratch;
 
-size_t dti_few_rows_work(const dti_few_rows *s)
+size_t dti_few_rows_work(void)
 {
-    (void)s;
     return sizeof(scratch) * (size_t)omp_get_max_threads();
 }
 
@@ -96,10 +95,9 @@ DT_PAIRS static void pack_rows(const job *j, dti_span columns, dti_span values, 
     const int64_t in = j->s->in, n = count(columns);
     for (int64_t k = values.begin; k < values.end; k += 2) {
         const float *from = j->weight + k * in + columns.begin;
-        for (int64_t i = 0; i < n; i += LANES, to += LANES) {
+        for (int64_t i = 0; i < n; i += LANES, to += LANES)
             _mm512_storeu_si512(
                 to, dti_pairs_of(_mm512_loadu_ps(from + i), _mm512_loadu_ps(from + in + i)));
-        }
     }
 }
 

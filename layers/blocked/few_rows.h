@@ -16,7 +16,7 @@ typedef struct dti_few_rows {
 bool dti_few_rows_accepts(const dti_few_rows *s, dt_why *why);
 
 /* Bytes of scratch, for the team of this moment. */
-size_t dti_few_rows_work(const dti_few_rows *s);
+size_t dti_few_rows_work(void);
 
 /* y from x; bias: fp32 or NULL. dx from dy. A row's bits do not depend on the others, nor on the
  * team. */

@@ -33,9 +33,8 @@ static bool few_rows_accepts(const dt_call *c, dt_why *why)
 static dt_status few_rows_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dti_few_rows s = few_rows_of(c, c->n);
     snprintf(f->impl, sizeof f->impl, "few_rows");
-    f->work_bytes = dti_few_rows_work(&s);
+    f->work_bytes = dti_few_rows_work();
     f->adds = c->form == DT_BACKWARD;
     return DT_OK;
 }

@@ -75,9 +75,9 @@ static double value(const layer *l, int t, int64_t i)
 
 static void run_layer(layer *l, unsigned add)
 {
-    void *work = dt_alloc(dti_few_rows_work(&l->s), 1);
+    void *work = dt_alloc(dti_few_rows_work(), 1);
     assert_non_null(work);
-    memset(work, 0xFF, dti_few_rows_work(&l->s));
+    memset(work, 0xFF, dti_few_rows_work());
     dti_few_rows_forward(&l->s, l->v[X], l->v[W], l->v[B], l->v[Y], work);
     dti_few_rows_data(&l->s, l->v[DY], l->v[W], l->v[DX], work);
     dti_few_rows_gradient(&l->s, l->v[X], l->v[DY], l->v[DW], l->v[DB], add, work);

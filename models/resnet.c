@@ -10,11 +10,12 @@ typedef struct block {
     const char *in;
     int stage, index;
     int64_t planes, stride, dilation, inner, groups;
+    bool plain_sum;
 } block;
 
 /* The last normalisation of a block starts at 0, so that every block starts as its shortcut: deep
  * networks then learn from the first steps on (Goyal et al. 2017, section 5.1; torchvision's
- * zero_init_residual). */
+ * zero_init_residual). Not where a ReLU follows it, which would let no gradient through. */
 static int32_t conv_bn(dti_net *n, int32_t x, const block *b, int i, dt_conv c, bool last)
 {
     c.dilation = c.dilation > 0 ? c.dilation : 1;
@@ -36,7 +37,9 @@ static int32_t shortcut(dti_net *n, int32_t x, const block *b, int64_t out)
         return x;
     x = dti_add_conv(n, x, (dti_conv){.out = out, .kernel = 1, .stride = b->stride},
         "%slayer%d.%d.downsample.0", b->in, b->stage, b->index);
-    return dti_add_bn(n, x, false, "%slayer%d.%d.downsample.1", b->in, b->stage, b->index);
+    x = dti_add_bn(n, x, false, "%slayer%d.%d.downsample.1", b->in, b->stage, b->index);
+    return b->plain_sum ? dti_add_relu(n, x, "%slayer%d.%d.downsample.2", b->in, b->stage, b->index)
+                        : x;
 }
 
 static int32_t basic(dti_net *n, int32_t x, const block *b)
@@ -62,10 +65,11 @@ static int32_t bottleneck(dti_net *n, int32_t x, const block *b)
     const dt_conv widen = {.out = 4 * b->planes, .kernel = 1, .stride = 1};
     int32_t y = relu(n, conv_bn(n, x, b, 1, reduce, false), b, 1);
     y = relu(n, conv_bn(n, y, b, 2, middle, false), b, 2);
-    y = conv_bn(n, y, b, 3, widen, true);
+    y = conv_bn(n, y, b, 3, widen, !b->plain_sum);
+    y = b->plain_sum ? relu(n, y, b, 3) : y;
     y = dti_add_sum(
         n, y, shortcut(n, x, b, 4 * b->planes), "%slayer%d.%d.add", b->in, b->stage, b->index);
-    return relu(n, y, b, 3);
+    return b->plain_sum ? y : relu(n, y, b, 3);
 }
 
 static int32_t add_stage(dti_net *n, const dti_resnet *r, const char *in, int32_t x, int s)
@@ -80,7 +84,8 @@ static int32_t add_stage(dti_net *n, const dti_resnet *r, const char *in, int32_
             .stride = s > 0 && i == 0 && !dilated ? 2 : 1,
             .dilation = i == 0 && dilated ? wide / 2 : wide,
             .inner = dti_scale(n, r->inner << s),
-            .groups = r->groups};
+            .groups = r->groups,
+            .plain_sum = r->plain_sum};
         x = r->bottleneck ? bottleneck(n, x, &b) : basic(n, x, &b);
     }
     return x;
@@ -120,6 +125,7 @@ static int32_t resnet_layers(const dt_model_desc *m, dti_net *n)
 /* clang-format off */
 #define BASIC {.groups = 1}
 #define BOTTLENECK(of_groups, of_inner) {.bottleneck = true, .groups = of_groups, .inner = of_inner}
+#define PLAIN_SUM {.bottleneck = true, .groups = 1, .inner = 64, .plain_sum = true}
 RESNET(resnet18, "residual network of 18 layers, basic blocks", BASIC, 2, 2, 2, 2)
 RESNET(resnet34, "residual network of 34 layers, basic blocks", BASIC, 3, 4, 6, 3)
 RESNET(resnet50, "residual network of 50 layers, bottlenecks", BOTTLENECK(1, 64), 3, 4, 6, 3)
@@ -130,4 +136,5 @@ RESNET(resnext50_32x4d, "ResNeXt-50: 3x3 convolutions of 32 groups", BOTTLENECK(
 RESNET(resnext101_32x8d, "ResNeXt-101: 3x3 convolutions of 32 groups", BOTTLENECK(32, 256), 3, 4, 23, 3)
 RESNET(wide_resnet50_2, "resnet50 with 3x3 convolutions of twice the channels", BOTTLENECK(1, 128), 3, 4, 6, 3)
 RESNET(wide_resnet101_2, "resnet101 with 3x3 convolutions of twice the channels", BOTTLENECK(1, 128), 3, 4, 23, 3)
+RESNET(resnet200_memonger, "mxnet-memonger's example: a ReLU behind each norm, none behind a sum", PLAIN_SUM, 3, 24, 36, 3)
 /* clang-format on */

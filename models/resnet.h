@@ -12,11 +12,13 @@
  * @inner:  its channels at 64 planes
  * @dilated: bottlenecks of the last two stages have no stride; what follows there has kernels with
  *           gaps in its place (torchvision's replace_stride_with_dilation): an eighth of the image
+ * @plain_sum: bottlenecks have a ReLU behind every norm, that of the shortcut too, and none behind
+ *           their sum, as in the example of mxnet-memonger
  */
 typedef struct dti_resnet {
     bool bottleneck;
     int64_t groups, inner;
-    bool dilated;
+    bool dilated, plain_sum;
 } dti_resnet;
 
 /* From the image on; @in: before every layer's name, "" or as in "backbone.". */

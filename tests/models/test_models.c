@@ -54,6 +54,7 @@ static const struct {
     {"resnet101", 44549160},
     {"resnet152", 60192808},
     {"resnet200", 64673832},
+    {"resnet200_memonger", 64673832},
     {"resnext50_32x4d", 25028904},
     {"resnext101_32x8d", 88791336},
     {"wide_resnet50_2", 68883240},

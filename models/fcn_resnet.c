@@ -41,7 +41,8 @@ static int32_t fcn_resnet_layers(const dt_model_desc *m, dti_net *n)
         .dropout = 0.1,                                                                            \
         .counts = (const int64_t[]){3, 4, third, 3},                                               \
         .n_counts = 4,                                                                             \
-        .recipe = &(const dti_resnet){true, 1, 64, true},                                          \
+        .recipe =                                                                                  \
+            &(const dti_resnet){.bottleneck = true, .groups = 1, .inner = 64, .dilated = true},    \
         .layers = fcn_resnet_layers,                                                               \
     };
 

@@ -25,14 +25,13 @@ enum {
     TASKS = 16
 };
 
-/* In fp32 the library is as fast but for strided kernels, and where few channels meet many results.
- */
+/* In fp32 the library is as fast but for strided kernels and many results. */
 static bool fp32_accepts(const dti_weight_gradient *g, dt_why *why)
 {
-    enum { MANY_RESULTS = 28 * 28, FEW_CHANNELS = 128 };
+    enum { MANY_RESULTS = 28 * 28 };
     if (dti_lane_set() < DTI_LANES_AVX512)
         return dt_refuse(why, "the processor has no AVX-512");
-    if (g->kernel == 1 && (g->p * g->q < MANY_RESULTS || g->c > FEW_CHANNELS || g->out <= g->c))
+    if (g->kernel == 1 && g->p * g->q < MANY_RESULTS)
         return dt_refuse(why, "kernel 1 in fp32: the library is as fast");
     return true;
 }

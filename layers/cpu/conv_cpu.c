@@ -43,18 +43,19 @@ static dti_winograd winograd_of(const dt_call *c)
 
 /* The rule knows the shape of one sample only, so every batch has the weight in the same order.
  * With few channels, or tiles that reach far beyond the image, the transforms cost more than they
- * save. */
+ * save, which in bf16 is half as much, as plain products take half the time. */
 static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
-    enum { LEAST = 64, WHOLE = 16 };
+    enum { LEAST = 32, LEAST_BF16 = 64, WHOLE = 16 };
+    const int64_t least = c->dtype == DT_BF16 ? LEAST_BF16 : LEAST;
     const dt_shape y = c->node->info.y;
     const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
     if (c->dtype == DT_BF16 && dti_amx_here())
         return dt_refuse(why, "bf16, for which the processor has AMX");
     if (!three_by_three(c, why))
         return false;
-    if (few < LEAST)
-        return dt_refuse(why, "%" PRId64 " channels, needs %d", few, (int)LEAST);
+    if (few < least)
+        return dt_refuse(why, "%" PRId64 " channels, needs %" PRId64, few, least);
     if (in % WHOLE != 0 || out % WHOLE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
             in % WHOLE != 0 ? in : out, (int)WHOLE);

@@ -221,8 +221,9 @@ static const struct row {
     {{64, 3, 1, 3, 1, 1, true}, 64, DT_F32, "padding 3, at most 2"},
     {{64, 3, 1, 1, 2, 1, true}, 64, DT_F32, "dilation 2, needs 1"},
     {{64, 3, 1, 1, 1, 2, true}, 64, DT_F32, "2 groups, needs 1"},
-    {{64, 3, 1, 1, 1, 1, true}, 16, DT_F32, "16 channels, needs 64"},
-    {{63, 3, 1, 1, 1, 1, true}, 64, DT_F32, "63 channels, needs 64"},
+    {{64, 3, 1, 1, 1, 1, true}, 16, DT_F32, "16 channels, needs 32"},
+    {{32, 3, 1, 1, 1, 1, true}, 32, DT_F32, NULL},
+    {{63, 3, 1, 1, 1, 1, true}, 64, DT_F32, "63 channels, needs a multiple of 16"},
     {{72, 3, 1, 1, 1, 1, true}, 64, DT_F32, "72 channels, needs a multiple of 16"},
 };
 

@@ -228,19 +228,25 @@ typedef struct finite_job {
     bool *yes;
 } finite_job;
 
+/* The largest float by its bits but for the sign. */
+DT_CLONES static uint32_t largest(const uint32_t *v, int64_t n)
+{
+    uint32_t most = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t magnitude = v[i] & 0x7FFFFFFFu;
+        most = magnitude > most ? magnitude : most;
+    }
+    return most;
+}
+
 /* Infinities and NaNs are the floats whose exponent is all ones. */
 static void finite_part(const void *job, int64_t part)
 {
     const finite_job *j = job;
     const uint32_t *v = (const void *)j->of->at;
     const int64_t begin = part * FINITE_PART, left = j->of->count - begin;
-    const int64_t end = begin + (left < FINITE_PART ? left : FINITE_PART);
-    uint32_t most = 0;
-    for (int64_t i = begin; i < end; i++) {
-        const uint32_t magnitude = v[i] & 0x7FFFFFFFu;
-        most = magnitude > most ? magnitude : most;
-    }
-    if (most >= 0x7F800000u)
+    if (largest(v + begin, left < FINITE_PART ? left : FINITE_PART) >= 0x7F800000u)
         __atomic_store_n(j->yes, false, __ATOMIC_RELAXED);
 }
 
@@ -262,7 +268,7 @@ typedef struct squares_job {
     double *sum;
 } squares_job;
 
-static double squares(const float *v, int64_t n)
+DT_CLONES static double squares(const float *v, int64_t n)
 {
     double sum[LANES] = {0}, all = 0;
     int64_t i = 0;

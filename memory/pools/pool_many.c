@@ -353,8 +353,8 @@ static uint64_t choose_goal(const tier *t, double share)
     return t->bound + (above > t->bound / 1024 ? above : t->bound / 1024);
 }
 
-/* From the best try down by repairs, to nearer goals after one that failed. @hard: room, by
- * interval. False: no memory. */
+/* From the best try down by repairs, to nearer goals after one that failed; each learns from those
+ * before it what is hard to place. @hard: room, by interval. False: no memory. */
 static bool repair_best(tier *t, double *hard, int64_t steps)
 {
     double share = 0.875;

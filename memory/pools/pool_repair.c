@@ -1,7 +1,8 @@
 /* Ejection chains, as in local searches for strip packing: what ends above the goal is taken out,
  * and the hardest of what is out goes where it drives out what is easiest, which is then out
  * itself. What has been driven out before is harder to drive out again, so that no chain goes round
- * for ever. It ends when nothing is out, or when steps have run out.
+ * for ever, and goes earlier when it is out. It ends when nothing is out, or when steps have run
+ * out.
  *
  * What an interval would drive out at an offset is the sum over those that live when it does and
  * begin below its end, less the sum over those that end below its beginning; so two sorted lists,
@@ -18,7 +19,9 @@ enum { DIGIT = 8 }; /* bits of offsets that are sorted at a time */
 /* A step is a look at an interval that turns out to lie elsewhere. One that is near takes so many,
  * and counting digits so many more. */
 enum { NEAR = 12, SORT = 512 };
-static const double AGAIN = 0.3; /* of its cost an interval gains each time it is driven out */
+/* Each time it is driven out an interval gains so much of its hardness as cost, and then so much of
+ * it as hardness, up to where products might overflow. */
+static const double AGAIN = 0.3, HARDER = 0.05, HARDEST = 1e100;
 static const uint64_t nowhere = UINT64_MAX;
 
 /* Where an interval begins or ends, and what driving it out costs. */
@@ -293,6 +296,8 @@ static void settle(repair *r, uint32_t x)
         if (r->off[y] >= end || end_of(r, y) <= off)
             continue;
         r->cost[y] += AGAIN * r->hard[y];
+        if (r->hard[y] < HARDEST)
+            r->hard[y] += HARDER * r->hard[y];
         put_out(r, y);
     }
     r->off[x] = off;
@@ -344,8 +349,8 @@ static void deinit(repair *r)
     dt_free(r->sorted);
 }
 
-bool dti_pool_repair(const dt_interval *v, size_t n, const double *hard, uint64_t goal,
-    int64_t *steps, uint64_t *off, bool *done)
+bool dti_pool_repair(const dt_interval *v, size_t n, double *hard, uint64_t goal, int64_t *steps,
+    uint64_t *off, bool *done)
 {
     repair r = {.n = n, .goal = goal, .steps = *steps};
     *done = false;
@@ -360,6 +365,8 @@ bool dti_pool_repair(const dt_interval *v, size_t n, const double *hard, uint64_
     *done = ok && r.n_out == 0;
     for (size_t i = 0; *done && i < n; i++)
         off[r.who[i]] = r.off[i];
+    for (size_t i = 0; ok && i < n; i++)
+        hard[r.who[i]] = sqrt(hard[r.who[i]] * r.hard[i]);
     *steps = r.steps;
     deinit(&r);
     return ok;

@@ -5,17 +5,29 @@
 
 #include "engine/base/mix.h"
 
-/* A blocked layout of four dimensions without padding: its columns, if it is one of pairs. */
-static int64_t columns_of(
-    const int64_t *dims, const int64_t *strides, const int64_t *blocks, const int64_t *block_of)
+/* A blocked layout of four dimensions: inner blocks, and the dimension that each is of. */
+typedef struct blocked {
+    const int64_t *dims, *strides, *blocks, *block_of;
+    int n;
+} blocked;
+
+/* Its columns, if it has no padding and is one of pairs: [16 inputs][columns][2], or the same where
+ * the sixteen are no block of their own. */
+static int64_t columns_of(blocked d)
 {
     enum { PAIRS = 16, STEP = 2 * PAIRS };
-    const int64_t columns = blocks[1], wide = dims[1] * columns;
-    if (blocks[0] != PAIRS || blocks[2] != 2 || block_of[0] != 1 || block_of[1] != 0 ||
-        block_of[2] != 1 || dims[0] % columns != 0 || dims[1] % STEP != 0)
+    if (d.n != 2 && d.n != 3)
         return 0;
-    return strides[1] == STEP * columns && strides[3] == wide && strides[2] == dims[3] * wide &&
-                   strides[0] == dims[2] * dims[3] * wide
+    const int64_t *pair = d.blocks + d.n - 2, *pair_of = d.block_of + d.n - 2;
+    const int64_t columns = pair[0], wide = d.dims[1] * columns;
+    const int64_t inputs = d.n == 3 ? STEP : 2; /* of a block */
+    if (d.n == 3 && (d.blocks[0] != PAIRS || d.block_of[0] != 1))
+        return 0;
+    if (pair_of[0] != 0 || pair[1] != 2 || pair_of[1] != 1 || d.dims[0] % columns != 0 ||
+        d.dims[1] % STEP != 0)
+        return 0;
+    return d.strides[1] == inputs * columns && d.strides[3] == wide &&
+                   d.strides[2] == d.dims[3] * wide && d.strides[0] == d.dims[2] * d.dims[3] * wide
                ? columns
                : 0;
 }
@@ -80,9 +92,9 @@ int64_t dti_desc_pairs(dti_read_desc d)
 {
     const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
     if (d->format_kind != dnnl_blocked || d->data_type != dnnl_bf16 || d->ndims != 4 ||
-        d->offset0 != 0 || d->extra.flags != 0 || b->inner_nblks != 3)
+        d->offset0 != 0 || d->extra.flags != 0)
         return 0;
-    return columns_of(d->dims, b->strides, b->inner_blks, b->inner_idxs);
+    return columns_of((blocked){d->dims, b->strides, b->inner_blks, b->inner_idxs, b->inner_nblks});
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -237,11 +249,12 @@ int64_t dti_desc_pairs(dti_read_desc d)
     if (dnnl_memory_desc_query(d, dnnl_query_data_type, &type) != dnnl_success ||
         dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) != dnnl_success ||
         kind != dnnl_blocked || type != dnnl_bf16 || count_of(d, dnnl_query_ndims_s32) != 4 ||
-        count_of(d, dnnl_query_inner_nblks_s32) != 3 || dims == NULL || strides == NULL ||
-        blocks == NULL || block_of == NULL || number_of(d, dnnl_query_submemory_offset_s64) > 0 ||
+        dims == NULL || strides == NULL || blocks == NULL || block_of == NULL ||
+        number_of(d, dnnl_query_submemory_offset_s64) > 0 ||
         dnnl_memory_desc_get_size(d) != (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * 2)
         return 0;
-    return columns_of(dims, strides, blocks, block_of);
+    return columns_of(
+        (blocked){dims, strides, blocks, block_of, count_of(d, dnnl_query_inner_nblks_s32)});
 }
 
 uint64_t dti_desc_number(dti_read_desc d)

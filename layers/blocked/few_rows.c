@@ -63,12 +63,12 @@ typedef struct job {
     void (*pack)(const struct job *j, dti_span columns, dti_span values, uint32_t *to);
 } job;
 
+#if defined(__x86_64__)
 static int64_t count(dti_span s)
 {
     return s.end - s.begin;
 }
 
-#if defined(__x86_64__)
 /* --- packing --- */
 
 /* Outputs [columns) of a weight by its inputs [values): words of two inputs, a row for each. */

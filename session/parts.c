@@ -19,7 +19,7 @@ static dt_status fits(const choice *c, int64_t samples, bool *yes, dt_err *err)
 {
     const dt_session *s = c->s;
     dt_plan_set *set = NULL;
-    const dt_planned *x = NULL;
+    dt_program *program = NULL;
     dt_plan_request r = dt_session_request(s);
     r.policies = &c->keep_all;
     r.fates = NULL;
@@ -30,9 +30,10 @@ static dt_status fits(const choice *c, int64_t samples, bool *yes, dt_err *err)
     const dt_pass_env env = {.opts = c->opts, .budgets = r.budgets};
     dt_status st = dt_plan_set_create(&set, s, &r, err);
     if (st == DT_OK)
-        st = dt_plan_set_add(set, kind, samples, &x, err);
+        st = dti_plan_set_program(set, kind, samples, &program, err);
     if (st == DT_OK)
-        st = c->parts->fit(x->program, &env, yes, err);
+        st = c->parts->fit(program, &env, yes, err);
+    dt_program_destroy(program);
     dt_plan_set_destroy(set);
     return st;
 }

@@ -78,6 +78,11 @@ dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *e
 dt_status dt_plan_set_add(dt_plan_set *p, dt_program_kind kind, int64_t n, const dt_planned **out,
     dt_err *err) DT_NODISCARD;
 
+/* A program as the set's policies make it, without its plan; the caller destroys it, after a
+ * failure as well. */
+dt_status dti_plan_set_program(const dt_plan_set *p, dt_program_kind kind, int64_t n,
+    dt_program **out, dt_err *err) DT_NODISCARD;
+
 /* All plans of a run: first, again when a step has several micro-batches, update, and evaluation;
  * @last and @eval_last are the sizes of last partial batches, 0 for none. */
 dt_status dti_plan_set_run(

@@ -52,11 +52,11 @@ static dt_status measure(dti_load_curve *c, const dt_pass_env *e, dt_err *err)
 }
 
 dt_status dti_load_curve_open(
-    dti_load_curve *out, dt_program *p, const dt_pass_env *e, bool placed, dt_err *err)
+    dti_load_curve *out, dt_program *p, const dt_pass_env *e, uint64_t within, dt_err *err)
 {
     dt_lower_opts o = dti_pass_lower_opts(e);
-    if (!placed)
-        o.pool = dt_pool_find("best_fit");
+    o.above = within;
+    o.pool_above = dt_pool_find("best_fit");
     *out = (dti_load_curve){.n = p->n_order};
     DT_CHECK(dt_lower(&out->plan, p, &o, err));
     out->begin = dt_alloc(out->n + 1, sizeof *out->begin);

@@ -23,10 +23,11 @@ typedef struct dti_load_curve {
     double seconds, stalled;
 } dti_load_curve;
 
-/* @placed: by the run's pool; else by whichever is fast, where addresses do not count. Release with
- * dti_load_curve_close even after a failure. DT_E_NOMEM. */
-dt_status dti_load_curve_open(dti_load_curve *out, dt_program *p, const dt_pass_env *e, bool placed,
-    dt_err *err) DT_NODISCARD;
+/* @within: placed by the run's pool where the plan's bound is no more than that; else by whichever
+ * is fast, as where addresses do not count. Release with dti_load_curve_close even after a failure.
+ * DT_E_NOMEM. */
+dt_status dti_load_curve_open(dti_load_curve *out, dt_program *p, const dt_pass_env *e,
+    uint64_t within, dt_err *err) DT_NODISCARD;
 void dti_load_curve_close(dti_load_curve *c);
 
 #endif

@@ -26,12 +26,24 @@ static bool is_limited(const dti_gaps *g)
     return g->limit != UINT64_MAX;
 }
 
+/* The most that is left at any place of those not hopeless, or 0. */
+DT_CLONES static uint64_t most_left(const uint64_t *left, const bool *hopeless, size_t n)
+{
+    uint64_t most = 0;
+    for (size_t k = 0; k < n; k++) {
+        const uint64_t here = hopeless[k] ? 0 : left[k];
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
 static void find_peak(dti_gaps *g)
 {
-    g->peak = DT_NONE;
-    for (size_t k = 0; k < g->n_place; k++)
-        if (!g->hopeless[k] && (g->peak == DT_NONE || g->left[k] > g->left[g->peak]))
-            g->peak = (int32_t)k;
+    const uint64_t most = most_left(g->left, g->hopeless, g->n_place);
+    size_t k = 0;
+    while (k < g->n_place && (g->hopeless[k] || g->left[k] != most))
+        k++;
+    g->peak = k < g->n_place ? (int32_t)k : DT_NONE;
     if (g->peak != DT_NONE && is_limited(g) && g->left[g->peak] <= g->limit)
         g->peak = DT_NONE;
 }
@@ -68,13 +80,12 @@ static void heap_places(dti_gaps *g)
     g->heaped = true;
 }
 
-/* From a place on. */
+/* Of @over, which few scores ask for, what is not summed up anew: from a place on. */
 static void left_changes(dti_gaps *g, size_t from)
 {
-    sum_up(g, g->left, from, true, g->over);
+    g->summed = from < g->summed ? from : g->summed;
     g->asked = NULL;
     g->heaped = false;
-    find_peak(g);
 }
 
 /* Up to a limit whatever is chosen may be gone for all of its gap, if ops wait; without one it is
@@ -100,16 +111,26 @@ static void find_left(dti_gaps *g)
         g->left[k] = g->load[k] > gone ? g->load[k] - gone : 0;
     }
     left_changes(g, 0);
+    find_peak(g);
     g->settled = is_limited(g);
 }
 
-/* The same, where it was found before and one more is gone. */
+/* At places [from, to), down to nothing. */
+DT_CLONES static void take(uint64_t *left, int32_t from, int32_t to, uint64_t bytes)
+{
+    for (int32_t k = from; k < to; k++)
+        left[k] -= bytes < left[k] ? bytes : left[k];
+}
+
+/* The same, where it was found before and one more is gone. As less is left nowhere but in its gap,
+ * a peak elsewhere is still the highest, and where there was none there is none. */
 static void take_from_left(dti_gaps *g, const dti_idle *i)
 {
-    const int32_t from = i->gap.from_pos + 1;
-    for (int32_t k = from; k < i->gap.to_pos; k++)
-        g->left[k] -= i->bytes < g->left[k] ? i->bytes : g->left[k];
+    const int32_t from = i->gap.from_pos + 1, to = i->gap.to_pos;
+    take(g->left, from, to, i->bytes);
     left_changes(g, (size_t)from);
+    if (from <= g->peak && g->peak < to)
+        find_peak(g);
 }
 
 void dti_gaps_close(dti_gaps *g)
@@ -145,7 +166,7 @@ bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i)
            i->gap.from_pos < g->peak && i->gap.to_pos > g->peak;
 }
 
-static dti_idle *find_best(const dti_gaps *g, dti_gap_score *score)
+static dti_idle *find_best(dti_gaps *g, dti_gap_score *score)
 {
     dti_idle *best = NULL;
     double most = 0;
@@ -229,14 +250,38 @@ static void insert(int32_t *queue, size_t n, size_t at, int32_t i)
     queue[at] = i;
 }
 
+/* How many of the queue out begin at a place or before it. */
+static size_t behind_out(const dti_gaps *g, int32_t place)
+{
+    size_t low = 0, high = g->n_offload;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (g->idle[g->out[mid]].gap.from_pos <= place)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
+/* How many of the queue back, which runs from the last one on, end behind a place. */
+static size_t before_back(const dti_gaps *g, int32_t place)
+{
+    size_t low = 0, high = g->n_offload;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+        if (g->idle[g->back[mid]].gap.to_pos > place)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low;
+}
+
 void dti_gaps_enqueue(dti_gaps *g, dti_idle *x)
 {
     const int32_t i = (int32_t)(x - g->idle);
-    size_t at = g->n_offload, behind = 0;
-    while (at > 0 && g->idle[g->out[at - 1]].gap.from_pos > x->gap.from_pos)
-        at--;
-    while (behind < g->n_offload && g->idle[g->back[behind]].gap.to_pos > x->gap.to_pos)
-        behind++;
+    const size_t at = behind_out(g, x->gap.from_pos), behind = before_back(g, x->gap.to_pos);
     insert(g->out, g->n_offload, at, i);
     insert(g->back, g->n_offload, behind, i);
     x->fate = DTI_OFFLOAD;
@@ -319,7 +364,6 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
         if (g->idle[n].fixed)
             dti_gaps_enqueue(g, &g->idle[n]);
     }
-    g->late = wait_of(g);
     find_left(g);
     sum_up(g, g->load, 0, false, g->over_first);
     return DT_OK;
@@ -374,6 +418,7 @@ static void take_turns(dti_gaps *g)
     dti_turns_run(&g->turns[DTI_OUT], g->n_offload, own, 0);
     dti_turns_run(&g->turns[DTI_BACK], g->n_offload, own, -g->end[g->n_place - 1]);
     find_places(g);
+    g->late = wait_of(g);
     g->turned = true;
 }
 
@@ -395,16 +440,22 @@ static double wait_with(dti_gaps *g, const dti_idle *i)
     return out + back + fixed;
 }
 
+double dti_gaps_late(dti_gaps *g)
+{
+    if (!g->turned)
+        take_turns(g);
+    return g->late;
+}
+
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 {
     if (g->inline_copies)
         return i->out + i->in;
-    if (!g->turned)
-        take_turns(g);
+    const double late = dti_gaps_late(g);
     i->at = pos;
     const double with = wait_with(g, i);
     i->at = DT_NONE;
-    return with - g->late;
+    return with - late;
 }
 
 double dti_gaps_wait(dti_gaps *g, dti_idle *i)
@@ -417,10 +468,8 @@ void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)
     const bool more = g->settled && i->fate == DTI_KEEP && fate != DTI_KEEP;
     i->at = i->at == DT_NONE ? g->peak : i->at;
     i->fate = fate;
-    if (fate == DTI_OFFLOAD) {
+    if (fate == DTI_OFFLOAD)
         dti_gaps_enqueue(g, i);
-        g->late = wait_of(g);
-    }
     if (more)
         take_from_left(g, i);
     else
@@ -514,24 +563,28 @@ void dti_gaps_schedule(dti_gaps *g)
 
 /* ---- scores ---- */
 
-double dti_absence(const dti_gaps *g, const dti_idle *i)
+double dti_absence(dti_gaps *g, const dti_idle *i)
 {
     return g->begin[i->gap.to_pos] - g->end[i->gap.from_pos] - i->out - i->in;
 }
 
-double dti_absence_area(const dti_gaps *g, const dti_idle *i)
+double dti_absence_area(dti_gaps *g, const dti_idle *i)
 {
     const double seconds = dti_absence(g, i), bytes = (double)i->bytes;
     return seconds >= 0 ? seconds * bytes : seconds / bytes;
 }
 
-double dti_load_over(const dti_gaps *g, const dti_idle *i)
+double dti_load_over(dti_gaps *g, const dti_idle *i)
 {
     return g->over_first[i->gap.to_pos] - g->over_first[i->gap.from_pos + 1];
 }
 
-double dti_left_over(const dti_gaps *g, const dti_idle *i)
+double dti_left_over(dti_gaps *g, const dti_idle *i)
 {
+    if (g->summed < g->n_place) {
+        sum_up(g, g->left, g->summed, true, g->over);
+        g->summed = g->n_place;
+    }
     return g->over[i->gap.to_pos] - g->over[i->gap.from_pos + 1];
 }
 
@@ -550,7 +603,7 @@ void dti_gaps_weigh(dti_gaps *g, const double weight[DTI_GAP_SCORES])
     g->asked = NULL;
 }
 
-double dti_weighted(const dti_gaps *g, const dti_idle *i)
+double dti_weighted(dti_gaps *g, const dti_idle *i)
 {
     double sum = 0;
     for (int k = 0; k < DTI_GAP_SCORES; k++)

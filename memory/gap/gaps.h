@@ -40,7 +40,7 @@ typedef struct dti_idle {
 } dti_idle;
 
 struct dti_gaps;
-typedef double dti_gap_score(const struct dti_gaps *g, const dti_idle *i);
+typedef double dti_gap_score(struct dti_gaps *g, const dti_idle *i);
 
 typedef struct dti_ranked {
     double score;
@@ -60,8 +60,9 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * @inline_copies: copies stand between the ops, so none is hidden
  * @left:    by place: the load without what was chosen
  * @settled: it is so up to the limit, and one more that is gone can be taken from it
- * @over:    left above the limit (without one above 0), summed up to each place; n_place + 1 of
- * them. @over_first: the same of the load, signed
+ * @over:    left above the limit (without one above 0), summed up to each place, as far as place
+ * @summed, and on when dti_left_over asks for it; n_place + 1 of them. @over_first: the same of the
+ * load, signed
  * @hopeless: by place: nothing can be done about it
  * @high:    a heap of n_high places that are not hopeless and above the limit, the highest first,
  * if
@@ -70,10 +71,10 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * the limit
  * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
  * last one on
- * @late:    seconds that ops wait for them
  * @turns:   both queues, the one back with its seconds negated, as time runs backwards in it; and
  * @turn_at, by place, how many go before a gap that begins there, and before one that ends there:
- * as the queues are if @turned
+ * and seconds that ops wait for both, @late: as the queues are if @turned, which they are made when
+ * a wait is asked for
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
@@ -89,6 +90,7 @@ typedef struct dti_gaps {
     uint64_t *left;
     bool settled;
     double *over, *over_first;
+    size_t summed;
     bool *hopeless;
     int32_t *high;
     size_t n_high;
@@ -96,9 +98,9 @@ typedef struct dti_gaps {
     int32_t peak;
     int32_t *out, *back;
     double *shifted; /* room for the ends of ops that wait */
-    double late;
     dti_turns turns[DTI_QUEUES];
     int32_t *turn_at[DTI_QUEUES];
+    double late;
     bool turned;
     dti_gap_score *asked;
     dti_ranked *ranked;
@@ -128,6 +130,8 @@ dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score);
 double dti_gaps_wait(dti_gaps *g, dti_idle *i);
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place instead */
 
+double dti_gaps_late(dti_gaps *g); /* seconds that ops wait for what is offloaded */
+
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate);
 void dti_gaps_refuse(dti_gaps *g, dti_idle *i);
 void dti_gaps_forgive(dti_gaps *g); /* none is refused any more */
@@ -143,20 +147,20 @@ void dti_gaps_enqueue(dti_gaps *g, dti_idle *i);
 void dti_gaps_schedule(dti_gaps *g);
 
 /* Duration of absence: seconds between the ops of a gap, less both copies. Capuchin's free time. */
-double dti_absence(const dti_gaps *g, const dti_idle *i);
+double dti_absence(dti_gaps *g, const dti_idle *i);
 
 /* Area of absence: the same times bytes; divided by them where it is negative. */
-double dti_absence_area(const dti_gaps *g, const dti_idle *i);
+double dti_absence_area(dti_gaps *g, const dti_idle *i);
 
 /* Load above the limit in the gap, summed over its ops: of the whole load, signed; and of what is
  * left, where it is above. */
-double dti_load_over(const dti_gaps *g, const dti_idle *i);
-double dti_left_over(const dti_gaps *g, const dti_idle *i);
+double dti_load_over(dti_gaps *g, const dti_idle *i);
+double dti_left_over(dti_gaps *g, const dti_idle *i);
 
 /* The four scores weighted and summed, each as a share of the most that it is of any gap when
  * dti_gaps_weigh is called, without its sign: seconds, seconds times bytes and bytes are alike
  * then. A score that is 0 of all gaps adds nothing. */
 void dti_gaps_weigh(dti_gaps *g, const double weight[DTI_GAP_SCORES]);
-double dti_weighted(const dti_gaps *g, const dti_idle *i);
+double dti_weighted(dti_gaps *g, const dti_idle *i);
 
 #endif

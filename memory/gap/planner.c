@@ -150,7 +150,7 @@ dt_status dti_planner_open(
     x->room =
         dti_offload_tier(e) == DT_TIER_HOST && e->budgets.host > 0 ? e->budgets.host : UINT64_MAX;
     DT_CHECK(dt_program_index(p, err));
-    DT_CHECK(dti_load_curve_open(&x->curve, p, e, false, err));
+    DT_CHECK(dti_load_curve_open(&x->curve, p, e, 0, err));
     x->n_gap = count_gaps(x);
     const size_t n = x->n_gap + dti_gaps_there(p, e, NULL);
     x->gaps.idle = dt_alloc(n + 1, sizeof *x->gaps.idle);
@@ -164,7 +164,8 @@ dt_status dti_planner_open(
     x->gaps.limit = o->budget > 0 ? o->budget : UINT64_MAX;
     collect(x);
     x->gaps.n += dti_gaps_there(p, e, x->gaps.idle + x->n_gap);
-    DT_CHECK(find_chains(x, err));
+    if (o->recompute)
+        DT_CHECK(find_chains(x, err));
     return dti_gaps_open(&x->gaps, err);
 }
 
@@ -297,8 +298,7 @@ static dt_status rewrite(
     return dti_gaps_rewrite(&r, err);
 }
 
-/* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed. That it may is
- * known beforehand where there is no budget. */
+/* @curve: of what comes of it, placed by the run's pool if it may fit; to be closed. */
 static dt_status plan(
     dti_planner *x, const dti_idle *of, uint64_t limit, dti_load_curve *curve, dt_err *err)
 {
@@ -309,13 +309,8 @@ static dt_status plan(
         st = dt_program_index(q, err);
     if (st == DT_OK)
         st = rewrite(x, of, limit, q, err);
-    const bool any = x->o.budget == 0;
     if (st == DT_OK)
-        st = dti_load_curve_open(curve, q, x->env, any, err);
-    if (st == DT_OK && !any && curve->plan->bound <= x->o.budget) {
-        dti_load_curve_close(curve);
-        st = dti_load_curve_open(curve, q, x->env, true, err);
-    }
+        st = dti_load_curve_open(curve, q, x->env, x->o.budget > 0 ? x->o.budget : UINT64_MAX, err);
     if (st == DT_OK)
         read_load(x, q, curve);
     dt_program_destroy(q);

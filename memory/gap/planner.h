@@ -28,10 +28,12 @@
  * @budget:   of the device; 0: none, and no op is to wait for a copy
  * @least:    bytes of a tensor that is looked at
  * @feedback: how often copies back that ops wait for are begun earlier
+ * @recompute: what it takes to recompute values is found, as some may be
  */
 typedef struct dti_planner_opts {
     uint64_t budget, least;
     int feedback;
+    bool recompute;
 } dti_planner_opts;
 
 /**
@@ -39,7 +41,7 @@ typedef struct dti_planner_opts {
  * @p:      borrowed; it had @n_tensor tensors and @n_op ops
  * @curve:  of the program as it was
  * @gaps:   of it; the first @n_gap can be chosen, those behind are of copies that were there
- * @recomputes: by number of the gap, what recomputing its tensor costs
+ * @recomputes: by number of the gap, what recomputing its tensor costs; none if that is not asked
  * @chosen: of the best plan so far, all gaps as they were chosen
  * @limit @peak @seconds: of the same
  * @real:   by place, the load of the plan tried last; @base: of the program as it was
@@ -69,7 +71,8 @@ dt_status dti_planner_open(dti_planner *x, dt_program *p, const dt_pass_env *e,
     const dti_planner_opts *o, dt_err *err) DT_NODISCARD;
 void dti_planner_close(dti_planner *x);
 
-/* Set a gap's fate, and say why. What the host has no room for is refused instead. */
+/* Set a gap's fate, and say why. What the host has no room for is refused instead. To recompute is
+ * for planners that were asked what it takes. */
 dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
     DT_PRINTF(4, 5) DT_NODISCARD;
 dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)

@@ -159,7 +159,7 @@ static dt_status schedule(const dti_rewrite *r, dti_gaps *g, dt_err *err)
     dti_load_curve c;
     const size_t chosen = g->n;
     g->n += dti_gaps_there(r->q, r->env, g->idle + chosen);
-    dt_status st = dti_load_curve_open(&c, r->q, r->env, false, err);
+    dt_status st = dti_load_curve_open(&c, r->q, r->env, 0, err);
     if (st == DT_OK) {
         dti_gaps_borrow(g, &c, r->env);
         g->limit = r->limit;

@@ -36,6 +36,7 @@ typedef struct tier_slot {
 typedef struct lowering {
     dt_program *p;
     const dt_lower_opts *o;
+    const dt_pool_desc *pool; /* of the two in @o, known with the plan's bound */
     size_t n_segment, n_block, n_slot;
     live_segment *segment; /* by tensor, then by place */
     int32_t *first;        /* by tensor: its first segment; n_tensor + 1 of them */
@@ -219,7 +220,7 @@ static dt_status place_quickly(lowering *l, uint64_t *peak, bool *done, dt_err *
 {
     *done = false;
     if (l->n_block < MANY_BLOCKS || l->o->enough <= l->p->map->bytes ||
-        l->o->pool != dt_pool_find("greedy"))
+        l->pool != dt_pool_find("greedy"))
         return DT_OK;
     DT_CHECK(dt_pool_find("best_fit")->place(l->block, l->n_block, peak, err));
     *done = *peak <= l->o->enough - l->p->map->bytes;
@@ -229,14 +230,16 @@ static dt_status place_quickly(lowering *l, uint64_t *peak, bool *done, dt_err *
 /* Addresses there. */
 static dt_status place_blocks(lowering *l, dt_err *err)
 {
+    const dt_lower_opts *o = l->o;
     uint64_t peak = 0;
     bool done;
+    l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);
+    l->pool = o->pool_above != NULL && l->plan->bound > o->above ? o->pool_above : o->pool;
     DT_CHECK(place_quickly(l, &peak, &done, err));
     if (!done)
-        DT_CHECK(dti_pool_memo_place(l->o->memo, l->o->pool, l->block, l->n_block, &peak, err));
+        DT_CHECK(dti_pool_memo_place(o->memo, l->pool, l->block, l->n_block, &peak, err));
     l->plan->persistent = l->p->map->bytes;
     l->plan->peak = l->p->map->bytes + peak;
-    l->plan->bound = l->p->map->bytes + dt_pool_lower_bound(l->block, l->n_block);
     return DT_OK;
 }
 
@@ -279,8 +282,7 @@ static dt_status place(lowering *l, dt_tier tier, uint64_t most, uint64_t *peak,
         }
     *peak = dt_pool_lower_bound(at, n);
     const bool all = n > 0 && *peak <= most && homes <= most - *peak;
-    const dt_status st =
-        all ? dti_pool_memo_place(l->o->memo, l->o->pool, at, n, peak, err) : DT_OK;
+    const dt_status st = all ? dti_pool_memo_place(l->o->memo, l->pool, at, n, peak, err) : DT_OK;
     *peak += homes;
     for (size_t i = l->n_slot; i-- > 0;)
         if (l->slot[i].tier == tier)
@@ -769,7 +771,7 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     dt_plan *plan = l->plan;
     snprintf(plan->net, sizeof plan->net, "%s", p->graph->name);
     snprintf(plan->policy, sizeof plan->policy, "%s", l->o->policy);
-    snprintf(plan->pool, sizeof plan->pool, "%s", l->o->pool->name);
+    snprintf(plan->pool, sizeof plan->pool, "%s", l->pool->name);
     snprintf(
         plan->device, sizeof plan->device, "%s", dt_device_name(dt_context_device(p->context)));
     snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));

@@ -17,6 +17,9 @@ typedef struct dt_lower_opts {
     uint64_t ahead[DT_TIERS]; /* of homes there: bytes that come before they are needed, and as many
                                  that may still be on their way back behind the ops */
     dt_memo *memo;            /* what was placed and timed before; NULL: nothing is remembered */
+    const dt_pool_desc *pool_above; /* places it instead where the bound is above @above, as where
+                                       it is of no use then; NULL: @pool whatever it comes to */
+    uint64_t above;
     uint64_t enough; /* a peak that is there for another program anyway: very many tensors that a
                         quick pool places below it are left so; 0: none */
 } dt_lower_opts;

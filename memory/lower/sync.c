@@ -5,52 +5,31 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/lower/extents.h"
 #include "memory/lower/sync.h"
 
-typedef struct clock {
-    int32_t done[DT_MAX_STREAMS]; /* works of each stream known to be complete */
-} clock;
-
 typedef struct work {
-    int32_t row; /* in the new rows */
-    clock known; /* once it is complete */
+    int32_t row;     /* in the new rows */
+    dti_clock known; /* once it is complete */
 } work;
 
-/* Last works, by stream, that read or wrote some bytes; in clock form. */
-typedef struct range {
-    uint64_t from, to;
-    clock last;
-} range;
-
-/* Ranges of one memory apart from each other, the lowest first. */
-typedef struct ranges {
-    range *v;
-    size_t n, cap;
-} ranges;
-
 typedef struct usage {
-    clock write, any;
+    dti_clock write, any;
 } usage;
 
 typedef struct syncer {
     const dt_plan *p;
     dt_row *row;
-    size_t n_row;
+    size_t n_row, cap_row;
     work *work[DT_MAX_STREAMS];
-    clock now[DT_MAX_STREAMS];
+    dti_clock now[DT_MAX_STREAMS];
     usage *use;               /* by tensor, of its current interval */
     dt_row over[DT_MAX_OVER]; /* PLACE rows of tensors over others, which end at the next COMPUTE */
     int n_over;
-    ranges former;         /* arena bytes of intervals that have ended */
-    ranges slot[DT_TIERS]; /* bytes of copies so far */
+    dti_extents former;         /* arena bytes of intervals that have ended */
+    dti_extents slot[DT_TIERS]; /* bytes of copies so far */
     bool no_memory;
 } syncer;
-
-static void join(clock *a, const clock *b)
-{
-    for (int s = 0; s < DT_MAX_STREAMS; s++)
-        a->done[s] = b->done[s] > a->done[s] ? b->done[s] : a->done[s];
-}
 
 static void wait_for(syncer *y, int stream, int other, int32_t count)
 {
@@ -65,19 +44,19 @@ static void wait_for(syncer *y, int stream, int other, int32_t count)
         .over = -1,
         .event = signal->event,
         .reason = -1};
-    join(&y->now[stream], &w->known);
+    dti_clock_join(&y->now[stream], &w->known);
 }
 
 /* Make the stream know of all that is needed, by the fewest waits. */
-static void require(syncer *y, int stream, const clock *need)
+static void require(syncer *y, int stream, const dti_clock *need)
 {
     for (int round = 0; round < y->p->n_stream; round++) {
         int best = -1, covers = -1;
         for (int o = 0; o < y->p->n_stream; o++) {
             if (o == stream || need->done[o] <= y->now[stream].done[o])
                 continue;
-            clock after = y->now[stream];
-            join(&after, &y->work[o][need->done[o] - 1].known);
+            dti_clock after = y->now[stream];
+            dti_clock_join(&after, &y->work[o][need->done[o] - 1].known);
             int covered = 0;
             for (int k = 0; k < y->p->n_stream; k++)
                 covered += k == stream || after.done[k] >= need->done[k];
@@ -101,96 +80,45 @@ static int32_t add_work(syncer *y, const dt_row *r)
     return count;
 }
 
-/* The first range that ends behind @at. */
-static size_t first_behind(const ranges *r, uint64_t at)
-{
-    size_t low = 0, high = r->n;
-    while (low < high) {
-        const size_t mid = low + (high - low) / 2;
-        if (r->v[mid].to > at)
-            high = mid;
-        else
-            low = mid + 1;
-    }
-    return low;
-}
-
-static void overlapping(const ranges *r, uint64_t from, uint64_t to, clock *need)
-{
-    for (size_t i = first_behind(r, from); i < r->n && r->v[i].from < to; i++)
-        join(need, &r->v[i].last);
-}
-
-/* Put @with ranges where @gone are. */
-static bool splice(ranges *r, size_t at, size_t gone, const range *with, size_t n)
-{
-    for (size_t k = gone; k < n; k++)
-        if (!dt_grow((void **)&r->v, &r->cap, r->n + k - gone, sizeof *r->v))
-            return false;
-    memmove(r->v + at + n, r->v + at + gone, (r->n - at - gone) * sizeof *r->v);
-    memcpy(r->v + at, with, n * sizeof *with);
-    r->n = r->n - gone + n;
-    return true;
-}
-
-/* Add a range. What older ones say of its bytes is over: its first use has waited for them, so
- * whoever waits for it knows of them. So few are looked at, however many rows there are. */
-static bool add_range(ranges *r, range x)
-{
-    const size_t at = first_behind(r, x.from);
-    size_t end = at, n = 0;
-    range with[3];
-    if (x.from == x.to)
-        return true;
-    for (; end < r->n && r->v[end].from < x.to; end++)
-        join(&x.last, &r->v[end].last);
-    if (at < end && r->v[at].from < x.from)
-        with[n++] = (range){r->v[at].from, x.from, r->v[at].last};
-    with[n++] = x;
-    if (at < end && r->v[end - 1].to > x.to)
-        with[n++] = (range){x.to, r->v[end - 1].to, r->v[end - 1].last};
-    return splice(r, at, end - at, with, n);
-}
-
 static void use_slot(syncer *y, const dt_row *r, int32_t count)
 {
-    range x = {r->slot, r->slot + r->stored, {{0}}};
+    dti_extent x = {r->slot, r->slot + r->stored, {{0}}};
     x.last.done[r->stream] = count;
-    y->no_memory = !add_range(&y->slot[r->tier], x) || y->no_memory;
+    y->no_memory = !dti_extents_add(&y->slot[r->tier], x) || y->no_memory;
 }
 
 /* The interval is over; whoever uses its bytes next must know of all that was done to it. */
 static void forget(syncer *y, int32_t tensor, uint64_t off)
 {
     usage *u = &y->use[tensor];
-    const range x = {off, off + y->p->tensor[tensor].bytes, u->any};
-    y->no_memory = !add_range(&y->former, x) || y->no_memory;
+    const dti_extent x = {off, off + y->p->tensor[tensor].bytes, u->any};
+    y->no_memory = !dti_extents_add(&y->former, x) || y->no_memory;
     memset(u, 0, sizeof *u);
 }
 
 /* What an op finds in the slot where it lives. */
 static void use_home(syncer *y, int stream, const dt_plan_tensor *t, int32_t count)
 {
-    range x = {t->home, t->home + t->bytes, {{0}}};
+    dti_extent x = {t->home, t->home + t->bytes, {{0}}};
     x.last.done[stream] = count;
-    y->no_memory = !add_range(&y->slot[t->tier], x) || y->no_memory;
+    y->no_memory = !dti_extents_add(&y->slot[t->tier], x) || y->no_memory;
 }
 
 static void compute(syncer *y, const dt_row *r)
 {
     const dt_plan_op *op = &y->p->op[r->op];
-    clock need = {{0}};
+    dti_clock need = {{0}};
     for (int32_t a = op->first; a < op->first + op->n; a++) {
         const dt_plan_arg *g = &y->p->arg[a];
         const dt_plan_tensor *t = &y->p->tensor[g->tensor];
         const usage *u = &y->use[g->tensor];
         if (dt_plan_in_slot(op, t))
-            overlapping(&y->slot[t->tier], t->home, t->home + t->bytes, &need);
+            dti_extents_over(&y->slot[t->tier], t->home, t->home + t->bytes, &need);
         else
-            join(&need, g->mode == DT_READ ? &u->write : &u->any);
+            dti_clock_join(&need, g->mode == DT_READ ? &u->write : &u->any);
     }
     for (int i = 0; i < y->n_over; i++)
-        join(&need, &y->use[y->over[i].over].any);
+        dti_clock_join(&need, &y->use[y->over[i].over].any);
     require(y, r->stream, &need);
     const int32_t at = add_work(y, r);
     for (int32_t a = op->first; a < op->first + op->n; a++) {
@@ -211,8 +139,8 @@ static void compute(syncer *y, const dt_row *r)
 static void copy_out(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
-    clock need = u->write;
-    overlapping(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
+    dti_clock need = u->write;
+    dti_extents_over(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = add_work(y, r);
     use_slot(y, r, u->any.done[r->stream]);
@@ -221,11 +149,11 @@ static void copy_out(syncer *y, const dt_row *r)
 static void copy_in(syncer *y, const dt_row *r)
 {
     usage *u = &y->use[r->tensor];
-    clock need = {{0}};
-    overlapping(&y->former, r->off, r->off + r->bytes, &need);
+    dti_clock need = {{0}};
+    dti_extents_over(&y->former, r->off, r->off + r->bytes, &need);
     const bool stored = r->tier != DT_TIER_INPUT;
     if (stored)
-        overlapping(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
+        dti_extents_over(&y->slot[r->tier], r->slot, r->slot + r->stored, &need);
     require(y, r->stream, &need);
     u->any.done[r->stream] = u->write.done[r->stream] = add_work(y, r);
     if (stored)
@@ -244,7 +172,7 @@ static void release(syncer *y, const dt_row *r)
  * done. */
 static void await(syncer *y, const dt_row *r)
 {
-    clock need = {{0}};
+    dti_clock need = {{0}};
     need.done[DT_COMPUTE_STREAM] = y->now[DT_COMPUTE_STREAM].done[DT_COMPUTE_STREAM];
     require(y, r->stream, r->tensor >= 0 ? &y->use[r->tensor].write : &need);
 }
@@ -267,26 +195,43 @@ static dt_status renumber(dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
+/* Works are as many as there are ops and copies; rows as many as before, and waits, which few need.
+ */
 static dt_status reserve(syncer *y, dt_err *err)
 {
-    const size_t n = y->p->n_row;
+    size_t works[DT_MAX_STREAMS] = {0};
     bool ok = true;
+    for (size_t i = 0; i < y->p->n_row; i++) {
+        const dt_row *r = &y->p->row[i];
+        works[r->stream] += r->kind != DT_ROW_PLACE && r->kind != DT_ROW_RELEASE;
+    }
     for (int s = 0; s < y->p->n_stream; s++) {
-        y->work[s] = dt_alloc(n, sizeof *y->work[s]);
+        y->work[s] = dt_alloc(works[s], sizeof *y->work[s]);
         ok = ok && y->work[s] != NULL;
     }
-    y->row = dt_alloc(/* each waits for all other streams at most */
-        n * (size_t)y->p->n_stream, sizeof *y->row);
+    y->cap_row = y->p->n_row + y->p->n_row / 4 + (size_t)y->p->n_stream;
+    y->row = dt_alloc(y->cap_row, sizeof *y->row);
     y->use = dt_alloc(y->p->n_tensor, sizeof *y->use);
     if (!ok || y->row == NULL || y->use == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
     return DT_OK;
 }
 
+/* For a row and its waits, one for each other stream at most. */
+static bool has_room(syncer *y)
+{
+    return dt_grow(
+        (void **)&y->row, &y->cap_row, y->n_row + (size_t)y->p->n_stream, sizeof *y->row);
+}
+
 static void walk(syncer *y)
 {
-    for (size_t i = 0; i < y->p->n_row; i++) {
+    for (size_t i = 0; i < y->p->n_row && !y->no_memory; i++) {
         const dt_row *r = &y->p->row[i];
+        if (!has_room(y)) {
+            y->no_memory = true;
+            return;
+        }
         switch ((dt_row_kind)r->kind) {
         case DT_ROW_PLACE:
             if (r->over >= 0)
@@ -334,8 +279,8 @@ dt_status dti_sync(dt_plan *p, dt_err *err)
         dt_free(y.work[s]);
     dt_free(y.row);
     dt_free(y.use);
-    dt_free(y.former.v);
+    dti_extents_close(&y.former);
     for (int t = 0; t < DT_TIERS; t++)
-        dt_free(y.slot[t].v);
+        dti_extents_close(&y.slot[t]);
     return st;
 }

@@ -90,7 +90,7 @@ static dt_status open_all(autotm *x, dt_err *err)
 {
     dti_gaps machine = {0};
     DT_CHECK(dt_program_index(x->p, err));
-    DT_CHECK(dti_load_curve_open(&x->curve, x->p, x->env, false, err));
+    DT_CHECK(dti_load_curve_open(&x->curve, x->p, x->env, 0, err));
     dti_gaps_borrow(&machine, &x->curve, x->env);
     const size_t n = find_absences(x, NULL);
     x->gap = dt_alloc(n + 1, sizeof *x->gap);

@@ -129,7 +129,8 @@ static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
     const options *o = env->opts;
     const dti_planner_opts with = {.budget = o->budget > 0 ? o->budget : env->budgets.device,
         .least = o->least,
-        .feedback = (int)o->feedback};
+        .feedback = (int)o->feedback,
+        .recompute = true};
     return dti_planner_run(p, env, &with, choose, err);
 }
 

@@ -311,7 +311,7 @@ static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dti_fetch_again(p, err);
     if (st == DT_OK)
-        st = dti_load_curve_open(&x.curve, p, env, false, err);
+        st = dti_load_curve_open(&x.curve, p, env, 0, err);
     if (st == DT_OK) {
         x.forward = x.curve.end[dt_pos(p, p->loss)];
         st = find_values(&x, err);

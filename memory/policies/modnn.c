@@ -73,22 +73,30 @@ static const dt_parts parts = {.fit = fits, .round = dti_modnn_round};
 
 /* ---- the schedule ---- */
 
-static bool may_leave(const dti_planner *x, const dti_idle *i, int32_t k)
+/* Gaps that may leave, at this place or at a later one. */
+typedef struct leavers {
+    dti_idle **gap;
+    size_t n;
+} leavers;
+
+static bool may_leave(const dti_planner *x, const dti_gap *g)
 {
-    const dti_gap *g = &i->gap;
-    if (i->fate != DTI_KEEP || i->refused == k || g->from_pos >= k || g->to_pos <= k + 1)
-        return false;
     return g->from != dti_producer(x->p, g->tensor) || g->crosses_loss;
 }
 
-/* What is to leave at a place: the least delay, and of several that which is needed last. */
-static dti_idle *cheapest(dti_planner *x, int32_t k)
+/* What is to leave at a place: the least delay, and of several that which is needed last. What is
+ * gone, or read again by the next op, may not leave at any later place, and is let go of. */
+static dti_idle *cheapest(dti_planner *x, leavers *all, int32_t k)
 {
     dti_idle *found = NULL;
     double least = 0;
-    for (size_t n = 0; n < x->n_gap; n++) {
-        dti_idle *i = &x->gaps.idle[n];
-        if (!may_leave(x, i, k))
+    size_t left = 0;
+    for (size_t n = 0; n < all->n; n++) {
+        dti_idle *i = all->gap[n];
+        if (i->fate != DTI_KEEP || i->gap.to_pos <= k + 1)
+            continue;
+        all->gap[left++] = i;
+        if (i->refused == k || i->gap.from_pos >= k)
             continue;
         const double delay = dti_gaps_wait_at(&x->gaps, i, k);
         const bool later = found != NULL && i->gap.to_pos > found->gap.to_pos;
@@ -97,13 +105,14 @@ static dti_idle *cheapest(dti_planner *x, int32_t k)
             least = delay;
         }
     }
+    all->n = left;
     return found;
 }
 
-static dt_status make_room(dti_planner *x, int32_t k, dt_err *err)
+static dt_status make_room(dti_planner *x, leavers *all, int32_t k, dt_err *err)
 {
     dti_idle *i;
-    while (x->gaps.left[k] > x->gaps.limit && (i = cheapest(x, k)) != NULL) {
+    while (x->gaps.left[k] > x->gaps.limit && (i = cheapest(x, all, k)) != NULL) {
         const double delay = dti_gaps_wait_at(&x->gaps, i, k);
         i->at = k;
         DT_CHECK(dti_planner_offload(x, i, err, "room for %.40s; delays by %.3g ms",
@@ -117,10 +126,16 @@ static dt_status make_room(dti_planner *x, int32_t k, dt_err *err)
 static dt_status simulate(dti_planner *x, const void *given, dt_err *err)
 {
     (void)given;
-    for (int32_t k = 0; k < (int32_t)x->gaps.n_place; k++)
+    leavers all = {dt_alloc(x->n_gap + 1, sizeof(dti_idle *)), 0};
+    dt_status st = all.gap != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t n = 0; n < x->n_gap && st == DT_OK; n++)
+        if (may_leave(x, &x->gaps.idle[n].gap))
+            all.gap[all.n++] = &x->gaps.idle[n];
+    for (int32_t k = 0; k < (int32_t)x->gaps.n_place && st == DT_OK; k++)
         if (x->gaps.left[k] > x->gaps.limit)
-            DT_CHECK(make_room(x, k, err));
-    return DT_OK;
+            st = make_room(x, &all, k, err);
+    dt_free(all.gap);
+    return st;
 }
 
 static dt_status schedule(dt_program *p, const dt_pass_env *env, dt_err *err)
@@ -184,7 +199,7 @@ static dt_status split_all(dt_program *p, const dt_pass_env *env, bool *any, dt_
     dti_load_curve c = {0};
     const size_t n = p->n_order;
     int32_t *order = dt_alloc(n + 1, sizeof *order); /* pieces come between the ops */
-    dt_status st = order != NULL ? dti_load_curve_open(&c, p, env, false, err)
+    dt_status st = order != NULL ? dti_load_curve_open(&c, p, env, 0, err)
                                  : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK)
         memcpy(order, p->order, n * sizeof *order);

@@ -413,7 +413,7 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         return DT_OK;
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
-        st = dti_load_curve_open(&x.curve, p, env, false, err);
+        st = dti_load_curve_open(&x.curve, p, env, 0, err);
     if (st == DT_OK)
         st = find_layers(&x, err);
     if (st == DT_OK)

@@ -239,7 +239,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dti_levels_find(&x.levels, p, err);
     if (st == DT_OK)
-        st = dti_load_curve_open(&x.curve, p, env, false, err);
+        st = dti_load_curve_open(&x.curve, p, env, 0, err);
     if (st == DT_OK)
         st = dti_least_open(&x.least, &x.curve, p, env, err);
     x.swap = st == DT_OK ? dti_level_swaps_room(p) : NULL;

@@ -157,7 +157,7 @@ static dt_status without_joins(
     dt_program *p, const dt_pass_env *env, size_t n_op, uint64_t budget, dt_err *err)
 {
     late x = {.p = p, .env = env};
-    dt_status st = dti_load_curve_open(&x.curve, p, env, false, err);
+    dt_status st = dti_load_curve_open(&x.curve, p, env, 0, err);
     if (st == DT_OK)
         st = find_copies(&x, n_op, err);
     if (st == DT_OK)

@@ -156,6 +156,24 @@ static dt_status make(
     return st == DT_E_DATA ? DT_FAIL(err, DT_E_INTERNAL, "a plan of our own is not sound") : st;
 }
 
+/* Which plan failed. */
+static dt_status tell_which(
+    const dt_plan_set *p, dt_program_kind kind, int64_t n, dt_status st, dt_err *err)
+{
+    return DT_FAIL(err, st, "plan '%s' for %" PRId64 " samples of %s", dt_program_kind_name(kind),
+        n, p->session->graph->name);
+}
+
+dt_status dti_plan_set_program(
+    const dt_plan_set *p, dt_program_kind kind, int64_t n, dt_program **out, dt_err *err)
+{
+    dt_planned one = {.kind = kind, .n = n};
+    const dt_lower_opts lower = dti_plan_set_lower_opts(p, NULL);
+    const dt_status st = make_program(p, p->policies, &lower, &one, err);
+    *out = one.program;
+    return st == DT_OK ? DT_OK : tell_which(p, kind, n, st, err);
+}
+
 dt_status dti_plan_set_peak_with(
     const dt_plan_set *p, const dt_planned *like, uint64_t *peak, dt_err *err)
 {
@@ -433,8 +451,7 @@ static dt_status make_new(
         st = fit_again(p, &to, err);
     if (st != DT_OK) {
         free_planned(to);
-        return DT_FAIL(err, st, "plan '%s' for %" PRId64 " samples of %s",
-            dt_program_kind_name(kind), n, p->session->graph->name);
+        return tell_which(p, kind, n, st, err);
     }
     p->made++;
     *out = to;

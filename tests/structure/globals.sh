@@ -11,6 +11,7 @@ allowed() {
     cat <<'END'
 alloc counts         where they are; set as a module is loaded, under device loading
 alloc own            counted and set by tests, atomic
+alloc held           whether freed pages are kept, of the process as mallopt is; atomic
 amx here             what the processor has; asked once
 amx asked            once
 cpu team             threads that OpenMP keeps for the process; atomic

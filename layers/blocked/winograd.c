@@ -398,10 +398,10 @@ dti_winograd dti_winograd_transposed(const dti_winograd *s)
 /* --- the gradient of the weight --- */
 
 /* The gradient is a sum over all tiles. Small weights have it made in PARTS parts, each a task with
- * all of its scratch, added up in order; large ones in one part, whose steps are tasks. Scratch for
- * the tiles it works on at a time is at most SMALL or LARGE floats; or it holds all tiles, and some
- * columns of the weight are made at a time, where that takes less. The bias's is made in PARTS
- * parts of the results. */
+ * the scratch of its thread, added up in order; large ones in one part, whose steps are tasks.
+ * Scratch for the tiles that are worked on at a time is at most SMALL or LARGE floats; or it holds
+ * all tiles, and some columns of the weight are made at a time, where that takes less. The bias's
+ * is made in PARTS parts of the results. */
 enum {
     PARTS = 8,
     SMALL = 1 << 18,
@@ -413,15 +413,16 @@ enum {
 typedef struct cut {
     int64_t parts, each, tiles; /* tiles of a part; tiles at a time */
     int64_t columns;            /* of the weight at a time */
-    int64_t v, d, u, scratch;   /* where things are in a part's scratch, behind zeros */
+    int64_t u;                  /* floats of a part's sums */
+    int64_t v, d, scratch;      /* where things are in scratch, behind zeros; its floats */
 } cut;
 
 static void lay_out(cut *k, const dti_winograd *s)
 {
+    k->u = panels_floats(s->c, k->columns);
     k->v = s->c > s->out ? s->c : s->out;
     k->d = k->v + TAPS * pixels_step(s, k->tiles);
-    k->u = k->d + panels_floats(k->tiles, k->columns);
-    k->scratch = k->u + panels_floats(s->c, k->columns);
+    k->scratch = k->d + panels_floats(k->tiles, k->columns);
 }
 
 static cut cut_gradient(const dti_winograd *s)
@@ -438,22 +439,23 @@ static cut cut_gradient(const dti_winograd *s)
     fewer.tiles = k.each;
     fewer.columns = least(COLUMNS, s->out);
     lay_out(&fewer, s);
-    return fewer.scratch < k.scratch ? fewer : k;
+    return fewer.scratch + fewer.u < k.scratch + k.u ? fewer : k;
 }
 
 size_t dti_winograd_gradient_work(const dti_winograd *s)
 {
     const cut k = cut_gradient(s);
-    const int64_t weight = k.parts * k.scratch, bias = PARTS * s->out;
+    const int64_t threads = k.parts > 1 ? omp_get_max_threads() : 1;
+    const int64_t weight = k.parts * k.u + threads * k.scratch, bias = PARTS * s->out;
     return (size_t)(weight > bias ? weight : bias) * sizeof(float);
 }
 
-/* Some tiles of a part, and some columns. */
+/* Some tiles of a part, and some columns. @work: zeros and tiles; @u: the part's sums */
 struct step {
     const winograd_job *j;
     const cut *k;
     dti_span of, columns;
-    float *work;
+    float *work, *u;
     bool add;
 };
 
@@ -500,7 +502,7 @@ static void add_products(const void *job, int64_t i)
         .step = s->c + PAD,
         .b = w->work + w->k->d + panel_at(w->k->tiles, here) + tap * tap_step(w->k->tiles, width),
         .b_row = width,
-        .c = w->work + w->k->u + panel_at(s->c, here) + tap * tap_step(s->c, width),
+        .c = w->u + panel_at(s->c, here) + tap * tap_step(s->c, width),
         .c_row = width,
         .m = s->c,
         .n = width,
@@ -524,10 +526,12 @@ static void make_part(const void *job, int64_t part)
     const cut *k = whole->k;
     const dti_winograd *s = whole->j->s;
     const dti_span of = dti_span_of(tiles(s), k->each, part);
+    const int64_t member = k->parts > 1 ? dt_team_member() : 0;
     struct step w = {.j = whole->j,
         .k = k,
         .columns = whole->columns,
-        .work = whole->j->work + part * k->scratch};
+        .work = whole->j->work + k->parts * k->u + member * k->scratch,
+        .u = whole->j->work + part * k->u};
     if (w.columns.begin == 0)
         memset(w.work, 0, (size_t)k->v * sizeof *w.work);
     for (int64_t i = 0; i < dti_ceil_div(of.end - of.begin, k->tiles); i++) {
@@ -551,8 +555,8 @@ static void put_gradient(const void *job, int64_t i)
         float *g[9];
         for (int64_t t = 0; t < 9; t++)
             g[t] = w->j->to + (t * s->c + i) * s->out + at;
-        w->j->on->gradients(w->j->work + k->u + panel_at(s->c, here) + i * width,
-            tap_step(s->c, width), k->parts, k->scratch, width, (w->j->add & 1) != 0, g);
+        w->j->on->gradients(w->j->work + panel_at(s->c, here) + i * width, tap_step(s->c, width),
+            k->parts, k->u, width, (w->j->add & 1) != 0, g);
     }
 }
 

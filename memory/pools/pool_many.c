@@ -41,14 +41,21 @@ typedef struct weighing {
 static const weighing weighings[] = {
     {20, 0.1}, {10, 0.2}, {20, 0}, {5, 0.2}, {10, 0.1}, {20, 0.2}, {5, 0.1}, {10, 0}};
 enum { FILLING = 3 }; /* so many of them where smaller ones fill what is free */
-/* Intervals of which these leave part @rest of the area to smaller ones, and steps that repair
- * them.
+/* Intervals that leave part @rest of the area to smaller ones, steps that repair them, and what is
+ * good enough: a level that ends above this part of the bound of all is repaired anew. The large
+ * ones are to leave some room, as those that fill what is between them end higher.
  */
 static const struct {
     double rest;
     int64_t repair;
-} levels[] = {{1.0 / 32, 390000000}, {1.0 / 1024, 980000000}, {0, 0}};
-static const weighing hardness = {40, 0.7}; /* by which intervals drive out others */
+    double good;
+} levels[] = {{1.0 / 32, 390000000, 0.995}, {1.0 / 1024, 980000000, 1.0095}, {0, 0, HUGE_VAL}};
+/* By which intervals drive out others: the first of these, and the others where all begins anew. */
+static const weighing hardness[] = {{40, 0.7}, {60, 0.7}, {40, 0.5}, {20, 0.7}, {40, 0.9}};
+/* Repairs begun anew take so many steps an interval each time. All of them together take so many
+ * divided by the number of intervals, as what goes before them takes the longer the more there are.
+ */
+static const double ANEW_EACH = 20000, ANEW_ALL = 30e12;
 
 typedef struct tier {
     const dt_interval *v; /* n of them, all with bytes; the first fixed lie where best says */
@@ -355,12 +362,12 @@ static uint64_t choose_goal(const tier *t, double share)
 
 /* From the best try down by repairs, to nearer goals after one that failed; each learns from those
  * before it what is hard to place. @hard: room, by interval. False: no memory. */
-static bool repair_best(tier *t, double *hard, int64_t steps)
+static bool repair_best(tier *t, weighing w, double *hard, int64_t steps)
 {
     double share = 0.875;
     const int64_t least = steps / 256;
     for (size_t i = 0; i < t->n; i++)
-        hard[i] = power_of_2(weigh(t, hardness, i));
+        hard[i] = power_of_2(weigh(t, w, i));
     while (!near_enough(t) && steps > least && share < 0.999) {
         const int64_t part = steps / REPAIRS;
         int64_t left = part;
@@ -372,6 +379,21 @@ static bool repair_best(tier *t, double *hard, int64_t steps)
         t->peak = done ? highest(t) : t->peak;
     }
     return true;
+}
+
+/* While the level ends above @good, from where it is, by another measure of what is hard to place
+ * and with nothing learned: what repairs end at hangs on chance, so that others often get further.
+ * @left: steps; what is left of them. False: no memory. */
+static bool repair_anew(tier *t, double good, double *hard, int64_t *left)
+{
+    bool ok = true;
+    for (size_t h = 1; ok && h < DT_COUNT(hardness) && *left > 0 && (double)t->peak > good; h++) {
+        const int64_t each = (int64_t)(ANEW_EACH * (double)t->n);
+        const int64_t steps = each < *left ? each : *left;
+        ok = repair_best(t, hardness[h], hard, steps);
+        *left -= steps;
+    }
+    return ok;
 }
 
 /* How many of n, the largest first, leave but a part of the area to the others. */
@@ -391,6 +413,8 @@ static size_t count_large(const tier *t, size_t n, double part)
 static bool place_levels(tier *t, double *hard)
 {
     const size_t n = t->n;
+    const double all = (double)t->bound;
+    int64_t anew = (int64_t)(ANEW_ALL / (double)n);
     bool ok = true;
     for (size_t k = 0; ok && k < DT_COUNT(levels); k++) {
         t->fixed = k > 0 ? t->n : 0;
@@ -407,7 +431,8 @@ static bool place_levels(tier *t, double *hard)
             (void)try_weighings(t, FILLING);
         if (t->peak == UINT64_MAX)
             return true;
-        ok = repair_best(t, hard, levels[k].repair);
+        ok = repair_best(t, hardness[0], hard, levels[k].repair) &&
+             repair_anew(t, levels[k].good * all, hard, &anew);
     }
     return ok;
 }

@@ -8,6 +8,8 @@
 #include <Clp_C_Interface.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -38,6 +40,33 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cbc_functions functions;
 static const cbc_functions *loaded;
 
+/* --- assertions --- */
+
+/* Distributions build these libraries with assertions, and bounds that cross by rounding fail them
+ * (ClpNonLinearCost, below CBC's diving heuristics). Then the program is given up, and what its
+ * model took is lost; whatever else is aborted takes its course. @escape: where a thread that
+ * solves one goes on. */
+static _Thread_local sigjmp_buf *escape;
+static struct sigaction before;
+
+static void on_abort(int number, siginfo_t *from, void *context)
+{
+    (void)context;
+    if (escape != NULL && from->si_code == SI_TKILL) /* of this thread itself */
+        siglongjmp(*escape, 1);
+    (void)sigaction(number, &before, NULL);
+    (void)raise(number); /* once this returns */
+}
+
+static void watch(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO};
+    (void)sigemptyset(&ours.sa_mask);
+    (void)sigaction(SIGABRT, &ours, &before);
+}
+
+/* --- loading --- */
+
 static void load(void)
 {
     void *library = dlopen(DT_CBC, RTLD_NOW | RTLD_LOCAL);
@@ -51,6 +80,8 @@ static void load(void)
     CBC_FUNCTIONS(FIND)
 #undef FIND
     loaded = all ? &functions : NULL;
+    if (all)
+        watch();
 }
 
 /* NULL where they cannot be loaded. From any thread. */
@@ -151,18 +182,33 @@ static void branch(const cbc_functions *cbc, const dti_lp *p, const columns *c, 
     cbc->Cbc_deleteModel(m);
 }
 
+/* Nothing is found, and nothing proved, where the library aborts. */
+static void solve(
+    const dti_lp *p, const columns *c, int nodes, double gap, double *value, dti_lp_answer *out)
+{
+    const cbc_functions *cbc = cbc_load();
+    sigjmp_buf here;
+    if (sigsetjmp(here, 1) != 0) {
+        *out = (dti_lp_answer){0};
+    } else {
+        escape = &here;
+        if (nodes == 0)
+            relax(cbc, p, c, value, out);
+        else
+            branch(cbc, p, c, nodes, gap, value, out);
+    }
+    escape = NULL;
+}
+
 dt_status dti_lp_solve(
     const dti_lp *p, int nodes, double gap, double *value, dti_lp_answer *out, dt_err *err)
 {
     columns c = {0};
     *out = (dti_lp_answer){0};
     DT_CHECK(dti_solver_check(err));
-    const cbc_functions *cbc = cbc_load();
     const dt_status st = columns_init(&c, p, err);
-    if (st == DT_OK && nodes == 0)
-        relax(cbc, p, &c, value, out);
-    else if (st == DT_OK)
-        branch(cbc, p, &c, nodes, gap, value, out);
+    if (st == DT_OK)
+        solve(p, &c, nodes, gap, value, out);
     columns_deinit(&c);
     return st;
 }

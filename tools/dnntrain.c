@@ -15,6 +15,7 @@
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
+#include "memory/remat/solver.h"
 #include "session/open.h"
 #include "tools/args.h"
 
@@ -141,9 +142,27 @@ static void spin_less(char **argv)
         (void)execv("/proc/self/exe", argv); /* where it cannot, it goes on as it is */
 }
 
+/* An assertion that fails within the solver ends its search alone; whatever else aborts, or is sent
+ * from outside, ends the program. */
+static void on_abort(int number, siginfo_t *from, void *context)
+{
+    (void)context;
+    if (from->si_code == SI_TKILL) /* raised by this thread */
+        dt_solver_escape();
+    (void)signal(number, SIG_DFL);
+    (void)raise(number); /* once this returns */
+}
+
+static void catch_aborts(void)
+{
+    const struct sigaction act = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO};
+    (void)sigaction(SIGABRT, &act, NULL);
+}
+
 int main(int argc, char **argv)
 {
     spin_less(argv);
+    catch_aborts();
     keep_streams();
     dt_alloc_hold();          /* what is planned; a run gives it back */
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit (ulimit -f) is an error of that write */

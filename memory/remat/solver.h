@@ -45,4 +45,10 @@ typedef struct dti_lp_answer {
 dt_status dti_lp_solve(const dti_lp *p, int nodes, double gap, double *value, dti_lp_answer *out,
     dt_err *err) DT_NODISCARD;
 
+/* For a program's handler of SIGABRT, of signals that the thread has raised itself: if it solves a
+ * program here, that is given up, as one that ran out of nodes, and this does not return.
+ * Distributions build CBC with assertions, which bounds that cross by rounding fail
+ * (ClpNonLinearCost, below its diving heuristics). This library handles no signals itself. */
+void dt_solver_escape(void);
+
 #endif

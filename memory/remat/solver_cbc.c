@@ -9,7 +9,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -42,27 +41,13 @@ static const cbc_functions *loaded;
 
 /* --- assertions --- */
 
-/* Distributions build these libraries with assertions, and bounds that cross by rounding fail them
- * (ClpNonLinearCost, below CBC's diving heuristics). Then the program is given up, and what its
- * model took is lost; whatever else is aborted takes its course. @escape: where a thread that
- * solves one goes on. */
+/* Where a thread that solves a program goes on if it is given up. What its model took is lost. */
 static _Thread_local sigjmp_buf *escape;
-static struct sigaction before;
 
-static void on_abort(int number, siginfo_t *from, void *context)
+void dt_solver_escape(void)
 {
-    (void)context;
-    if (escape != NULL && from->si_code == SI_TKILL) /* of this thread itself */
+    if (escape != NULL)
         siglongjmp(*escape, 1);
-    (void)sigaction(number, &before, NULL);
-    (void)raise(number); /* once this returns */
-}
-
-static void watch(void)
-{
-    struct sigaction ours = {.sa_sigaction = on_abort, .sa_flags = SA_SIGINFO};
-    (void)sigemptyset(&ours.sa_mask);
-    (void)sigaction(SIGABRT, &ours, &before);
 }
 
 /* --- loading --- */
@@ -80,8 +65,6 @@ static void load(void)
     CBC_FUNCTIONS(FIND)
 #undef FIND
     loaded = all ? &functions : NULL;
-    if (all)
-        watch();
 }
 
 /* NULL where they cannot be loaded. From any thread. */
@@ -182,7 +165,7 @@ static void branch(const cbc_functions *cbc, const dti_lp *p, const columns *c, 
     cbc->Cbc_deleteModel(m);
 }
 
-/* Nothing is found, and nothing proved, where the library aborts. */
+/* Nothing is found, and nothing proved, where it is given up. */
 static void solve(
     const dti_lp *p, const columns *c, int nodes, double gap, double *value, dti_lp_answer *out)
 {

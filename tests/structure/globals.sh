@@ -39,7 +39,6 @@ registry n_layers    atomic
 sha256 known         what the processor has; atomic
 sha256 not_fast      set by tests, atomic
 uring dt_uring_io    io_uring, likewise
-solver_cbc before    how SIGABRT was taken; written once, with the libraries
 solver_cbc functions filled once
 solver_cbc loaded    once
 solver_cbc once      once

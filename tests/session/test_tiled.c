@@ -117,19 +117,23 @@ static double apart(const char *whole, const char *tiled, int *cut)
     return worst;
 }
 
+/* @cut: tensors that are in tiles. @most: that four steps are apart; 0: 1e-4. A value near zero
+ * that goes through a ReLU in one and not in the other makes some 5e-3, the more seldom the less is
+ * rounded. */
 static const struct network {
     const char *name, *ini, *data, *tiles;
-    int cut; /* tensors that are */
+    int cut;
+    double most;
 } networks[] = {
     {"gpt2", "layers = 2\nwidth = 32\nheads = 4\nvocab = 60\ncontext = 24\ndropout = 0.1\n", TEXT,
-        "--set model.tiles=4 --set model.head_tiles=5", 1 + 2 * 8},
+        "--set model.tiles=4 --set model.head_tiles=5", 1 + 2 * 8, 0},
     {"bert_base", "layers = 1\nwidth = 24\nheads = 2\nvocab = 30\ncontext = 16\n", TEXT,
-        "--set model.tiles=3 --set model.head_tiles=6", 1 + 2 * 7},
+        "--set model.tiles=3 --set model.head_tiles=6", 1 + 2 * 7, 0},
     {"lstm_attention", "layers = 1\nwidth = 12\nvocab = 22\ncontext = 9\n", TEXT,
-        "--set model.tiles=2 --set model.head_tiles=11", 1 + 2},
-    {"vgg11", "width = 4\nclasses = 10\nimage = 224\n", "[data]\nsamples = 64\n",
-        "--set model.tiles=2", 6},
-    {"mlp", "classes = 10\nimage = 8\n", "[data]\nsamples = 64\n", "--set model.tiles=2", 6},
+        "--set model.tiles=2 --set model.head_tiles=11", 1 + 2, 0},
+    {"vgg11", "width = 4\nclasses = 10\nimage = 224\n",
+        "[data]\nsamples = 64\n[memory]\nalgorithms = small\n", "--set model.tiles=2", 6, 1e-2},
+    {"mlp", "classes = 10\nimage = 8\n", "[data]\nsamples = 64\n", "--set model.tiles=2", 6, 0},
 };
 
 /* A step so small that it is none, and some that are. Dropout drops the same values. */
@@ -139,7 +143,6 @@ static void tiles_train_as_the_whole_does(void **state)
     NEED_BINARY();
     static const char *const steps[] = {
         "--set train.lr=1e-12 --set train.steps=1", "--set train.lr=0.02 --set train.steps=4"};
-    static const double most[] = {1e-6, 1e-4};
     for (size_t i = 0; i < DT_COUNT(networks); i++)
         for (size_t k = 0; k < DT_COUNT(steps); k++) {
             if (!dt_picked(i + k, 4, 4, 1))
@@ -158,7 +161,8 @@ static void tiles_train_as_the_whole_does(void **state)
                 networks[i].tiles);
             run_quietly(words);
             const double off = apart("whole", "tiles", &cut);
-            if (!(off <= most[k]) || cut != networks[i].cut)
+            const double most = k == 0 ? 1e-6 : networks[i].most > 0 ? networks[i].most : 1e-4;
+            if (!(off <= most) || cut != networks[i].cut)
                 fail_msg("%s, %s: %g apart, %d tensors cut", networks[i].name, steps[k], off, cut);
         }
 }

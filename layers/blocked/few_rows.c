@@ -20,8 +20,11 @@ enum {
     WORDS = 64,
     DEPTH = 2 * WORDS,
     MOST = 128,
-    OUTPUTS = 64
+    OUTPUTS = 64,
+    DEPTH_LINES = 3, /* as a power of two, lines of the cache that so many floats take */
+    WIDE_LINES = 4
 };
+_Static_assert(DEPTH == LANES << DEPTH_LINES && WIDE == LANES << WIDE_LINES, "a line is a vector");
 
 bool dti_few_rows_accepts(const dti_few_rows *s, dt_why *why)
 {
@@ -50,7 +53,8 @@ size_t dti_few_rows_work(void)
     return sizeof(scratch) * (size_t)omp_get_max_threads();
 }
 
-/* One call. @a: rows of @depth values; @columns: of the results, @width of them a task's */
+/* One call. @a: rows of @depth values; @columns: of the results, @width of them a task's;
+ * @transposed: they are outputs, of which a row of the weight is */
 typedef struct job {
     const dti_few_rows *s;
     const dt_bf16 *a, *x, *dy;
@@ -60,7 +64,7 @@ typedef struct job {
     int64_t depth, columns, width;
     unsigned add;
     scratch *work;
-    void (*pack)(const struct job *j, dti_span columns, dti_span values, uint32_t *to);
+    bool transposed;
 } job;
 
 #if defined(__x86_64__)
@@ -217,11 +221,10 @@ DT_PAIRS static void put_row(const float *sums, const float *bias, dt_bf16 *to, 
 static lines next_lines(const job *j, dti_span columns, dti_span values)
 {
     const int64_t in = j->s->in;
-    const bool transposed = j->width == PANEL;
-    const int64_t at =
-        transposed ? columns.begin * in + values.end : values.end * in + columns.begin;
-    return (lines){
-        (uintptr_t)(j->weight + at), in * (int64_t)sizeof *j->weight, transposed ? 3 : 4};
+    const int64_t row = j->transposed ? columns.begin : values.end;
+    const int64_t column = j->transposed ? values.end : columns.begin;
+    return (lines){(uintptr_t)(j->weight + row * in + column), in * (int64_t)sizeof *j->weight,
+        j->transposed ? DEPTH_LINES : WIDE_LINES};
 }
 
 static void make_columns(const void *of, int64_t task)
@@ -236,7 +239,7 @@ static void make_columns(const void *of, int64_t task)
             const dti_span values = {k, k + DEPTH < j->depth ? k + DEPTH : j->depth};
             const words a = {(const char *)(j->a + first * j->depth + k), j->depth / 2, 1};
             lines next = next_lines(j, columns, values);
-            j->pack(j, columns, values, w->right);
+            (j->transposed ? pack_transposed : pack_rows)(j, columns, values, w->right);
             multiply(a, w->right, n, count(values) / 2, w->sums, n, k > 0, &next, rows);
         }
         for (int64_t r = 0; r < rows; r++)
@@ -301,9 +304,6 @@ static void make_gradient(const void *of, int64_t task)
     add_rows(w->sums, count(inputs), count(outputs), to, in);
 }
 #else
-#define pack_transposed NULL
-#define pack_rows NULL
-
 static void make_columns(const void *of, int64_t task)
 {
     (void)of, (void)task;
@@ -329,7 +329,7 @@ void dti_few_rows_forward(const dti_few_rows *s, const void *x, const float *wei
         .columns = s->out,
         .width = PANEL,
         .work = work,
-        .pack = pack_transposed};
+        .transposed = true};
     dti_run_tasks(dti_ceil_div(s->out, PANEL), make_columns, &j);
 }
 
@@ -343,8 +343,7 @@ void dti_few_rows_data(
         .depth = s->out,
         .columns = s->in,
         .width = WIDE,
-        .work = work,
-        .pack = pack_rows};
+        .work = work};
     dti_run_tasks(dti_ceil_div(s->in, WIDE), make_columns, &j);
 }
 

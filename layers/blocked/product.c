@@ -8,21 +8,27 @@
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
 
-/* A task is a block of c, which it sums up in scratch, DEPTH elements of the sums at a time. Of
- * b it copies that many rows, in panels of as many columns as the tile reads best, which fit the
- * first cache; a is read where it lies; if it lies transposed, it is copied in strips of STRIP
- * rows. */
-enum { STRIP = 16, DEPTH = 128, ROWS = 384, COLUMNS = 192, TASKS = 8 };
-enum { LEAST_ROWS = 96, LEAST_COLUMNS = 64 };
-
+/* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time. Of
+ * b it copies that many rows, a panel of columns at a time, which fits the first cache. a is read
+ * where it lies, or copied in strips of rows: where it lies transposed, or where the tile has too
+ * few registers to hide what it waits for; then block and strips fit the second cache. */
 typedef struct blocks {
-    int64_t rows, columns, down, across; /* of a block; blocks */
+    int64_t rows, columns, depth; /* of a block */
+    int64_t down, across;         /* blocks */
 } blocks;
+
+enum { TASKS = 8, LEAST_ROWS = 96, LEAST_COLUMNS = 64, MOST_ROWS = 384 };
+static const blocks in_place = {.rows = MOST_ROWS, .columns = 192, .depth = 128};
+static const blocks copied = {.rows = 192, .columns = 384, .depth = 256};
+
+enum { CHUNK = 16 };   /* floats that are copied at a time */
+enum { STRIP = 16 };   /* rows, where the tile does not ask for another number */
+enum { SUMMED = 128 }; /* elements of a row that are summed up before they are added to its sum */
 
 struct job {
     const dti_product_opts *p;
     dti_tile_fn *tile;
-    int64_t panel; /* columns of b */
+    dti_tile_copies copies;
     blocks cut;
     int64_t scratch; /* floats of scratch a thread has */
 };
@@ -35,7 +41,7 @@ static int64_t padded(int64_t n)
 /* Large blocks copy less; small matrices are cut finer, so that there are tasks for a team. */
 static blocks cut(int64_t m, int64_t n)
 {
-    blocks b = {.rows = ROWS, .columns = COLUMNS};
+    blocks b = dti_tile_copies_best().strip > 0 ? copied : in_place;
     for (;;) {
         b.down = dti_ceil_div(m, b.rows);
         b.across = dti_ceil_div(n, b.columns);
@@ -51,9 +57,16 @@ static blocks cut(int64_t m, int64_t n)
     return b;
 }
 
+static int64_t strip_of(const dti_tile_copies *best)
+{
+    return best->strip > 0 ? best->strip : STRIP;
+}
+
 static int64_t scratch_of(const blocks *b)
 {
-    return b->rows * b->columns + DEPTH * (b->columns + b->rows);
+    const dti_tile_copies best = dti_tile_copies_best();
+    const int64_t strip = strip_of(&best);
+    return b->rows * b->columns + b->depth * (best.panel + dti_ceil_div(b->rows, strip) * strip);
 }
 
 size_t dti_product_bytes(int64_t m, int64_t n)
@@ -65,7 +78,7 @@ size_t dti_product_bytes(int64_t m, int64_t n)
 /* A block's part of the sums: elements [first, first + depth). */
 typedef struct part {
     dti_span rows, columns;
-    int64_t first, depth, panel;
+    int64_t first, depth, panel, strip;
     float *a, *b, *c; /* scratch; a NULL: read where it lies */
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
@@ -82,10 +95,12 @@ DT_CLONES static void copy_rows(
 {
     for (int64_t r = 0; r < rows; r++, from += row, to += width) {
         int64_t i = 0;
-        for (; i + STRIP <= n; i += STRIP) {
+        for (; i + CHUNK <= n; i += CHUNK) {
             __builtin_prefetch(from + i + width); /* of the next panel, or strip */
-            memcpy(to + i, from + i, STRIP * sizeof *to);
+            memcpy(to + i, from + i, CHUNK * sizeof *to);
         }
+        for (; i + 4 <= n; i += 4)
+            memcpy(to + i, from + i, 4 * sizeof *to);
         for (; i < width; i++)
             to[i] = i < n ? from[i] : 0;
     }
@@ -111,60 +126,67 @@ static void copy_transposed(
             to[r * width + c] = c < n ? from[c * row + r] : 0;
 }
 
-/* Panels of b, one behind the other, each as wide as it must be. */
-static void pack_columns(const dti_matrix *b, const part *w)
+/* A panel of b, as wide as it must be, from column @at of the block on. */
+static int64_t pack_panel(const dti_matrix *b, const part *w, int64_t at)
 {
-    const int64_t n = count(w->columns);
-    float *to = w->b;
-    for (int64_t j = 0; j < n; j += w->panel) {
-        const int64_t some = n - j < w->panel ? n - j : w->panel, width = padded(some);
-        const float *from = b->p + w->first * b->row + (w->columns.begin + j) * b->step;
-        if (b->step == 1)
-            copy_rows(from, b->row, w->depth, some, to, width);
-        else
-            copy_transposed(from, b->step, w->depth, some, to, width);
-        to += DEPTH * width;
-    }
+    const int64_t left = count(w->columns) - at, some = left < w->panel ? left : w->panel;
+    const float *from = b->p + w->first * b->row + (w->columns.begin + at) * b->step;
+    if (b->step == 1)
+        copy_rows(from, b->row, w->depth, some, w->b, padded(some));
+    else
+        copy_transposed(from, b->step, w->depth, some, w->b, padded(some));
+    return padded(some);
 }
 
-/* Strips of a, one behind the other, where it lies transposed; and the sums of its rows where
- * asked, which the tasks of the first columns make. */
-DT_CLONES static void pack_rows(const dti_product_opts *p, const part *w)
+/* Strips of a, one behind the other. */
+static void pack_rows(const dti_matrix *a, const part *w)
 {
     const int64_t m = count(w->rows);
-    const float *from = p->a.p + w->rows.begin + w->first * p->a.step;
-    for (int64_t i = 0; i < m; i += STRIP)
-        copy_rows(
-            from + i, p->a.step, w->depth, m - i < STRIP ? m - i : STRIP, w->a + i * DEPTH, STRIP);
-    if (w->sums == NULL)
-        return;
-    for (int64_t i = 0; i < m; i += STRIP) {
-        float *sums = w->sums + i, some[STRIP] = {0};
-        for (int64_t t = 0; t < w->depth; t++)
-#pragma omp simd
-            for (int k = 0; k < STRIP; k++)
-                some[k] += w->a[i * DEPTH + t * STRIP + k];
-        for (int64_t k = 0; k < STRIP && i + k < m; k++)
-            sums[k] = w->first == 0 ? some[k] : sums[k] + some[k];
+    const float *from = a->p + w->rows.begin * a->row + w->first * a->step;
+    for (int64_t i = 0; i < m; i += w->strip, from += w->strip * a->row) {
+        const int64_t some = m - i < w->strip ? m - i : w->strip;
+        float *to = w->a + i * w->depth;
+        if (a->row == 1)
+            copy_rows(from, a->step, w->depth, some, to, w->strip);
+        else
+            copy_transposed(from, a->row, w->depth, some, to, w->strip);
     }
 }
 
-/* One panel of the block. */
-static void add_panel(const struct job *j, const part *w, const float *b, float *c, int64_t width)
+/* The sums of the block's rows of a, of which elements are together that belong to different ones.
+ */
+DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
+{
+    const int64_t m = count(w->rows);
+    for (int64_t first = 0, end; first < w->depth; first = end) {
+        float some[MOST_ROWS] = {0};
+        const float *from = a->p + w->rows.begin + (w->first + first) * a->step;
+        end = w->depth - first < SUMMED ? w->depth : first + SUMMED;
+        for (int64_t t = first; t < end; t++, from += a->step)
+#pragma omp simd
+            for (int64_t i = 0; i < m; i++)
+                some[i] += from[i];
+        for (int64_t i = 0; i < m; i++)
+            w->sums[i] = w->first + first == 0 ? some[i] : w->sums[i] + some[i];
+    }
+}
+
+/* One panel of the block, @width columns of b, to @c. */
+static void add_panel(const struct job *j, const part *w, float *c, int64_t width)
 {
     const dti_product_opts *p = j->p;
     const bool direct = w->a == NULL;
-    const int64_t m = count(w->rows), each = direct ? m : STRIP;
+    const int64_t m = count(w->rows), each = direct ? m : w->strip;
     dti_tile t = {.row = direct ? p->a.row : 1,
-        .step = direct ? 1 : STRIP,
-        .b = b,
+        .step = direct ? 1 : w->strip,
+        .b = w->b,
         .b_row = width,
         .c_row = width,
         .n = width,
         .depth = w->depth,
         .add = w->first > 0};
     for (int64_t i = 0; i < m; i += each) {
-        t.a = direct ? p->a.p + w->rows.begin * p->a.row + w->first : w->a + i * DEPTH;
+        t.a = direct ? p->a.p + w->rows.begin * p->a.row + w->first : w->a + i * w->depth;
         t.c = c + i * width;
         t.m = m - i < each ? m - i : each;
         j->tile(&t);
@@ -173,13 +195,16 @@ static void add_panel(const struct job *j, const part *w, const float *b, float 
 
 static void add_part(const struct job *j, const part *w)
 {
-    const int64_t n = count(w->columns), m = count(w->rows);
     if (w->a != NULL)
-        pack_rows(j->p, w);
-    pack_columns(&j->p->b, w);
-    for (int64_t at = 0; at < n; at += w->panel)
-        add_panel(
-            j, w, w->b + at * DEPTH, w->c + at * m, n - at < w->panel ? padded(n - at) : w->panel);
+        pack_rows(&j->p->a, w);
+    if (w->sums != NULL)
+        sum_rows(&j->p->a, w);
+    float *c = w->c;
+    for (int64_t at = 0; at < count(w->columns); at += w->panel) {
+        const int64_t width = pack_panel(&j->p->b, w, at);
+        add_panel(j, w, c, width);
+        c += count(w->rows) * width;
+    }
 }
 
 /* A row of sums, which are whole, to what is there. */
@@ -194,12 +219,12 @@ DT_INLINE void add_row(const float *from, float *to, int64_t n)
 DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_t n)
 {
     int64_t i = 0;
-    for (; i + STRIP <= n; i += STRIP)
+    for (; i + CHUNK <= n; i += CHUNK)
         if (bias == NULL)
-            memcpy(to + i, from + i, STRIP * sizeof *to);
+            memcpy(to + i, from + i, CHUNK * sizeof *to);
         else
 #pragma omp simd
-            for (int k = 0; k < STRIP; k++)
+            for (int k = 0; k < CHUNK; k++)
                 to[i + k] = from[i + k] + bias[i + k];
     for (; i < n; i++)
         to[i] = bias == NULL ? from[i] : from[i] + bias[i];
@@ -229,18 +254,19 @@ static void task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const dti_product_opts *p = j->p;
-    float *scratch = p->work + dt_team_member() * j->scratch, sums[ROWS];
+    float sums[MOST_ROWS];
     part w = {.rows = dti_span_of(p->m, j->cut.rows, i % j->cut.down),
         .columns = dti_span_of(p->n, j->cut.columns, i / j->cut.down),
-        .panel = j->panel,
-        .c = scratch};
+        .panel = j->copies.panel,
+        .strip = strip_of(&j->copies),
+        .c = p->work + dt_team_member() * j->scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
-    if (p->a.step != 1 || p->sums != NULL)
-        w.a = w.b + DEPTH * j->cut.columns;
+    if (p->a.step != 1 || j->copies.strip > 0)
+        w.a = w.b + j->cut.depth * w.panel;
     if (p->sums != NULL && w.columns.begin == 0)
         w.sums = sums;
-    for (; w.first < p->k; w.first += DEPTH) {
-        w.depth = p->k - w.first < DEPTH ? p->k - w.first : DEPTH;
+    for (; w.first < p->k; w.first += w.depth) {
+        w.depth = p->k - w.first < j->cut.depth ? p->k - w.first : j->cut.depth;
         add_part(j, &w);
     }
     store(p, &w);
@@ -249,7 +275,7 @@ static void task(const void *job, int64_t i)
 void dti_product_run(const dti_product_opts *p)
 {
     struct job j = {
-        .p = p, .tile = dti_tile_best(), .panel = dti_tile_panel(), .cut = cut(p->m, p->n)};
+        .p = p, .tile = dti_tile_best(), .copies = dti_tile_copies_best(), .cut = cut(p->m, p->n)};
     j.scratch = scratch_of(&j.cut);
     dti_run_tasks(j.cut.down * j.cut.across, task, &j);
 }

@@ -76,11 +76,13 @@ dti_tile_fn *dti_tile_best(void)
     return product_plain;
 }
 
-int64_t dti_tile_panel(void)
+dti_tile_copies dti_tile_copies_best(void)
 {
 #if defined(__x86_64__)
     if (dti_tile_best() == product_avx512)
-        return 64;
+        return (dti_tile_copies){.panel = 64};
+    if (dti_tile_best() == product_avx2)
+        return (dti_tile_copies){.panel = 16, .strip = 12};
 #endif
-    return 32;
+    return (dti_tile_copies){.panel = 32};
 }

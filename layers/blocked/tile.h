@@ -29,9 +29,18 @@ typedef struct dti_tile {
 typedef void dti_tile_fn(const dti_tile *t);
 dti_tile_fn *dti_tile_best(void);
 
-/* As many columns as it reads best of a b that is kept in the first cache, with b_row as many: of
- * rows that are longer, the parts of few columns would crowd into few of the cache's sets. */
-int64_t dti_tile_panel(void);
+/**
+ * struct dti_tile_copies - how it reads best what is copied for it.
+ * @panel: columns of a b that is kept in the first cache, with b_row as many: of rows that are
+ *         longer, the parts of few columns would crowd into few of the cache's sets
+ * @strip: rows of an a that is copied element by element of all of them, with step as many; 0: a
+ *         is read where it lies
+ */
+typedef struct dti_tile_copies {
+    int64_t panel, strip;
+} dti_tile_copies;
+
+dti_tile_copies dti_tile_copies_best(void);
 
 /* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX or
  * AVX512_BF16; NULL without. Sums are fp32, in another order than those. */

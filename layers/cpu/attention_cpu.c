@@ -13,6 +13,7 @@
 #include "layers/blocked/transpose.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
+#include "layers/curves.h"
 
 enum { T = DTI_TILE_SIDE };
 
@@ -158,12 +159,8 @@ DT_INLINE float fast_exp(float x)
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
     p = p * r * r + r + 1.0f;
-    uint32_t bits;
-    memcpy(&bits, &t, sizeof bits);
-    bits = (bits + 127) << 23; /* 2^n: n is in the low bits of t */
-    float scale;
-    memcpy(&scale, &bits, sizeof scale);
-    return x < -87.0f ? 0.0f : p * scale;
+    const float scale = dti_float((dti_bits(t) + 127) << 23); /* 2^n: n is in the low bits of t */
+    return dti_select(x < -87.0f, 0.0f, p * scale);
 }
 
 /* --- forward, naive --- */

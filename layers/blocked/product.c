@@ -8,7 +8,8 @@
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
 
-/* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time. Of
+/* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time; where
+ * that is all of them and nothing is added to it, it makes c where it belongs. Of
  * b it copies that many rows, a panel of columns at a time, which fits the first cache. a is read
  * where it lies, or copied in strips of rows: where it lies transposed, or where the tile has too
  * few registers to hide what it waits for; then block and strips fit the second cache. */
@@ -79,7 +80,7 @@ size_t dti_product_bytes(int64_t m, int64_t n)
 typedef struct part {
     dti_span rows, columns;
     int64_t first, depth, panel, strip;
-    float *a, *b, *c; /* scratch; a NULL: read where it lies */
+    float *a, *b, *c; /* scratch; NULL: a is read where it lies, c is made where it belongs */
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
 
@@ -171,23 +172,25 @@ DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
     }
 }
 
-/* One panel of the block, @width columns of b, to @c. */
-static void add_panel(const struct job *j, const part *w, float *c, int64_t width)
+/* One panel of the block, @width columns of b from column @at of the block on. */
+static void add_panel(const struct job *j, const part *w, int64_t at, int64_t width)
 {
     const dti_product_opts *p = j->p;
     const bool direct = w->a == NULL;
     const int64_t m = count(w->rows), each = direct ? m : w->strip;
+    float *c =
+        w->c != NULL ? w->c + at * m : p->c + w->rows.begin * p->c_row + w->columns.begin + at;
     dti_tile t = {.row = direct ? p->a.row : 1,
         .step = direct ? 1 : w->strip,
         .b = w->b,
         .b_row = width,
-        .c_row = width,
+        .c_row = w->c != NULL ? width : p->c_row,
         .n = width,
         .depth = w->depth,
         .add = w->first > 0};
     for (int64_t i = 0; i < m; i += each) {
         t.a = direct ? p->a.p + w->rows.begin * p->a.row + w->first : w->a + i * w->depth;
-        t.c = c + i * width;
+        t.c = c + i * t.c_row;
         t.m = m - i < each ? m - i : each;
         j->tile(&t);
     }
@@ -199,12 +202,8 @@ static void add_part(const struct job *j, const part *w)
         pack_rows(&j->p->a, w);
     if (w->sums != NULL)
         sum_rows(&j->p->a, w);
-    float *c = w->c;
-    for (int64_t at = 0; at < count(w->columns); at += w->panel) {
-        const int64_t width = pack_panel(&j->p->b, w, at);
-        add_panel(j, w, c, width);
-        c += count(w->rows) * width;
-    }
+    for (int64_t at = 0; at < count(w->columns); at += w->panel)
+        add_panel(j, w, at, pack_panel(&j->p->b, w, at));
 }
 
 /* A row of sums, which are whole, to what is there. */
@@ -232,7 +231,7 @@ DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_
 
 DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
-    const int64_t n = count(w->columns), m = count(w->rows);
+    const int64_t n = w->c == NULL ? 0 : count(w->columns), m = count(w->rows);
     const float *from = w->c;
     for (int64_t at = 0; at < n; at += w->panel) {
         const int64_t some = n - at < w->panel ? n - at : w->panel, width = padded(some);
@@ -261,6 +260,8 @@ static void task(const void *job, int64_t i)
         .strip = strip_of(&j->copies),
         .c = p->work + dt_team_member() * j->scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
+    if (p->k <= j->cut.depth && p->n % DTI_TILE_LANES == 0 && p->bias == NULL && (p->add & 1) == 0)
+        w.c = NULL; /* large and soon made: a copy would take as long */
     if (p->a.step != 1 || j->copies.strip > 0)
         w.a = w.b + j->cut.depth * w.panel;
     if (p->sums != NULL && w.columns.begin == 0)

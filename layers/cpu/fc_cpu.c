@@ -1,7 +1,9 @@
 /* The fully connected layer on the processor: the library's inner product, and products of ours
- * with large weights in bf16. */
+ * with large weights, which wait for memory: the library's copies of the weight in layouts of its
+ * own take as long as its products. */
 #include "layers/fc.h"
 
+#include <inttypes.h>
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,10 +12,46 @@
 #include "engine/implementations.h"
 #include "layers/blocked/few_rows.h"
 #include "layers/cpu/cpu.h"
+#include "layers/cpu/rows_product.h"
 #include "layers/cpu/weighted.h"
 #include "layers/weighted.h"
 
-/* --- ours --- */
+/* --- ours, in fp32 --- */
+
+static dti_rows_product rows_of(const dt_call *c, int64_t n)
+{
+    const dt_fc *o = c->node->opts;
+    const dt_shape x = dti_call_x(c);
+    return (dti_rows_product){n, dt_shape_sample(&x), o->out, o->bias};
+}
+
+static bool product_accepts(const dt_call *c, dt_why *why)
+{
+    enum { LARGE = 1 << 20 };
+    const dti_rows_product s = rows_of(c, c->n);
+    if (c->dtype != DT_F32)
+        return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
+    return s.in * s.out >= LARGE ||
+           dt_refuse(why, "%" PRId64 " weights, needs %d", s.in * s.out, (int)LARGE);
+}
+
+static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dti_rows_product s = rows_of(c, c->n);
+    dti_rows_product_facts(&s, c, f);
+    return DT_OK;
+}
+
+static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dti_rows_product s = rows_of(c, a->n);
+    dti_rows_product_run(&s, c, a);
+    return DT_OK;
+}
+
+/* --- ours, in bf16 --- */
 
 static dti_few_rows few_rows_of(const dt_call *c, int64_t n)
 {
@@ -78,13 +116,14 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_fc *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
     dt_dnnl_problem p = dti_rows_problem(c, dt_shape_sample(&x), o->out, o->bias);
-    p.plain = few_rows_accepts(c, NULL);
+    p.plain = product_accepts(c, NULL) || few_rows_accepts(c, NULL);
     return p;
 }
 
 DTI_WEIGHTED_LIBRARY(problem);
 
 static const dt_impl fc[] = {
+    {.name = "product", .accepts = product_accepts, .facts = product_facts, .run = product_run},
     {.name = "few_rows", .accepts = few_rows_accepts, .facts = few_rows_facts, .run = few_rows_run},
     {.name = "oneDNN",
         .facts = library_facts,

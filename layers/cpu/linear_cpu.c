@@ -7,7 +7,7 @@
 #include "engine/base/alloc.h"
 #include "engine/implementations.h"
 #include "layers/cpu/cpu.h"
-#include "layers/blocked/product.h"
+#include "layers/cpu/rows_product.h"
 #include "layers/cpu/weighted.h"
 #include "layers/weighted.h"
 
@@ -19,54 +19,26 @@ static bool product_accepts(const dt_call *c, dt_why *why)
     return c->dtype == DT_F32 || dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
 }
 
-/* What a form computes, but for where its operands lie. */
-static dti_product_opts product_of(const dt_call *c, int64_t n_rows)
+static dti_rows_product rows_of(const dt_call *c, int64_t n)
 {
     const dt_linear *o = c->node->opts;
-    const int64_t in = dti_call_x(c).c, out = o->out;
-    if (c->form == DT_BACKWARD)
-        return (dti_product_opts){
-            out, in, n_rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
-    if (c->form == DT_BACKWARD2)
-        return (dti_product_opts){
-            n_rows, in, out, .a = {.row = out, .step = 1}, .b = {NULL, in, 1}};
-    return (dti_product_opts){n_rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
+    const dt_shape x = dti_call_x(c);
+    return (dti_rows_product){n * x.h * x.w, x.c, o->out, o->bias};
 }
 
 static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
-    const dt_shape x = dti_call_x(c);
-    const dti_product_opts p = product_of(c, c->n * x.h * x.w);
-    *f = (dt_facts){.work_bytes = dti_product_bytes(p.m, p.n), .adds = true, .impl = "product"};
+    const dti_rows_product s = rows_of(c, c->n);
+    dti_rows_product_facts(&s, c, f);
     return DT_OK;
 }
 
 static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dt_linear *o = c->node->opts;
-    const dt_shape x = dti_call_x(c);
-    dti_product_opts p = product_of(c, a->n * x.h * x.w);
-    p.work = a->port[DT_WORK];
-    p.c_row = p.n;
-    if (c->form == DT_BACKWARD) {
-        p.a.p = a->port[DT_DY];
-        p.b.p = a->port[DT_X];
-        p.c = a->port[DT_DP];
-        p.sums = o->bias ? a->port[DT_DP + 1] : NULL;
-        p.add = c->add;
-    } else if (c->form == DT_BACKWARD2) {
-        p.a.p = a->port[DT_DY];
-        p.b.p = a->port[DT_D + 1];
-        p.c = a->port[DT_DX];
-    } else {
-        p.a.p = a->port[DT_X];
-        p.b.p = a->port[DT_D];
-        p.bias = o->bias ? a->port[DT_P + 1] : NULL;
-        p.c = a->port[DT_Y];
-    }
-    dti_product_run(&p);
+    const dti_rows_product s = rows_of(c, a->n);
+    dti_rows_product_run(&s, c, a);
     return DT_OK;
 }
 

@@ -388,7 +388,7 @@ static void nothing_that_fits_is_said(void **state)
 {
     NEED_BINARY();
     put_text("f.ini", LAYER);
-    ran r = refused("plan f.ini --set memory.device_budget=64KiB", DT_E_BUDGET);
+    ran r = refused("plan f.ini --set memory.device_budget=16KiB", DT_E_BUDGET);
     assert_has(r.err, "nothing was found that fits; parameters with gradients and optimizer state");
     assert_has_not(r.err, "fits if");
     cli_done(&r);

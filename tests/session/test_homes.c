@@ -222,7 +222,7 @@ static void the_bits_are_the_same_wherever_they_live(void **state)
         "--set train.momentum=0 --set memory.policy=vdnn_all --set memory.copy_threads=on",
         "--set train.optimizer=adamw --set train.lr=0.01 --set train.clip=0.5",
         ("--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
-         "--set train.precision=bf16 --set train.micro_batch=8")};
+         "--set train.precision=auto --set train.micro_batch=8")};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {
         size_t n;
         run_well("kept", "", ways[w]);
@@ -242,7 +242,7 @@ static void an_early_update_leaves_the_same_bits(void **state)
 {
     NEED_BINARY();
     static const char *const ways[] = {"--set train.momentum=0.9 ",
-        "--set train.optimizer=adamw --set train.lr=0.01 --set train.precision=bf16 "};
+        "--set train.optimizer=adamw --set train.lr=0.01 --set train.precision=auto "};
     static const char *const how[] = {"", "--set memory.policy=chen_sqrt",
         "--set memory.policy=vdnn_all,zero_offload", "--set memory.policy=zero_infinity"};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {
@@ -524,7 +524,7 @@ static dt_need swapped(uint64_t budget, const char *weights, uint64_t *at_home, 
 
 /* All weights from some bytes on, or none, or by a gene each, whichever makes the fastest run that
  * fits. The update wants all of the large weight at once, so not much can be saved. */
-enum { LESS = 128 << 10 };
+enum { LESS = 64 << 10 };
 
 static void swapadvisor_searches_where_weights_live(void **state)
 {

@@ -12,26 +12,19 @@
 
 /* A word is what factors are multiplied by at once: a value of fp32, or a pair of bf16 of two
  * results, side by side. A task has a block of one tap's matrix, ROWS channels of x by COLUMNS of
- * dy or fewer, and packs WORDS results or pairs of them at a time: a PANEL of columns and a STRIP
+ * dy or fewer, and packs some results or pairs of them at a time: a panel of columns and a STRIP
  * of rows fit the first cache, all of them the second. Where there are fewer than TASKS blocks,
- * each is made in parts of the results, added up in order. */
-enum {
-    STRIP = 16,
-    PANEL = 64,
-    ROWS = 128,
-    COLUMNS = 256,
-    WORDS = 64,
-    DEPTH = 2 * WORDS,
-    TASKS = 16
-};
+ * each is made in parts of the results, added up in order. With AVX2 panels are as wide as its
+ * registers hold sums of six rows, and twice as long. */
+enum { STRIP = 16, ROWS = 128, COLUMNS = 256, WORDS = 64, DEPTH = 2 * WORDS, TASKS = 16 };
 
-/* In fp32 the library is as fast but for strided kernels and many results. */
+/* In fp32 with AVX-512 the library is as fast but for strided kernels and many results. */
 static bool fp32_accepts(const dti_weight_gradient *g, dt_why *why)
 {
     enum { MANY_RESULTS = 28 * 28 };
-    if (dti_lane_set() < DTI_LANES_AVX512)
-        return dt_refuse(why, "the processor has no AVX-512");
-    if (g->kernel == 1 && g->p * g->q < MANY_RESULTS)
+    if (dti_lane_set() < DTI_LANES_AVX2)
+        return dt_refuse(why, "the processor has no AVX2");
+    if (dti_lane_set() > DTI_LANES_AVX2 && g->kernel == 1 && g->p * g->q < MANY_RESULTS)
         return dt_refuse(why, "kernel 1 in fp32: the library is as fast");
     return true;
 }
@@ -58,10 +51,11 @@ bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why)
 /* --- blocks --- */
 
 /* @rows @columns: of a block; @down: blocks of a tap; @across; @parts of @each results
- * @sums @left @right: of a block's sums, and words that are packed */
+ * @sums @left @right: of a block's sums, and words that are packed, @words of a row or a column,
+ * and of @panel columns side by side */
 typedef struct cut {
     int64_t rows, columns, down, across, parts, each;
-    int64_t sums, left, right;
+    int64_t sums, left, right, words, panel;
 } cut;
 
 static int64_t whole(int64_t n, int64_t of)
@@ -87,15 +81,19 @@ static int64_t blocks(const dti_weight_gradient *g, const cut *k)
 
 static cut cut_of(const dti_weight_gradient *g)
 {
-    cut k = {.rows = alike(g->c, ROWS, STRIP), .columns = alike(g->out, COLUMNS, STRIP)};
+    const bool narrow = dti_lane_set() < DTI_LANES_AVX512;
+    cut k = {.rows = alike(g->c, ROWS, STRIP),
+        .columns = alike(g->out, COLUMNS, STRIP),
+        .words = narrow ? 2 * WORDS : WORDS,
+        .panel = narrow ? 16 : 64};
     k.down = dti_ceil_div(g->c, k.rows);
     k.across = dti_ceil_div(g->out, k.columns);
     const int64_t parts = blocks(g, &k) < TASKS ? dti_ceil_div(TASKS, blocks(g, &k)) : 1;
     k.each = whole(dti_ceil_div(results(g), parts), DEPTH);
     k.parts = dti_ceil_div(results(g), k.each);
     k.sums = k.rows * k.columns;
-    k.left = WORDS * k.rows;
-    k.right = WORDS * k.columns;
+    k.left = k.words * k.rows;
+    k.right = k.words * k.columns;
     return k;
 }
 
@@ -137,14 +135,14 @@ static int64_t count(dti_span s)
 }
 
 /* Results that are packed at once. */
-static int64_t depth_of(const dti_weight_gradient *g)
+static int64_t depth_of(const struct job *j)
 {
-    return g->bf16 ? DEPTH : WORDS;
+    return j->g->bf16 ? 2 * j->k.words : j->k.words;
 }
 
 static dti_span some_of(const struct job *j, const part *w, int64_t first)
 {
-    const int64_t depth = depth_of(j->g);
+    const int64_t depth = depth_of(j);
     return (dti_span){first, w->results.end - first < depth ? w->results.end : first + depth};
 }
 
@@ -186,9 +184,9 @@ static const void *dy_row(const struct job *j, const part *w, int64_t i)
                                : j->dy + (i * j->g->out + w->columns.begin) * value_bytes(j->g);
 }
 
-static int64_t panel_width(const part *w, int64_t at)
+static int64_t panel_width(const struct job *j, const part *w, int64_t at)
 {
-    return count(w->columns) - at < PANEL ? count(w->columns) - at : PANEL;
+    return count(w->columns) - at < j->k.panel ? count(w->columns) - at : j->k.panel;
 }
 
 /* What is fetched while a strip is multiplied by a panel, a line with each word: memory takes as
@@ -209,7 +207,7 @@ static void add_lines(lines *l, const char *row, int64_t bytes)
 static void find_lines(
     const struct job *j, const part *w, int64_t first, int64_t i, int64_t of, lines *l)
 {
-    const int64_t depth = depth_of(j->g), bytes = value_bytes(j->g);
+    const int64_t depth = depth_of(j), bytes = value_bytes(j->g);
     l->n = 0;
     for (int64_t k = depth * i / of; k < depth * (i + 1) / of; k++) {
         add_lines(l, x_row(j, w, w->next[k]), count(w->rows) * bytes);
@@ -221,32 +219,61 @@ static void find_lines(
 /* --- of fp32 --- */
 
 /* n values, 16 after 16, @apart from each other; NULL: zeros. */
-DT_AVX512 static void copy_row(const float *from, int64_t n, uint32_t *to, int64_t apart)
+DT_INLINE void copy_row(const float *from, int64_t n, uint32_t *to, int64_t apart)
 {
     for (int64_t i = 0; i < n; i += STRIP, to += apart)
-        _mm512_storeu_si512(
-            to, from == NULL ? _mm512_setzero_si512() : _mm512_loadu_si512(from + i));
+        if (from != NULL)
+            memcpy(to, from + i, STRIP * sizeof *to);
+        else
+            memset(to, 0, STRIP * sizeof *to);
 }
 
-static void pack(const struct job *j, const part *w, dti_span some)
+DT_CLONES static void pack(const struct job *j, const part *w, dti_span some)
 {
     for (int64_t i = 0; i < count(some); i++) {
         const float *dy = dy_row(j, w, some.begin + i);
-        copy_row(x_row(j, w, w->next[i]), count(w->rows), w->left + i * STRIP, WORDS * STRIP);
-        for (int64_t at = 0; at < count(w->columns); at += PANEL) {
-            const int64_t width = panel_width(w, at);
-            copy_row(dy + at, width, w->right + at * WORDS + i * width, STRIP);
+        copy_row(x_row(j, w, w->next[i]), count(w->rows), w->left + i * STRIP, j->k.words * STRIP);
+        for (int64_t at = 0; at < count(w->columns); at += j->k.panel) {
+            const int64_t width = panel_width(j, w, at);
+            copy_row(dy + at, width, w->right + at * j->k.words + i * width, STRIP);
         }
     }
 }
 
 #define TARGET DT_AVX512
-#define NAME(f) f##_fp32
+#define NAME(f) f##_avx512
+#define SUMS __m512
+#define LANES 16
+#define VECTORS 4
+#define ZERO _mm512_setzero_ps()
+#define LOAD_SUMS _mm512_loadu_ps
+#define STORE_SUMS _mm512_storeu_ps
 #define FACTORS __m512
 #define LOAD _mm512_loadu_ps
 #define SPREAD(word) _mm512_castsi512_ps(_mm512_set1_epi32((int)(word)))
 #define ADD(sum, a, b) _mm512_fmadd_ps(a, b, sum)
 #include "layers/blocked/implicit_gemm_kernel.inc"
+
+#define TARGET __attribute__((target("avx2,fma")))
+#define NAME(f) f##_avx2
+#define SUMS __m256
+#define LANES 8
+#define VECTORS 2
+#define ZERO _mm256_setzero_ps()
+#define LOAD_SUMS _mm256_loadu_ps
+#define STORE_SUMS _mm256_storeu_ps
+#define FACTORS __m256
+#define LOAD(p) _mm256_loadu_ps((const float *)(p))
+#define SPREAD(word) _mm256_castsi256_ps(_mm256_set1_epi32((int)(word)))
+#define ADD(sum, a, b) _mm256_fmadd_ps(a, b, sum)
+#include "layers/blocked/implicit_gemm_kernel.inc"
+
+static void multiply_fp32(const uint32_t *a, const uint32_t *b, int64_t n, int64_t words, float *c,
+    bool add, const lines *l)
+{
+    (dti_lane_set() < DTI_LANES_AVX512 ? multiply_avx2 : multiply_avx512)(
+        a, b, n, words, c, add, l);
+}
 
 /* --- of pairs of bf16 --- */
 
@@ -279,8 +306,8 @@ static void pack_pairs(const struct job *j, const part *w, dti_span some)
         const dt_bf16 *even = dy_row(j, w, some.begin + i), *odd = dy_row(j, w, some.begin + i + 1);
         pair_rows(x_row(j, w, w->next[i]), x_row(j, w, w->next[i + 1]), count(w->rows), left,
             WORDS * STRIP);
-        for (int64_t at = 0; at < count(w->columns); at += PANEL) {
-            const int64_t width = panel_width(w, at);
+        for (int64_t at = 0; at < count(w->columns); at += j->k.panel) {
+            const int64_t width = panel_width(j, w, at);
             pair_rows(even + at, odd == NULL ? NULL : odd + at, width,
                 w->right + at * WORDS + i / 2 * width, STRIP);
         }
@@ -289,6 +316,12 @@ static void pack_pairs(const struct job *j, const part *w, dti_span some)
 
 #define TARGET DT_PAIRS
 #define NAME(f) f##_bf16
+#define SUMS __m512
+#define LANES 16
+#define VECTORS 4
+#define ZERO _mm512_setzero_ps()
+#define LOAD_SUMS _mm512_loadu_ps
+#define STORE_SUMS _mm512_storeu_ps
 #define FACTORS __m512bh
 #define LOAD(p) ((__m512bh)_mm512_loadu_si512(p))
 #define SPREAD(word) ((__m512bh)_mm512_set1_epi32((int)(word)))
@@ -315,15 +348,15 @@ static void multiply_fp32(const uint32_t *a, const uint32_t *b, int64_t n, int64
 static void add_packed(const struct job *j, const part *w, dti_span some, bool add)
 {
     const int64_t strips = count(w->rows) / STRIP;
-    const int64_t panels = dti_ceil_div(count(w->columns), PANEL);
+    const int64_t panels = dti_ceil_div(count(w->columns), j->k.panel);
     const int64_t words = j->g->bf16 ? dti_ceil_div(count(some), 2) : count(some);
     lines next;
     for (int64_t i = 0; i < panels * strips; i++) {
-        const int64_t at = i / strips * PANEL, strip = i % strips, n = panel_width(w, at);
+        const int64_t at = i / strips * j->k.panel, strip = i % strips, n = panel_width(j, w, at);
         find_lines(j, w, some.end, i, panels * strips, &next);
-        (j->g->bf16 ? multiply_bf16 : multiply_fp32)(w->left + strip * WORDS * STRIP,
-            w->right + at * WORDS, n, words, w->sums + at * count(w->rows) + strip * STRIP * n, add,
-            &next);
+        (j->g->bf16 ? multiply_bf16 : multiply_fp32)(w->left + strip * j->k.words * STRIP,
+            w->right + at * j->k.words, n, words, w->sums + at * count(w->rows) + strip * STRIP * n,
+            add, &next);
     }
 }
 
@@ -331,7 +364,7 @@ static void add_packed(const struct job *j, const part *w, dti_span some, bool a
 static void add_results(const struct job *j, part *w)
 {
     find_pixels(j->g, w->tap, some_of(j, w, w->results.begin), w->next);
-    for (int64_t at = w->results.begin; at < w->results.end; at += depth_of(j->g)) {
+    for (int64_t at = w->results.begin; at < w->results.end; at += depth_of(j)) {
         const dti_span some = some_of(j, w, at);
         (j->g->bf16 ? pack_pairs : pack)(j, w, some);
         find_pixels(j->g, w->tap, some_of(j, w, some.end), w->next);
@@ -345,8 +378,8 @@ DT_CLONES static void give(const struct job *j, const part *w)
     const dti_weight_gradient *g = j->g;
     const int64_t n = count(w->columns);
     const float *from = w->sums;
-    for (int64_t at = 0; at < n; at += PANEL) {
-        const int64_t width = n - at < PANEL ? n - at : PANEL;
+    for (int64_t at = 0; at < n; at += j->k.panel) {
+        const int64_t width = panel_width(j, w, at);
         for (int64_t r = w->rows.begin; r < w->rows.end; r++, from += width) {
             float *to = j->dw + (w->tap * g->c + r) * g->out + w->columns.begin + at;
             for (int64_t i = 0; i < width; i++)

@@ -44,7 +44,8 @@ static inline int dti_lane_set(void)
         return DTI_LANES_BF16;
     if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))
         return DTI_LANES_AVX512;
-    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2"))
+    if (dt_isa_allowed(DT_ISA_AVX2) && __builtin_cpu_supports("avx2") &&
+        __builtin_cpu_supports("fma"))
         return DTI_LANES_AVX2;
 #endif
     return DTI_LANES_PLAIN;

@@ -51,7 +51,7 @@ typedef struct kernel {
 
 static bool fp32_here(void)
 {
-    return dti_lane_set() >= DTI_LANES_AVX512;
+    return dti_lane_set() >= DTI_LANES_AVX2;
 }
 
 static bool bf16_here(void)

@@ -9,10 +9,10 @@
 #include "layers/blocked/transpose.h"
 
 /* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time; where
- * that is all of them and nothing is added to it, it makes c where it belongs. Of
- * b it copies that many rows, a panel of columns at a time, which fits the first cache. a is read
- * where it lies, or copied in strips of rows: where it lies transposed, or where the tile has too
- * few registers to hide what it waits for; then block and strips fit the second cache. */
+ * that is all of them and nothing is added to it, it makes c where it belongs. Of b it copies that
+ * many rows, a panel of columns at a time, which fits the first cache. a is read where it lies, or
+ * copied in strips of rows: where it lies transposed, or where the tile likes strips better; then
+ * a block and its strips fit the second cache. */
 typedef struct blocks {
     int64_t rows, columns, depth; /* of a block */
     int64_t down, across;         /* blocks */

@@ -163,7 +163,7 @@ static void a_slow_disk_is_told(void **state) /* case 55 */
 {
     NEED_BINARY();
     dt_err err = {0};
-    disk_goes_bad((bad_disk){.write = DISK_LATE, .at = 1});
+    disk_goes_bad((bad_disk){.write = DISK_LATE, .at = 1, .late = 200}); /* whatever a step takes */
     assert_ok(train_here(RUN, &err), &err);
     assert_has(said_here(), "waiting for the disk");
     assert_has(said_here(), "memory.tier = host");

@@ -81,11 +81,11 @@ static int64_t blocks(const dti_weight_gradient *g, const cut *k)
 
 static cut cut_of(const dti_weight_gradient *g)
 {
-    const bool narrow = dti_lane_set() < DTI_LANES_AVX512;
+    const bool avx2 = dti_lane_set() < DTI_LANES_AVX512;
     cut k = {.rows = alike(g->c, ROWS, STRIP),
         .columns = alike(g->out, COLUMNS, STRIP),
-        .words = narrow ? 2 * WORDS : WORDS,
-        .panel = narrow ? 16 : 64};
+        .words = avx2 ? 2 * WORDS : WORDS,
+        .panel = avx2 ? 16 : 64};
     k.down = dti_ceil_div(g->c, k.rows);
     k.across = dti_ceil_div(g->out, k.columns);
     const int64_t parts = blocks(g, &k) < TASKS ? dti_ceil_div(TASKS, blocks(g, &k)) : 1;

@@ -236,7 +236,15 @@ static void copies_that_fail_beside_the_steps_of_a_profile_end_it(void **state)
         const dt_profile_opts o = {
             .steps = 2, .margin = 0.05, .timed = true, .line = told_of_stage};
         assert_ok(dt_session_open(&s, in_workspace("c.ini"), NULL, 0, &err), &err);
-        assert_fails(dt_profile_measure(s, &o, &p, &err), DT_E_IO, &err, stages[i]);
+        dt_status got = DT_E_DEVICE; /* what a machine at work on something else is refused by */
+        for (int turn = 0; turn < 20 && got == DT_E_DEVICE; turn++) {
+            atomic_store(&fails.on, false);
+            err = (dt_err){0};
+            dt_profile_deinit(&p);
+            p = (dt_profile){0};
+            got = dt_profile_measure(s, &o, &p, &err);
+        }
+        assert_fails(got, DT_E_IO, &err, stages[i]);
         assert_has(err.text, strerror(EIO));
         dt_profile_deinit(&p);
         dt_session_close(s);

@@ -36,7 +36,6 @@ enum { ROUNDS = 8 };
 typedef struct search {
     dti_problem *x;
     dti_chain_stages s;
-    dti_chain_room room;
 } search;
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -45,7 +44,7 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     dt_chain_plan plan;
     dt_remat_sequence runs = {0};
     dt_err none = {0};
-    dt_status st = dti_chain_solve_in(&s->room, &plan, &s->s.chain, aim, &none);
+    dt_status st = dt_chain_solve(&plan, &s->s.chain, aim, &none);
     *peak = UINT64_MAX;
     if (st == DT_E_BUDGET)
         return DT_OK;
@@ -75,7 +74,6 @@ dt_status dti_problem_try_chain(
     if (st == DT_OK)
         st = dti_aim_search(&aim, try_at, &s, err);
     dti_chain_stages_deinit(&s.s);
-    dti_chain_room_deinit(&s.room);
     return st;
 }
 

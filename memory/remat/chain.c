@@ -11,7 +11,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "engine/base/team.h"
 #include "memory/remat/number_lines.h"
 
 /* --- Revolve --- */
@@ -48,22 +47,67 @@ enum { MOST_CELLS = 1 << 26 };
 static const uint64_t never = (uint64_t)1 << 62;
 #define BY_TAPE SIZE_MAX
 
+/* From so many units on a stretch costs so much. */
+typedef struct stair {
+    uint64_t units, cost;
+} stair;
+
 /**
- * struct table - by stretch and units of memory.
+ * struct table - what each stretch costs at the least, by units of memory: stairs that go down, of
+ * which there are some ten where there are thousands of units. Below its first one a stretch costs
+ * never.
  * @slots:  memory is 0 to slots - 1 units
- * @cost:  of [i, l] with m units the least; a number below never, or never
+ * @stair:  of all stretches, by length and then by first stage
+ * @first:  of each stretch, and of one more, its place among them
+ * @least @touched:  of one stretch while it is made: by units, and a bit for each that is not never
  * @sum @all: of the forward costs before each stage, and of all
  * @x @tape @fextra @bextra: in units; x[0] is the input, x[i + 1] the output of stage i
  */
 typedef struct table {
     const dt_chain *c;
-    size_t slots;
-    uint64_t unit, *cost, *sum, *all, *x, *tape, *fextra, *bextra;
+    size_t slots, n_stairs, cap;
+    stair *stair;
+    size_t *first;
+    uint64_t *least, *touched;
+    uint64_t unit, *sum, *all, *x, *tape, *fextra, *bextra;
 } table;
 
-static size_t at(const table *t, size_t i, size_t l, size_t m)
+typedef struct stairs {
+    const stair *v;
+    size_t n;
+} stairs;
+
+static size_t at(const table *t, size_t i, size_t l)
 {
-    return (l * (l + 1) / 2 + i) * t->slots + m;
+    const size_t length = l - i; /* of shorter ones there are n, n - 1, ... */
+    return length * (2 * (size_t)t->c->n + 1 - length) / 2 + i;
+}
+
+static stairs stretch(const table *t, size_t i, size_t l)
+{
+    const size_t k = at(t, i, l);
+    return (stairs){t->stair + t->first[k], t->first[k + 1] - t->first[k]};
+}
+
+/* The last stair that begins within @units, plus one; 0 where none does. */
+static size_t within(stairs s, uint64_t units)
+{
+    size_t from = 0, to = s.n;
+    while (from < to) {
+        const size_t mid = from + (to - from) / 2;
+        if (s.v[mid].units <= units)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    return from;
+}
+
+static uint64_t cost_of(const table *t, size_t i, size_t l, uint64_t units)
+{
+    const stairs s = stretch(t, i, l);
+    const size_t k = within(s, units);
+    return k > 0 ? s.v[k - 1].cost : never;
 }
 
 static uint64_t most(uint64_t a, uint64_t b)
@@ -80,122 +124,101 @@ static uint64_t least_units(const table *t, size_t i, size_t l)
     return t->x[l + 1] + need;
 }
 
-static void solve_one(table *t, size_t i)
+static uint64_t units_of_one(const table *t, size_t i)
 {
-    const dt_chain_stage *s = &t->c->stage[i];
-    const uint64_t need = t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
-    for (size_t m = 0; m < t->slots; m++)
-        t->cost[at(t, i, i, m)] = m >= need ? s->forward + s->backward : never;
+    return t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
 }
 
-/* Of costs that fall with the units, the first in [from, to) that is @enough or less; or to. Mostly
- * it is one of the ends. */
-static size_t first_within(const uint64_t *cost, size_t from, size_t to, uint64_t enough)
+/* With so many units, below slots, the stretch that is made can be had for @cost. */
+static void offer(table *t, uint64_t units, uint64_t cost)
 {
-    if (from >= to || cost[from] <= enough)
-        return from;
-    if (cost[to - 1] > enough)
-        return to;
-    while (from < to) {
-        const size_t mid = from + (to - from) / 2;
-        if (cost[mid] <= enough)
-            to = mid;
-        else
-            from = mid + 1;
-    }
-    return from;
-}
-
-DT_CLONES static void add(
-    uint64_t *restrict to, const uint64_t *restrict from, size_t n, uint64_t more)
-{
-    for (size_t m = 0; m < n; m++)
-        to[m] = from[m] + more;
-}
-
-/* Of costs that are all below never, which processors compare faster as signed ones. */
-DT_CLONES static void take_less(uint64_t *restrict cost, const uint64_t *restrict ahead,
-    const uint64_t *restrict behind, size_t n, uint64_t forward)
-{
-    for (size_t m = 0; m < n; m++) {
-        const int64_t sum = (int64_t)(forward + ahead[m] + behind[m]), have = (int64_t)cost[m];
-        cost[m] = (uint64_t)(sum < have ? sum : have);
+    if (cost < t->least[units]) {
+        t->least[units] = cost;
+        t->touched[units / 64] |= (uint64_t)1 << units % 64;
     }
 }
 
-/* Keep the first stage's tape. */
-static void keep_tape(table *t, size_t i, size_t l, size_t least)
+/* The stretch that was made joins the others. */
+static bool store(table *t)
 {
-    const uint64_t *one = &t->cost[at(t, i, i, 0)], *rest = &t->cost[at(t, i + 1, l, 0)];
-    uint64_t *cost = &t->cost[at(t, i, l, 0)];
-    const size_t slots = t->slots, tape = t->tape[i] < slots ? (size_t)t->tape[i] : slots;
-    size_t from = first_within(one, most(least, tape), slots, never - 1);
-    if (from < slots)
-        from = tape + first_within(rest, from - tape, slots - tape, never - 1);
-    for (size_t m = 0; m < from && m < slots; m++)
-        cost[m] = never;
-    if (from < slots) /* what one stage takes does not go by the units */
-        add(cost + from, rest + (from - tape), slots - from, one[from]);
+    uint64_t best = never;
+    for (size_t w = 0; w <= (t->slots - 1) / 64; w++) {
+        for (; t->touched[w] != 0; t->touched[w] &= t->touched[w] - 1) {
+            const size_t units = w * 64 + (size_t)__builtin_ctzll(t->touched[w]);
+            const uint64_t cost = t->least[units];
+            void *grown = t->stair;
+            t->least[units] = never;
+            if (cost >= best)
+                continue;
+            if (!dt_grow(&grown, &t->cap, t->n_stairs, sizeof *t->stair))
+                return false;
+            t->stair = grown;
+            t->stair[t->n_stairs++] = (stair){units, cost};
+            best = cost;
+        }
+    }
+    return true;
 }
 
-/* Run forward to stage j and keep its input, where that costs less. */
-static void run_ahead(table *t, size_t i, size_t j, size_t l, size_t from, size_t to)
+/* Run forward to stage j and keep its input, with @from to @to - 1 units. */
+static void run_ahead(table *t, size_t i, size_t j, size_t l, uint64_t from, uint64_t to)
 {
     const uint64_t forward = t->sum[j] - t->sum[i], shift = t->x[j];
-    const uint64_t *ahead = &t->cost[at(t, i, j - 1, 0)];
-    const uint64_t *whole = &t->cost[at(t, j, l, 0)];
-    from = from > shift ? from : (size_t)shift;
-    if (from >= to)
+    const stairs ahead = stretch(t, i, j - 1), behind = stretch(t, j, l);
+    if (ahead.n == 0 || behind.n == 0)
         return;
-    from = (size_t)shift + first_within(whole, from - (size_t)shift, to - (size_t)shift, never - 1);
-    from = first_within(ahead, from, to, never - 1);
-    take_less(&t->cost[at(t, i, l, from)], ahead + from, whole + (from - (size_t)shift), to - from,
-        forward);
+    uint64_t units = most(most(from, ahead.v[0].units), behind.v[0].units + shift);
+    if (units >= to)
+        return;
+    size_t a = within(ahead, units), b = within(behind, units - shift);
+    while (units < to) {
+        offer(t, units, forward + ahead.v[a - 1].cost + behind.v[b - 1].cost);
+        const uint64_t next_a = a < ahead.n ? ahead.v[a].units : to;
+        const uint64_t next_b = b < behind.n ? behind.v[b].units + shift : to;
+        units = next_a < next_b ? next_a : next_b;
+        a += next_a == units && a < ahead.n;
+        b += next_b == units && b < behind.n;
+    }
 }
 
 /* With the first stage's tape, or by running ahead to a later one. That takes these forward steps
- * more than each stage once; where the stretch costs no more than that already, with so many units
- * or more, neither this stage nor those behind it need be looked at. */
-static void solve_stretch(table *t, size_t i, size_t l)
+ * more than each stage once; where the stretch costs no more than that with the tape, with so many
+ * units or more, neither this stage nor those behind it need be looked at. */
+static void make_stretch(table *t, size_t i, size_t l)
 {
-    const uint64_t *cost = &t->cost[at(t, i, l, 0)], once = t->all[l + 1] - t->all[i];
-    const size_t least = (size_t)least_units(t, i, l);
-    size_t to = t->slots;
-    keep_tape(t, i, l, least);
-    for (size_t j = i + 1; j <= l && to > least; j++) {
-        to = first_within(cost, least, to, once + t->sum[j] - t->sum[i]);
+    const dt_chain_stage *s = &t->c->stage[i];
+    const uint64_t one = s->forward + s->backward, once = t->all[l + 1] - t->all[i];
+    const uint64_t least = least_units(t, i, l), with_tape = most(least, units_of_one(t, i));
+    const stairs rest = stretch(t, i + 1, l);
+    uint64_t to = t->slots;
+    size_t k = 0;
+    if (with_tape < to)
+        for (; k < rest.n && rest.v[k].units + t->tape[i] < to; k++)
+            offer(t, most(rest.v[k].units + t->tape[i], with_tape), one + rest.v[k].cost);
+    for (size_t j = i + 1; j <= l && least < to; j++) {
+        while (k > 0 && one + rest.v[k - 1].cost <= once + t->sum[j] - t->sum[i])
+            to = most(rest.v[--k].units + t->tape[i], with_tape);
         run_ahead(t, i, j, l, least, to);
     }
 }
 
-/* All stretches of a length. */
-typedef struct stretches {
-    table *t;
-    size_t length;
-} stretches;
-
-static void stretch_task(const void *job, int64_t i)
+/* Stretches are made of shorter ones. */
+static bool solve_all(table *t)
 {
-    const stretches *s = job;
-    solve_stretch(s->t, (size_t)i, (size_t)i + s->length);
-}
-
-/* A stretch is made of shorter ones, so those of a length wait for nobody. With few cells one
- * thread is done before another is awake. */
-static void solve_all(table *t)
-{
-    enum { WORTH_WAKING = 1 << 20 };
-    for (size_t i = 0; i < t->c->n; i++)
-        solve_one(t, i);
-    for (size_t length = 1; length < t->c->n; length++) {
-        const stretches s = {t, length};
-        const size_t n = t->c->n - length;
-        if (n * length * t->slots >= WORTH_WAKING)
-            dt_team_run((int64_t)n, stretch_task, &s);
-        else
-            for (size_t i = 0; i < n; i++)
-                stretch_task(&s, (int64_t)i);
-    }
+    const size_t n = t->c->n;
+    for (size_t length = 0; length < n; length++)
+        for (size_t i = 0; i + length < n; i++) {
+            const dt_chain_stage *s = &t->c->stage[i];
+            t->first[at(t, i, i + length)] = t->n_stairs;
+            if (length > 0)
+                make_stretch(t, i, i + length);
+            else if (units_of_one(t, i) < t->slots)
+                offer(t, units_of_one(t, i), s->forward + s->backward);
+            if (!store(t))
+                return false;
+            t->first[at(t, i, i + length) + 1] = t->n_stairs;
+        }
+    return true;
 }
 
 static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *err)
@@ -211,16 +234,14 @@ static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *
 /* What gave the least cost: the first of what did. */
 static size_t cut_of(const table *t, size_t i, size_t l, size_t m)
 {
-    const uint64_t cost = t->cost[at(t, i, l, m)];
+    const uint64_t cost = cost_of(t, i, l, m);
     if (i == l)
         return BY_TAPE;
-    if (m >= t->tape[i] &&
-        t->cost[at(t, i, i, m)] + t->cost[at(t, i + 1, l, m - t->tape[i])] == cost)
+    if (m >= t->tape[i] && cost_of(t, i, i, m) + cost_of(t, i + 1, l, m - t->tape[i]) == cost)
         return BY_TAPE;
     for (size_t j = i + 1; j <= l; j++)
-        if (m >= t->x[j] && t->sum[j] - t->sum[i] + t->cost[at(t, i, j - 1, m)] +
-                                    t->cost[at(t, j, l, m - t->x[j])] ==
-                                cost)
+        if (m >= t->x[j] &&
+            t->sum[j] - t->sum[i] + cost_of(t, i, j - 1, m) + cost_of(t, j, l, m - t->x[j]) == cost)
             return j;
     return BY_TAPE;
 }
@@ -274,44 +295,32 @@ static uint64_t units(const table *t, uint64_t bytes)
     return bytes / t->unit + (bytes % t->unit != 0);
 }
 
-void dti_chain_room_deinit(dti_chain_room *room)
+static dt_status no_memory(const table *t, dt_err *err)
 {
-    dt_free(room->cost);
-    *room = (dti_chain_room){0};
-}
-
-/* Each cell is written before it is read, so what a call before has left there does no harm. */
-static bool room_for(dti_chain_room *room, size_t cells)
-{
-    if (cells <= room->cells)
-        return true;
-    dti_chain_room_deinit(room);
-    room->cost = dt_alloc(cells, sizeof *room->cost);
-    if (room->cost == NULL)
-        return false;
-    room->cells = cells;
-    return true;
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %" PRIu32 " stages by %zu units",
+        t->c->n, t->slots);
 }
 
 /* Within @bytes. */
-static dt_status table_init(
-    table *t, dti_chain_room *room, const dt_chain *c, uint64_t bytes, dt_err *err)
+static dt_status table_init(table *t, const dt_chain *c, uint64_t bytes, dt_err *err)
 {
     const size_t n = c->n;
     *t = (table){.c = c, .unit = unit_for(c, bytes)};
     t->slots = (size_t)(bytes / t->unit) + 1;
-    const bool cells = room_for(room, n * (n + 1) / 2 * t->slots);
-    t->cost = room->cost;
+    t->first = dt_alloc(n * (n + 1) / 2 + 1, sizeof *t->first);
+    t->least = dt_alloc(t->slots, sizeof *t->least);
+    t->touched = dt_alloc(t->slots / 64 + 1, sizeof *t->touched);
     t->sum = dt_alloc(n + 1, sizeof *t->sum);
     t->all = dt_alloc(n + 1, sizeof *t->all);
     t->x = dt_alloc(n + 1, sizeof *t->x);
     t->tape = dt_alloc(n, sizeof *t->tape);
     t->fextra = dt_alloc(n, sizeof *t->fextra);
     t->bextra = dt_alloc(n, sizeof *t->bextra);
-    if (!cells || t->sum == NULL || t->all == NULL || t->x == NULL || t->tape == NULL ||
-        t->fextra == NULL || t->bextra == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %zu stretches by %zu units",
-            n * (n + 1) / 2, t->slots);
+    if (t->first == NULL || t->least == NULL || t->touched == NULL || t->sum == NULL ||
+        t->all == NULL || t->x == NULL || t->tape == NULL || t->fextra == NULL || t->bextra == NULL)
+        return no_memory(t, err);
+    for (size_t m = 0; m < t->slots; m++)
+        t->least[m] = never;
     t->x[0] = units(t, c->input);
     for (size_t i = 0; i < n; i++) {
         const dt_chain_stage *s = &c->stage[i];
@@ -327,6 +336,10 @@ static dt_status table_init(
 
 static void table_deinit(table *t)
 {
+    dt_free(t->stair);
+    dt_free(t->first);
+    dt_free(t->least);
+    dt_free(t->touched);
     dt_free(t->sum);
     dt_free(t->all);
     dt_free(t->x);
@@ -382,25 +395,17 @@ void dt_chain_plan_deinit(dt_chain_plan *p)
 
 dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
 {
-    dti_chain_room room = {0};
-    const dt_status st = dti_chain_solve_in(&room, out, c, budget, err);
-    dti_chain_room_deinit(&room);
-    return st;
-}
-
-dt_status dti_chain_solve_in(
-    dti_chain_room *room, dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
-{
     table t;
     *out = (dt_chain_plan){0};
     if (budget < c->input)
         return DT_FAIL(err, DT_E_BUDGET,
             "the input alone takes %" PRIu64 " bytes; the budget is %" PRIu64, c->input, budget);
-    dt_status st = table_init(&t, room, c, budget - c->input, err);
+    dt_status st = table_init(&t, c, budget - c->input, err);
+    if (st == DT_OK && !solve_all(&t))
+        st = no_memory(&t, err);
     if (st == DT_OK) {
-        solve_all(&t);
         out->unit = t.unit;
-        out->cost = t.cost[at(&t, 0, c->n - 1, t.slots - 1)];
+        out->cost = cost_of(&t, 0, c->n - 1, t.slots - 1);
         if (out->cost == never)
             st = DT_FAIL(err, DT_E_BUDGET,
                 "no sequence fits %" PRIu64 " bytes, counted in units of %" PRIu64, budget, t.unit);

@@ -74,16 +74,6 @@ typedef struct dt_chain_plan {
  * dt_chain_plan_deinit. */
 dt_status dt_chain_solve(
     dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err) DT_NODISCARD;
-
-/* The same in a table that stays for the next call, as its pages take longer to get than to fill.
- * It begins zeroed; release it with dti_chain_room_deinit. */
-typedef struct dti_chain_room {
-    size_t cells;
-    uint64_t *cost;
-} dti_chain_room;
-dt_status dti_chain_solve_in(dti_chain_room *room, dt_chain_plan *out, const dt_chain *c,
-    uint64_t budget, dt_err *err) DT_NODISCARD;
-void dti_chain_room_deinit(dti_chain_room *room);
 void dt_chain_plan_deinit(dt_chain_plan *p);
 
 /* Bytes that a plan's steps take at most, the input's among them. */

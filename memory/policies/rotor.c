@@ -36,6 +36,7 @@ enum { ROUNDS = 8 };
 typedef struct search {
     dti_problem *x;
     dti_chain_stages s;
+    dti_chain_solver *solver;
 } search;
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -44,7 +45,7 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     dt_chain_plan plan;
     dt_remat_sequence runs = {0};
     dt_err none = {0};
-    dt_status st = dt_chain_solve(&plan, &s->s.chain, aim, &none);
+    dt_status st = dti_chain_solver_plan(s->solver, &plan, aim, &none);
     *peak = UINT64_MAX;
     if (st == DT_E_BUDGET)
         return DT_OK;
@@ -71,8 +72,11 @@ dt_status dti_problem_try_chain(
         .rounds = ROUNDS};
     dt_status st = dti_chain_of_graph(&s.s, &x->r.graph, where, stages, x->mirror, err);
     *points = s.s.points;
+    if (st == DT_OK && (s.solver = dti_chain_solver_new(&s.s.chain)) == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a chain's table");
     if (st == DT_OK)
         st = dti_aim_search(&aim, try_at, &s, err);
+    dti_chain_solver_free(s.solver);
     dti_chain_stages_deinit(&s.s);
     return st;
 }

@@ -346,6 +346,7 @@ static void table_deinit(table *t)
     dt_free(t->tape);
     dt_free(t->fextra);
     dt_free(t->bextra);
+    *t = (table){0};
 }
 
 /* --- Revolve's sequence --- */
@@ -393,28 +394,73 @@ void dt_chain_plan_deinit(dt_chain_plan *p)
     *p = (dt_chain_plan){0};
 }
 
-dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
-{
+struct dti_chain_solver {
+    const dt_chain *c;
     table t;
+    bool made;
+};
+
+dti_chain_solver *dti_chain_solver_new(const dt_chain *c)
+{
+    dti_chain_solver *s = dt_alloc(1, sizeof *s);
+    if (s != NULL)
+        s->c = c;
+    return s;
+}
+
+void dti_chain_solver_free(dti_chain_solver *s)
+{
+    if (s != NULL)
+        table_deinit(&s->t);
+    dt_free(s);
+}
+
+/* A table with room for @bytes; for twice as many where one of the same unit was too small, as who
+ * asked for more once does so again. */
+static dt_status make_table(dti_chain_solver *s, uint64_t bytes, dt_err *err)
+{
+    const uint64_t unit = unit_for(s->c, bytes);
+    const bool grows = s->made && s->t.unit == unit;
+    if (grows && bytes / unit < s->t.slots)
+        return DT_OK;
+    if (grows && bytes <= UINT64_MAX / 2 && unit_for(s->c, 2 * bytes) == unit)
+        bytes *= 2;
+    table_deinit(&s->t);
+    const dt_status st = table_init(&s->t, s->c, bytes, err);
+    s->made = st == DT_OK && solve_all(&s->t);
+    return st != DT_OK || s->made ? st : no_memory(&s->t, err);
+}
+
+dt_status dti_chain_solver_plan(
+    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err)
+{
+    const dt_chain *c = s->c;
+    const table *t = &s->t;
     *out = (dt_chain_plan){0};
     if (budget < c->input)
         return DT_FAIL(err, DT_E_BUDGET,
             "the input alone takes %" PRIu64 " bytes; the budget is %" PRIu64, c->input, budget);
-    dt_status st = table_init(&t, c, budget - c->input, err);
-    if (st == DT_OK && !solve_all(&t))
-        st = no_memory(&t, err);
-    if (st == DT_OK) {
-        out->unit = t.unit;
-        out->cost = cost_of(&t, 0, c->n - 1, t.slots - 1);
-        if (out->cost == never)
-            st = DT_FAIL(err, DT_E_BUDGET,
-                "no sequence fits %" PRIu64 " bytes, counted in units of %" PRIu64, budget, t.unit);
-    }
-    if (st == DT_OK)
-        st = write_down(&t, 0, c->n - 1, t.slots - 1, out, err);
-    table_deinit(&t);
+    DT_CHECK(make_table(s, budget - c->input, err));
+    const size_t room = (size_t)((budget - c->input) / t->unit);
+    out->unit = t->unit;
+    out->cost = cost_of(t, 0, c->n - 1, room);
+    const dt_status st =
+        out->cost != never ? write_down(t, 0, c->n - 1, room, out, err)
+                           : DT_FAIL(err, DT_E_BUDGET,
+                                 "no sequence fits %" PRIu64 " bytes, counted in units of %" PRIu64,
+                                 budget, t->unit);
     if (st != DT_OK)
         dt_chain_plan_deinit(out);
+    return st;
+}
+
+dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)
+{
+    dti_chain_solver *s = dti_chain_solver_new(c);
+    *out = (dt_chain_plan){0};
+    const dt_status st = s != NULL ? dti_chain_solver_plan(s, out, budget, err)
+                                   : DT_FAIL(err, DT_E_NOMEM, "no memory for a chain's table");
+    dti_chain_solver_free(s);
     return st;
 }
 

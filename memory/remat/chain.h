@@ -76,6 +76,14 @@ dt_status dt_chain_solve(
     dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err) DT_NODISCARD;
 void dt_chain_plan_deinit(dt_chain_plan *p);
 
+/* The same for several budgets of one chain, which is borrowed: where bytes are counted exactly,
+ * the table made for a budget has the plans of all lower ones. NULL when memory is out. */
+typedef struct dti_chain_solver dti_chain_solver;
+dti_chain_solver *dti_chain_solver_new(const dt_chain *c) DT_NODISCARD;
+dt_status dti_chain_solver_plan(
+    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err) DT_NODISCARD;
+void dti_chain_solver_free(dti_chain_solver *s);
+
 /* Bytes that a plan's steps take at most, the input's among them. */
 uint64_t dt_chain_peak(const dt_chain *c, const dt_chain_plan *p);
 /* The least budget in which dt_chain_solve finds a sequence where bytes are exact. DT_E_NOMEM. */

@@ -34,6 +34,7 @@ static bool better(const dt_remat_task *r, dt_remat_taken a, dt_remat_taken than
 typedef struct chain_search {
     dt_remat_task *r;
     dti_chain_stages stages;
+    dti_chain_solver *solver;
     bool revolve;
 } chain_search;
 
@@ -47,7 +48,7 @@ static dt_status try_chain(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     dt_err none = {0};
     *peak = UINT64_MAX;
     dt_status st = x->revolve ? dti_revolve_steps(&plan, x->stages.chain.n, aim, err)
-                              : dt_chain_solve(&plan, &x->stages.chain, aim, &none);
+                              : dti_chain_solver_plan(x->solver, &plan, aim, &none);
     if (st == DT_E_BUDGET)
         return DT_OK;
     if (st != DT_OK)
@@ -79,8 +80,11 @@ static dt_status solve_chain(dt_remat_task *r, dt_err *err)
         .most = x.revolve ? n : r->base.peak,
         .first = x.revolve ? (n + 1) / 2 : r->budget,
         .rounds = ROUNDS};
+    if (st == DT_OK && (x.solver = dti_chain_solver_new(&x.stages.chain)) == NULL)
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a chain's table");
     if (st == DT_OK && r->base.peak > r->budget)
         st = dti_aim_search(&aim, try_chain, &x, err);
+    dti_chain_solver_free(x.solver);
     dti_chain_stages_deinit(&x.stages);
     return st;
 }

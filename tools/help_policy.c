@@ -29,7 +29,7 @@ static void plain(char *to, size_t bytes, const char *from, size_t n)
 void dti_help_idea(const char *name)
 {
     char head[80], text[TEXT_BYTES];
-    snprintf(head, sizeof head, "\n## %s\n\n", name);
+    snprintf(head, sizeof head, "\n### %s\n\n", name);
     const char *from = strstr(dti_policies_page, head);
     if (from == NULL)
         return;

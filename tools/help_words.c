@@ -39,11 +39,13 @@ static const entry notes[] = {
         "forward, "
         "X.b backward, or in two X.bd (of what it reads) and X.bw (of its weights), in.T and out.T "
         "copies of T, T.enc and T.dec packing."},
-    {"environment, env, DT_ISA, DT_TRACE, COLUMNS, NO_COLOR", "-",
+    {"environment, env, DT_ISA, DT_TRACE, COLUMNS, NO_COLOR, XDG_CACHE_HOME, TMPDIR", "-",
         "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
         "bits of a lesser processor. DT_TRACE=FILE: a line for each row of a plan that is run. "
         "COLUMNS: the width of tables. NO_COLOR: no colours. LC_ALL, LC_CTYPE, LANG: bars of block "
-        "characters where they say UTF-8."},
+        "characters where they say UTF-8. XDG_CACHE_HOME: where dnntrain/ is, with profiles and "
+        "fronts, unless memory.cache names a folder; else ~/.cache. TMPDIR: where sweep --verify "
+        "puts its runs; else /tmp."},
 };
 
 /* Without the quotes of code, and without an s at its end: "`first`", "activations". */

@@ -20,8 +20,8 @@ int64_t dti_sweep_baseline(const dti_sweep *w);
  * comes to the same; "" elsewhere. Returns @to. */
 enum { DTI_SWEEP_REMARK = 128 };
 const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[DTI_SWEEP_REMARK]);
-/* Where all policies are asked for, those of them that are not swept: "left out, as they search:
- * revolve, ...; name them with --policies"; else "". Returns @to. */
+/* Where all policies are asked for, those of them that are not swept: "left out, as they search or
+ * write to a disk: revolve, ...; name them with --policies"; else "". Returns @to. */
 enum { DTI_SWEEP_LEFT_OUT = 512 };
 const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT]);
 void dti_sweep_table(const dti_sweep *w);

@@ -230,8 +230,8 @@ const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT])
                 found + at, sizeof found - at, "%s%s", at > 0 ? ", " : "", all[i]->name);
     to[0] = '\0';
     if (at > 0)
-        snprintf(to, DTI_SWEEP_LEFT_OUT, "left out, as they search: %s; name them with --policies",
-            found);
+        snprintf(to, DTI_SWEEP_LEFT_OUT,
+            "left out, as they search or write to a disk: %s; name them with --policies", found);
     return to;
 }
 

@@ -100,7 +100,7 @@ static const dt_opt train_rows[] = {
 #define AT(f) offsetof(dt_device_opts, f)
 static const dt_opt device_rows[] = {
     {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "what computes; auto: cuda when it was built and a card answers, else cpu"},
-    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "a card that need not be here, for plan and sweep to make their plans for; 'dnntrain list cards' names them"},
+    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "a card that need not be here, for plan and sweep to make their plans for; 'dnntrain list cards' names them (those 'simulated alone' are for memory.simulate)"},
     {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "threads that compute; 0: all cores"},
     END};
 #undef AT
@@ -141,7 +141,7 @@ static const dt_opt checkpoint_rows[] = {
 #define AT(f) offsetof(dt_dir_opts, f)
 static const dt_opt run_rows[] = {
     {"dir", DT_OPT_PATH, AT(dir), "", 0, 0, NULL, NULL, "folder for everything the run writes"},
-    {"overwrite", DT_OPT_BOOL, AT(overwrite), "off", 0, 0, NULL, NULL, "use dir even if a run is in it already"},
+    {"overwrite", DT_OPT_BOOL, AT(overwrite), "off", 0, 0, NULL, NULL, "use dir even if a run is in it; that one is moved aside, to DIR.old-1, DIR.old-2 ..."},
     END};
 #undef AT
 #define AT(f) offsetof(dt_run_options, f)

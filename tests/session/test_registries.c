@@ -187,7 +187,7 @@ static void assert_page_has(const char *page, const dt_policy *p)
 {
     char row[80], part[80], options[512] = "";
     snprintf(row, sizeof row, "\n| `%s` |", p->name);
-    snprintf(part, sizeof part, "\n## %s\n\n", p->name);
+    snprintf(part, sizeof part, "\n### %s\n\n", p->name);
     const char *at = strstr(page, row);
     if (at == NULL || strstr(page, part) == NULL)
         fail_msg("docs/policies.md lacks the row or the part of %s", p->name);

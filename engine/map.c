@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 
 static const char *const role_names[] = {
 #define NAME(id, text) text,
@@ -120,6 +121,7 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     if (m == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
     m->home_n = home_n;
+    m->threads = dt_context_device(context) == DT_CPU ? dt_cpu_threads() : 0;
     m->device = dt_context_device(context);
     const dt_status st = fill(m, g, context, home_n, state, err);
     if (st != DT_OK) {

@@ -64,6 +64,7 @@ typedef struct dt_map {
     dt_device_kind device; /* that computes on it */
     int32_t metrics;       /* their entry */
     int64_t home_n;        /* micro-batch of training, which fixed the layouts */
+    int threads; /* of the processor's team, which fixed them as well; 0 on other devices */
 } dt_map;
 
 /**

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "session/environment.h"
 #include "session/open.h"
@@ -108,7 +109,7 @@ static void markdown_head(void)
     printf(
         "# Published numbers, made again\n\n"
         "Written by `dnntrain reproduce all --markdown` on %.10s. Nothing is trained: bytes are "
-        "those of verified plans for the processor's kernels,\n"
+        "those of verified plans for the kernels of %s (`DT_ISA`),\n"
         "or of an account where a paper counts in its own way; times are simulated on the "
         "papers' cards, so the machine matters little. A row is `ok`\n"
         "where ours ÷ published is within 1 %% of 1 for stated bytes and formulas, 10 %% for "
@@ -117,7 +118,7 @@ static void markdown_head(void)
         "system, the paper's own or a rival that it ran; `off` otherwise.\n"
         "Frameworks and what keeps all are never `better`, nor is what comes of an assumption, "
         "such as one density for all values, or of what the simulator leaves out.\n",
-        dt_date(now));
+        dt_date(now), dt_isa_name());
 }
 
 static void json_row(dti_json *list, const reproduced *r)

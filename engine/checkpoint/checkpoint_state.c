@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
 #include "engine/checkpoint/safetensors.h"
 
 enum { STATES = DT_Y - DT_M, NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
@@ -227,17 +226,12 @@ static dt_status put_row(const dt_st_file *f, const row *of, dt_runner *runner, 
     return st;
 }
 
-/* By one thread, as they are saved: another one reads. */
 static dt_status put_rows(dt_st_file *f, const rows *r, dt_runner *runner, dt_err *err)
 {
-    dt_cpu_host before;
-    dt_status st = DT_OK;
     dti_st_stream(f);
-    (void)dt_cpu_enter(1, &before);
-    for (size_t i = 0; i < r->n && st == DT_OK; i++)
-        st = put_row(f, &r->row[i], runner, err);
-    dt_cpu_leave(&before);
-    return st;
+    for (size_t i = 0; i < r->n; i++)
+        DT_CHECK(put_row(f, &r->row[i], runner, err));
+    return DT_OK;
 }
 
 static dt_status load(

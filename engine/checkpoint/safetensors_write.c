@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
 #include "engine/base/io.h"
 
 enum { DATA_ALIGN = 64 };
@@ -129,18 +128,12 @@ static dt_status put_tensor(
     return DT_OK;
 }
 
-/* What makes the bytes does so by one thread: others sum up and write meanwhile, and a team that
- * waits for each other would take their processors. */
 static dt_status put_tensors(dt_file_writer *w, const dti_st_out *entries, size_t n,
     dti_st_source data, void *arg, dt_err *err)
 {
-    dt_cpu_host before;
-    dt_status st = DT_OK;
-    (void)dt_cpu_enter(1, &before);
-    for (size_t i = 0; i < n && st == DT_OK; i++)
-        st = put_tensor(w, &entries[i], i, data, arg, err);
-    dt_cpu_leave(&before);
-    return st;
+    for (size_t i = 0; i < n; i++)
+        DT_CHECK(put_tensor(w, &entries[i], i, data, arg, err));
+    return DT_OK;
 }
 
 dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n,

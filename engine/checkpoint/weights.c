@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
 #include "engine/checkpoint/safetensors.h"
 
 /* ---- which there are, and what differs ---- */
@@ -422,18 +421,13 @@ static dt_status put_one(dt_runner *r, const dt_map *m, const dt_st_file *f, con
     return st;
 }
 
-/* By one thread, as they are saved: another one reads. */
 static dt_status put_all(dt_runner *r, const dt_map *m, dt_st_file *f, const dti_weights *w,
     const char *path, dt_err *err)
 {
-    dt_cpu_host before;
-    dt_status st = DT_OK;
     dti_st_stream(f);
-    (void)dt_cpu_enter(1, &before);
-    for (size_t i = 0; i < w->n && st == DT_OK; i++)
-        st = put_one(r, m, f, &w->row[i], path, err);
-    dt_cpu_leave(&before);
-    return st;
+    for (size_t i = 0; i < w->n; i++)
+        DT_CHECK(put_one(r, m, f, &w->row[i], path, err));
+    return DT_OK;
 }
 
 /* After a failure to open it: a folder that is a run's, or a checkpoint's, has weights in it. */

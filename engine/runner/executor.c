@@ -240,23 +240,22 @@ static dt_status run_rows(const dti_run *u, int thread, dt_err *err)
     return DT_OK;
 }
 
-/* Kernels use as many parts of their scratch as the calling thread's team has threads. */
-static dt_status check_team(const dt_runner *r, const dti_plan *p, dt_err *err)
+dt_status dti_check_team(const dt_runner *r, int team, const char *what, dt_err *err)
 {
     const int now = dt_cpu_threads();
-    if (!r->d->kernels_on_host || now == p->team)
+    if (!r->d->kernels_on_host || now == team)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "the plan's scratch is for %d threads, but the thread that runs it has %d: call it from "
+        "the plan's %s for %d threads, but the thread that runs it has %d: call it from "
         "where it was planned, or set OMP_NUM_THREADS=%d",
-        p->team, now, p->team);
+        what, team, now, team);
 }
 
 dt_status dti_run_begin(const dti_run *u, dt_err *err)
 {
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
-    DT_CHECK(check_team(r, u->p, err));
+    DT_CHECK(dti_check_team(r, u->p->team, "scratch is", err));
     r->overflow = 0;
     r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));

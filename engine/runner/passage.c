@@ -74,6 +74,7 @@ static bool cut(dti_passage *w, const dt_runner_opts *o, const dt_home *h)
 dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *err)
 {
     *w = (dti_passage){.runner = r, .home = home};
+    DT_CHECK(dti_check_team(r, r->o.map->threads, "weights lie as", err));
     const bool apart = cut(w, &r->o, home_of(w));
     return take_memory(w, apart, err);
 }

@@ -245,6 +245,10 @@ typedef struct dti_run {
     const dt_run_args *a;
 } dti_run;
 
+/* executor.c: kernels use as many parts of their scratch as the calling thread's team has threads,
+ * and how weights lie goes by that, too. @what: "scratch is". DT_E_CONFIG unless it has @team. */
+dt_status dti_check_team(const dt_runner *r, int team, const char *what, dt_err *err);
+
 /* executor.c: before a run, the numbers and the batch come within the device's reach; when it is
  * over, what kernels answered is taken. One step alone, which is done when it returns; a step, put
  * on its queue by a thread, and a wait of one. */

@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/weights.h"
 #include "session/open.h"
 #include "session/rig.h"
 #include "session/run_plans.h"
@@ -29,6 +30,16 @@
     "[model]\nimage = 32\nclasses = %d\n[conv c]\nout = 16\nkernel = 3\npad = 1\n"                 \
     "[relu r]\n[fc f]\nout = %d\n[data]\nsamples = 2\n[train]\nbatch = 1\nmomentum = 0.9\n"        \
     "steps = 1\nprecision = fp32\n[device]\nthreads = 1\n[run]\ndir = out\n"
+
+/* Convolutions whose weights oneDNN lays out otherwise for one thread than for several, or may: few
+ * and odd channels, and pads as wide as the kernel. */
+#define ODD                                                                                        \
+    "[model]\nimage = 20\nclasses = 4\n[conv a]\nout = 20\nkernel = 3\npad = 1\n[relu r]\n"        \
+    "[conv b]\nout = 3\nkernel = 5\npad = 4\ndilation = 2\n[conv c]\nout = 3\nkernel = 7\n"        \
+    "pad = 6\n[conv d]\nout = 5\nkernel = 4\npad = 4\n[conv e]\nout = 21\nkernel = 5\npad = 8\n"   \
+    "dilation = 4\n[global_avgpool p]\n[fc f]\nout = 4\n[data]\nsource = synthetic\n"              \
+    "samples = 32\n[train]\nbatch = %d\nsteps = 3\nprecision = fp32\n[device]\nthreads = %d\n"     \
+    "[run]\ndir = out\n"
 
 enum {
     WIDEST = 768 * 16 * 32 * 32 * 4,
@@ -177,6 +188,41 @@ static void first_values_take_no_more(void **state)
     close_trainee(&all);
 }
 
+/* First values are drawn in PyTorch's order, and saved in it, however many threads a weight was
+ * laid out for. */
+static void any_team_saves_weights_in_the_same_order(void **state)
+{
+    (void)state;
+    for (int batch = 1; batch <= 8; batch *= 2) {
+        char *first = NULL;
+        size_t n = 0;
+        for (int threads = 1; threads <= 3; threads++) {
+            char ini[2048], *text;
+            size_t bytes;
+            trainee t = {0};
+            dt_err err = {0};
+            const int length = snprintf(ini, sizeof ini, ODD, batch, threads);
+            const char *path = in_workspace("odd.safetensors");
+            assert_ok(dti_session_open_text(&t.s, "odd", ini, (size_t)length, NULL, 0, &err), &err);
+            assert_ok(dt_session_plan_run(t.s, false, 0, 0, &err), &err);
+            assert_ok(dti_rig_open(&t.rig, t.s, &err), &err);
+            assert_ok(dt_weights_save(t.rig.runner, t.s->graph, t.s->plans->map, path, &err), &err);
+            close_trainee(&t);
+            assert_ok(dt_read_file(&text, &bytes, path, 1 << 20, DT_E_DATA, &err), &err);
+            if (first == NULL) {
+                first = text;
+                n = bytes;
+                continue;
+            }
+            assert_int_equal(bytes, n);
+            if (memcmp(text, first, n) != 0)
+                fail_msg("batch %d: %d threads save other weights than one", batch, threads);
+            dt_free(text);
+        }
+        dt_free(first);
+    }
+}
+
 /* ---- a whole process ---- */
 
 /* Of a summary. */
@@ -201,6 +247,33 @@ static uint64_t beside(const char *words)
         fail_msg("'%s' ends with %d: %s", words, r.code, r.err);
     cli_done(&r);
     return number("out", "process_peak") - number("out", "device_peak_planned");
+}
+
+/* The line of an evaluation that has the loss. */
+static void loss_of(const char *words, char to[256])
+{
+    ran r = cli_run(words, NULL);
+    const char *at = strstr(r.out, "loss ");
+    if (r.code != 0 || at == NULL)
+        fail_msg("'%s' ends with %d: %s%s", words, r.code, r.out, r.err);
+    snprintf(to, 256, "%.*s", (int)strcspn(at, "\n"), at);
+    cli_done(&r);
+}
+
+/* What two threads trained and saved is the same network to one, whose kernels are others. */
+static void a_network_is_the_same_to_any_team(void **state)
+{
+    NEED_BINARY();
+    char ini[2048], one[256], two[256];
+    snprintf(ini, sizeof ini, ODD, 1, 2);
+    put_text("odd.ini", ini);
+    ran r = cli_run("odd.ini --set train.lr=0.05", NULL);
+    assert_int_equal(r.code, 0);
+    cli_done(&r);
+    loss_of("eval out --set device.threads=2", two);
+    loss_of("eval out --set device.threads=1", one);
+    assert_string_equal(one, two);
+    remove_all("out");
 }
 
 /* What planning makes room for besides the plans, of the wide network of so many classes. */
@@ -252,6 +325,8 @@ DT_TEST_GROUP(passages)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_saved_and_loaded_comes_in_pieces),
         cmocka_unit_test(first_values_take_no_more),
+        cmocka_unit_test(any_team_saves_weights_in_the_same_order),
+        cmocka_unit_test(a_network_is_the_same_to_any_team),
         cmocka_unit_test(a_run_that_goes_on_loads_within_what_was_planned),
         cmocka_unit_test(what_the_plan_has_on_the_host_is_not_outside_it),
     };

@@ -32,6 +32,15 @@ static int64_t columns_of(blocked d)
                : 0;
 }
 
+static bool is_left_out(const_dnnl_primitive_desc_t pd, const char *without)
+{
+    const char *name = "";
+    if (without == NULL)
+        return false;
+    (void)dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, &name);
+    return strstr(name, without) != NULL;
+}
+
 #if DNNL_VERSION_MAJOR == 2
 
 const dnnl_cpu_isa_t dti_isa_all = dnnl_cpu_isa_all;
@@ -102,6 +111,29 @@ uint64_t dti_desc_number(dti_read_desc d)
     return dt_fnv_add(DT_FNV, d, sizeof *d);
 }
 
+/* The first implementation in the library's order that is not left out. */
+static dnnl_status_t first(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    const dnnl_convolution_desc_t *op, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr, const char *without)
+{
+    dnnl_primitive_desc_iterator_t it = NULL;
+    dnnl_status_t s = dnnl_primitive_desc_iterator_create(&it, op, attr, engine, hint);
+    *pd = NULL;
+    while (s == dnnl_success && *pd == NULL) {
+        *pd = dnnl_primitive_desc_iterator_fetch(it);
+        if (*pd == NULL)
+            s = dnnl_out_of_memory;
+        else if (is_left_out(*pd, without)) {
+            dnnl_primitive_desc_destroy(*pd);
+            *pd = NULL;
+            s = dnnl_primitive_desc_iterator_next(it);
+        }
+    }
+    if (it != NULL)
+        dnnl_primitive_desc_iterator_destroy(it);
+    return s;
+}
+
 static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
     dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
     const_dnnl_primitive_attr_t attr)
@@ -118,7 +150,7 @@ static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine
     else
         s = dnnl_dilated_convolution_backward_weights_desc_init(&op, dnnl_convolution_direct, of->x,
             of->weight, of->bias, of->y, of->stride, of->dilation, of->pad, of->pad);
-    return s == dnnl_success ? dnnl_primitive_desc_create(pd, &op, attr, engine, hint) : s;
+    return s == dnnl_success ? first(pd, engine, &op, hint, attr, of->without) : s;
 }
 
 dnnl_status_t dti_pd_direction(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
@@ -277,7 +309,7 @@ uint64_t dti_desc_number(dti_read_desc d)
     return mixed_list(h, d, dnnl_query_inner_idxs, blocks);
 }
 
-static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+static dnnl_status_t fastest(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
     dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
     const_dnnl_primitive_attr_t attr)
 {
@@ -292,6 +324,22 @@ static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine
     return dnnl_convolution_backward_weights_primitive_desc_create(pd, engine,
         dnnl_convolution_direct, of->x, of->weight, of->bias, of->y, of->stride, of->dilation,
         of->pad, of->pad, hint, attr);
+}
+
+static dnnl_status_t convolution(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,
+    dti_direction direction, const dti_operands *of, const_dnnl_primitive_desc_t hint,
+    const_dnnl_primitive_attr_t attr)
+{
+    dnnl_status_t s = fastest(pd, engine, direction, of, hint, attr);
+    if (s != dnnl_success)
+        return s;
+    while (s == dnnl_success && is_left_out(*pd, of->without))
+        s = dnnl_primitive_desc_next_impl(*pd);
+    if (s != dnnl_success) {
+        dnnl_primitive_desc_destroy(*pd);
+        *pd = NULL;
+    }
+    return s;
 }
 
 dnnl_status_t dti_pd_direction(dnnl_primitive_desc_t *pd, dnnl_engine_t engine,

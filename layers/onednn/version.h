@@ -53,10 +53,12 @@ uint64_t dti_desc_number(dti_read_desc d);
 
 /* The operands of a direction; a gradient has the description of what it is the gradient of.
  * @bias: NULL without one
- * @stride and so on: of a convolution; NULL in an inner product */
+ * @stride and so on: of a convolution; NULL in an inner product
+ * @without: no implementation of a convolution in whose name this stands; NULL: any */
 typedef struct dti_operands {
     dti_read_desc x, weight, bias, y;
     const int64_t *stride, *dilation, *pad;
+    const char *without;
 } dti_operands;
 
 typedef enum dti_direction { DTI_FORWARD, DTI_DATA, DTI_WEIGHTS } dti_direction;

@@ -302,6 +302,8 @@ static dt_status check_flags(const dti_cli *cli, const pool_flags *f, dt_err *er
             err, DT_E_CONFIG, "--compare is of all pools; it goes without --pool and --csv");
     if (f->seed != NULL && f->random == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "--seed goes with --random");
+    if (f->max_bytes != NULL && f->random != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "--max-bytes is of a file; it goes without --random");
     return DT_OK;
 }
 

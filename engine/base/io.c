@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -235,7 +236,7 @@ static bool writer_names(dt_file_writer *w, const char *path)
 }
 
 /* "a/.b.tmp-PID", and where that is taken "a/.b.tmp-PID-2" and so on: by another thread of ours, by
- * a process of that number on another machine, or by one that is gone. */
+ * a process of that number on another machine, or by one that is gone. Of a long name the begin. */
 static void name_temp(dt_file_writer *w, int try)
 {
     const size_t room = strlen(w->path) + TEMP_BYTES;
@@ -244,8 +245,8 @@ static void name_temp(dt_file_writer *w, int try)
     char more[16] = "";
     if (try > 1)
         snprintf(more, sizeof more, "-%d", try);
-    snprintf(w->temp, room, "%.*s.%s.tmp-%ld%s", folder, w->path, w->path + folder, (long)getpid(),
-        more);
+    snprintf(w->temp, room, "%.*s.%.*s.tmp-%ld%s", folder, w->path, NAME_MAX - TEMP_BYTES,
+        w->path + folder, (long)getpid(), more);
 }
 
 /* Exclusive, so that no link laid there is followed, and nothing that another writes. */

@@ -215,7 +215,11 @@ static bool ranged(const dt_opt *row)
 static void print_limit(const dt_opt *row, double v, char *text, size_t room)
 {
     if (row->type == DT_OPT_F64)
-        snprintf(text, room, "%g", v);
+        for (int digits = 6; digits <= 17; digits++) { /* as few as tell the number */
+            snprintf(text, room, "%.*g", digits, v);
+            if (strtod(text, NULL) == v)
+                break;
+        }
     else if (row->type == DT_OPT_BYTES)
         print_bytes(text, room, v >= 0x1p64 ? UINT64_MAX : (uint64_t)v);
     else

@@ -163,10 +163,10 @@ dt_status dti_run_left(dt_run *r, dt_status st)
     return st;
 }
 
-/* A session that could be opened is entered. */
+/* A session is entered once its threads are known, also where it fails then. */
 static dt_status opened(dt_run *r, dt_status st)
 {
-    return st == DT_OK ? dti_run_left(r, st) : st;
+    return r->s != NULL && r->s->inside > 0 ? dti_run_left(r, st) : st;
 }
 
 dt_status dt_run_open(

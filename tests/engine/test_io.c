@@ -4,6 +4,7 @@
 #include "tests/fixture/check.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -585,6 +586,25 @@ static void two_writers_of_one_file_do_not_meet(void **state)
     assert_int_equal(files_in(folder), 1);
 }
 
+/* As long as a name may be, of which a temporary one has to leave out some. */
+static void the_longest_name_is_written(void **state)
+{
+    (void)state;
+    char name[NAME_MAX + 1], path[PATH_MAX];
+    const char *first, *folder = folder_of_one("longest", &first);
+    dt_err err = {0};
+    dt_file_writer *w;
+    memset(name, 'a', NAME_MAX);
+    name[NAME_MAX] = '\0';
+    assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
+    assert_ok(dt_writer_open(&w, path, &err), &err);
+    assert_ok(dt_writer_put(w, "long", 4, &err), &err);
+    assert_ok(dt_writer_commit(w, &err), &err);
+    struct stat st;
+    assert_true(stat(path, &st) == 0 && st.st_size == 4);
+    assert_int_equal(files_in(folder), 2);
+}
+
 static void temporary_names_are_told_from_others(void **state)
 {
     (void)state;
@@ -677,8 +697,8 @@ DT_TEST_GROUP(io)
         T(a_file_that_ends_early_is_bad_data), T(a_file_over_the_cap_is_refused),
         T(only_regular_files_are_read), T(only_regular_files_are_replaced),
         T(an_abandoned_write_leaves_nothing), T(a_temporary_file_of_another_is_left_alone),
-        T(two_writers_of_one_file_do_not_meet), T(temporary_names_are_told_from_others),
-        T(a_missing_folder_is_named), T(a_name_without_a_folder_works),
-        T(a_second_name_takes_the_place_of_a_file)};
+        T(two_writers_of_one_file_do_not_meet), T(the_longest_name_is_written),
+        T(temporary_names_are_told_from_others), T(a_missing_folder_is_named),
+        T(a_name_without_a_folder_works), T(a_second_name_takes_the_place_of_a_file)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

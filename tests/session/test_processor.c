@@ -46,6 +46,11 @@ static void library_avx2(void)
     setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 1);
 }
 
+static void plain(void)
+{
+    setenv("DT_ISA", "plain", 1);
+}
+
 static void no_such_set(void)
 {
     setenv("DT_ISA", "avx3", 1);
@@ -163,6 +168,21 @@ static void unknown_instruction_sets_are_refused(void **state)
     refuse(&r);
 }
 
+/* What the library asks for at the peak, and then leaves alone, is planned and measured all the
+ * same.
+ */
+static void scratch_that_is_not_touched_is_measured(void **state)
+{
+    NEED_BINARY();
+    put_text("scratch.ini",
+        "[model]\nclasses = 11\nimage = 1\n[data]\nsamples = 4\n[train]\nbatch = 2\n"
+        "micro_batch = 1\nsteps = 1\nprecision = fp32\n[device]\nthreads = 1\n[memory]\n"
+        "algorithms = small\n[concat l0]\ninput = image, image\n[concat l2]\n"
+        "input = image, l0, l0\n[mul l3]\ninput = l2, l2\n[conv l4]\ninput = l3\nout = 1\n"
+        "kernel = 1\ndilation = 2\nbias = off\n[fc f]\ninput = l4\nout = 11\n");
+    run_as(plain, "scratch.ini");
+}
+
 #define T(f) cmocka_unit_test_teardown(f, clean_workspace)
 DT_TEST_GROUP(processor)
 {
@@ -174,6 +194,7 @@ DT_TEST_GROUP(processor)
         T(a_limit_of_instruction_sets_holds_and_is_told),
         T(the_librarys_own_limit_is_told),
         T(unknown_instruction_sets_are_refused),
+        T(scratch_that_is_not_touched_is_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -342,6 +342,8 @@ static void the_processor_is_left_as_it_was(void **state)
     snprintf(sets[1], PATH_BYTES, "%s", t->threads);
     const char *good[] = {sets[0], sets[1]};
     const char *text = texts[2];
+    static const char no_network[] =
+        "[model]\nimage = 8\nclasses = 2\n[conv c]\ninput = nobody\nout = 2\nkernel = 1\n";
     dt_run *run = NULL;
     dt_err err = {0};
     omp_set_num_threads(threads);
@@ -349,6 +351,13 @@ static void the_processor_is_left_as_it_was(void **state)
     assert_as_set(threads);
     assert_fails(dt_run_open_text(&run, "net", text, strlen(text), bad, 2, &err), DT_E_CONFIG, &err,
         "tf32 is of cuda devices");
+    assert_as_set(threads);
+    dt_run_close(run);
+    assert_as_set(threads);
+    dt_err_clear(&err);
+    assert_fails(dt_run_open_text(&run, "net", no_network, strlen(no_network), good, 2, &err),
+        DT_E_CONFIG, &err, "nobody");
+    assert_as_set(threads);
     dt_run_close(run);
     assert_as_set(threads);
     dt_err_clear(&err);

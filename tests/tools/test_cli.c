@@ -1005,6 +1005,7 @@ static void intervals_are_made_up_by_a_seed(void **state)
     refuse(&(wrong){"pool --random 0", "--random 0: must be"}, NULL);
     refuse(&(wrong){"pool FILE --random 9", "name a file of intervals"}, intervals());
     refuse(&(wrong){"pool FILE --seed 9", "--seed goes with --random"}, intervals());
+    refuse(&(wrong){"pool --random 5 --max-bytes 3", "it goes without --random"}, NULL);
 }
 
 static void large_files_are_read_on_request(void **state)

@@ -16,8 +16,8 @@ static void add_op(const dt_op *op, dt_sha256 *sum)
         op->recompute_of, op->form, op->dtype, op->tier, (int64_t)op->stored, op->n0, op->n1,
         op->count, op->vector, op->on_host, op->n_arg};
     dt_sha256_add(sum, of, sizeof of);
-    ADD(sum, op->desc);
-    ADD(sum, op->codec);
+    add_text(sum, op->desc != NULL ? op->desc->name : "");
+    add_text(sum, op->codec != NULL ? op->codec->name : "");
     ADD(sum, op->flops);
     for (int i = 0; i < op->n_arg; i++) {
         const int32_t arg[] = {op->arg[i].tensor, op->arg[i].port, op->arg[i].mode};

@@ -152,7 +152,7 @@ static variant by(const search *x, const char *policy)
 
 static dt_status largest_batch(search *x, const char *policy, trial *best, dt_err *err)
 {
-    int64_t fits = 0, fails = x->own.micro;
+    int64_t fits = 0, fails = x->own.batch; /* one part of it may well fit, alone */
     *best = (trial){0};
     while (fails - fits > 1) {
         trial t;
@@ -413,9 +413,10 @@ static dt_status try_pairs(search *x, dt_err *err)
         const char *pair = pair_of(x, i, least->v.policy);
         if (pair == NULL)
             continue;
-        DT_CHECK(try_variant(x, by(x, pair), &x->all[x->n_all], err));
-        x->all[x->n_all].order = x->n_all;
-        x->n_all++;
+        trial *t = &x->all[x->n_all];
+        DT_CHECK(try_variant(x, by(x, pair), t, err));
+        t->order = x->n_all;
+        x->n_all += t->need.device < x->all[i].need.device; /* or the second does nothing there */
     }
     return DT_OK;
 }

@@ -149,13 +149,13 @@ dt_status dt_plan_set_bound(
  * @kept: device peak with all kept of the same programs and samples, or of whole batches where a
  * policy chose to take them in parts
  * @none: the set's own is no less, so that what it costs is in vain
- * @worse: of several policies one alone, with the fates, takes less, or as much for no more cost;
- *         where costs are known, that is the predicted step
- * @text: says so, with what it costs; "" unless @none or @worse
+ * @text: says so, with what it costs; or that of several policies one alone, with the fates, takes
+ *        less, or as much for no more cost (where costs are known, that is the predicted step);
+ * else ""
  */
 typedef struct dt_saving {
     uint64_t kept;
-    bool none, worse;
+    bool none;
     char text[256];
 } dt_saving;
 

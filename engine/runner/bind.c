@@ -267,7 +267,7 @@ static dt_status find_call(
         return DT_FAIL(err, DT_E_CONFIG, "%s: planned as '%s', but here it is '%s': plan again",
             op->name, op->layer, *desc != NULL ? (*desc)->name : "unknown");
     if (op->codec > 0 && c->codec == NULL)
-        return DT_FAIL(err, DT_E_INTERNAL, "%s: no codec %" PRId32, op->name, op->codec);
+        return DT_FAIL(err, DT_E_CONFIG, "%s: no codec %" PRId32, op->name, op->codec);
     return DT_OK;
 }
 
@@ -281,10 +281,10 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
         if (b->plan->arg[i].port == DT_WORK)
             work = b->plan->tensor[b->plan->arg[i].tensor].bytes;
     if (op->algorithm[0] != '\0' && strcmp(op->algorithm, f->impl) != 0)
-        return DT_FAIL(err, DT_E_INTERNAL, "%s: planned for the algorithm '%s', but '%s' is chosen",
+        return DT_FAIL(err, DT_E_CONFIG, "%s: planned for the algorithm '%s', but '%s' is chosen",
             op->name, op->algorithm, f->impl);
     if (work != f->work_bytes)
-        return DT_FAIL(err, DT_E_INTERNAL,
+        return DT_FAIL(err, DT_E_CONFIG,
             "%s: planned with %" PRIu64 " bytes of scratch, but here it wants %zu: plan again on "
             "this machine",
             op->name, work, f->work_bytes);
@@ -396,7 +396,7 @@ static dt_status find_pair(const binder *b, dti_step *s, int32_t tensor, dt_err 
         i = b->before[i];
     s->copy.pair = i;
     return i >= 0 ? DT_OK
-                  : DT_FAIL(err, DT_E_INTERNAL, "a copy in of %s that was never copied out",
+                  : DT_FAIL(err, DT_E_CONFIG, "a copy in of %s that was never copied out",
                         b->plan->tensor[tensor].name);
 }
 
@@ -413,7 +413,7 @@ static dt_status bind_copy(binder *b, const dt_row *row, dt_err *err)
         .codec = codec_of(b->r, row->codec),
         .home = b->values.entry[row->tensor]};
     if (row->codec > 0 && s->copy.codec == NULL)
-        return DT_FAIL(err, DT_E_INTERNAL, "copy of %s: no codec %" PRId32, s->name, row->codec);
+        return DT_FAIL(err, DT_E_CONFIG, "copy of %s: no codec %" PRId32, s->name, row->codec);
     const int32_t at = (int32_t)(s - b->to->step);
     if (s->copy.out) {
         DT_CHECK(dti_values_save(&b->values, row, at, s->copy.codec, err));

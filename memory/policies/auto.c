@@ -21,6 +21,7 @@
 #include "memory/kept.h"
 #include "memory/policies/auto_search.h"
 #include "memory/policy.h"
+#include "memory/program_key.h"
 #include "memory/remat/remat.h"
 
 typedef struct options {
@@ -431,20 +432,13 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
     ADD(sum, e->budgets.host);
     ADD(sum, e->budgets.disk);
     ADD(sum, e->dense);
-    ADD(sum, p->kind);
-    ADD(sum, p->n);
+    dti_program_key(p, &sum); /* with what policies before have written into it */
     for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        add_text(op->name, &sum);
-        ADD(sum, op->flops);
+        add_text(p->op[p->order[i]].name, &sum);
         ADD(sum, s->seconds[p->order[i]]);
-        for (int k = 0; k < op->n_arg; k++) {
-            const dt_tensor *t = &p->tensor[op->arg[k].tensor];
-            add_text(t->name, &sum);
-            ADD(sum, t->bytes);
-            ADD(sum, t->pin);
-        }
     }
+    for (size_t i = 0; i < p->n_tensor; i++)
+        ADD(sum, p->tensor[i].pin);
     const bool team = dti_pass_machine(e).inline_copies;
     if (p->map != NULL)
         add_homes(p->map, &sum);

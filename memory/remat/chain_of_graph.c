@@ -242,23 +242,7 @@ typedef struct writing {
 /* Run @v, and before it what it reads and is not there. */
 static dt_status run(writing *w, uint32_t v, dt_err *err)
 {
-    const dt_remat_graph *g = w->g;
-    size_t n = 0;
-    w->stack[n++] = v;
-    while (n > 0) {
-        const uint32_t at = w->stack[n - 1];
-        uint32_t lacks = UINT32_MAX;
-        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
-            lacks = w->there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
-        if (lacks != UINT32_MAX) {
-            w->stack[n++] = lacks;
-            continue;
-        }
-        n--;
-        w->there[at] = 1;
-        DT_CHECK(dti_remat_push(w->out, at, err));
-    }
-    return DT_OK;
+    return dti_remat_push_lacking(w->out, w->g, v, w->there, w->stack, err);
 }
 
 static void drop(writing *w, uint32_t v)

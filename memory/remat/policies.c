@@ -19,7 +19,7 @@ enum { BUDGETS = 60 };
 /**
  * struct replay - a sequence being written.
  * @there: by op, whether its value can be read; when backward begins, of forward's what is kept
- * @stack: ops to run, those below wait for those above
+ * @stack: of dti_remat_push_lacking
  */
 typedef struct replay {
     const dt_remat_graph *g;
@@ -27,28 +27,6 @@ typedef struct replay {
     uint32_t *stack;
     dt_remat_sequence *out;
 } replay;
-
-/* Run @v, and before it all that it reads and that is not there, inputs in their order. */
-static dt_status run(replay *r, uint32_t v, dt_err *err)
-{
-    const dt_remat_graph *g = r->g;
-    size_t n = 0;
-    r->stack[n++] = v;
-    while (n > 0) {
-        const uint32_t at = r->stack[n - 1];
-        uint32_t lacks = UINT32_MAX;
-        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
-            lacks = r->there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
-        if (lacks != UINT32_MAX) {
-            r->stack[n++] = lacks; /* below @at, so the stack is at most as deep as there are ops */
-            continue;
-        }
-        n--;
-        r->there[at] = 1;
-        DT_CHECK(dti_remat_push(r->out, at, err));
-    }
-    return DT_OK;
-}
 
 static dt_status replay_all(replay *r, const uint8_t *kept, dt_err *err)
 {
@@ -60,7 +38,7 @@ static dt_status replay_all(replay *r, const uint8_t *kept, dt_err *err)
                 r->there[u] = kept[u];
         forward = forward && g->backward[v] == 0;
         if (r->there[v] == 0)
-            DT_CHECK(run(r, v, err));
+            DT_CHECK(dti_remat_push_lacking(r->out, g, v, r->there, r->stack, err));
     }
     return DT_OK;
 }

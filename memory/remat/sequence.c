@@ -21,6 +21,27 @@ dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
     return DT_OK;
 }
 
+dt_status dti_remat_push_lacking(dt_remat_sequence *s, const dt_remat_graph *g, uint32_t op,
+    uint8_t *there, uint32_t *stack, dt_err *err)
+{
+    size_t n = 0;
+    stack[n++] = op; /* those below wait for those above */
+    while (n > 0) {
+        const uint32_t at = stack[n - 1];
+        uint32_t lacks = UINT32_MAX;
+        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
+            lacks = there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
+        if (lacks != UINT32_MAX) {
+            stack[n++] = lacks; /* below @at, so the stack is at most as deep as there are ops */
+            continue;
+        }
+        n--;
+        there[at] = 1;
+        DT_CHECK(dti_remat_push(s, at, err));
+    }
+    return DT_OK;
+}
+
 dt_status dti_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err)
 {
     *out = (dt_remat_sequence){0};

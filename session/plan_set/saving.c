@@ -189,7 +189,6 @@ static dt_status compare_part(
     const uint64_t peak = st == DT_OK ? dt_plan_set_peak(alone) : 0;
     if (st == DT_OK && (at > best->at || (at == best->at && at == AHEAD && peak < best->peak))) {
         *best = (best_alone){at, peak};
-        out->worse = true;
         tell_alone(p, part.pass[0].policy->name, at, peak, out);
     }
     dt_plan_set_destroy(alone);

@@ -152,18 +152,21 @@ static dt_status add_layers(dti_facts *f, const dt_config *c, dt_err *err)
             int line;
             dt_config_key(c, i, k, &name, &value, &line);
             snprintf(key, sizeof key, "%s.%s", s.text, name);
-            if (f->n < DT_CHECKPOINT_FACTS - 64) /* the network's sum tells of the rest */
+            f->full = f->n >= DT_CHECKPOINT_FACTS - 64; /* the network's sum tells of the rest */
+            if (!f->full)
                 DT_CHECK(add(f, key, value, err));
         }
     }
     return DT_OK;
 }
 
-static void sum_node(dt_sha256 *sum, const dt_graph *g, const dt_node *node)
+static void sum_node(dt_sha256 *sum, const dt_graph *g, const dt_node *node, bool options)
 {
     char text[256];
     dt_sha256_add(sum, node->name, strlen(node->name) + 1);
     dt_sha256_add(sum, node->desc->name, strlen(node->desc->name) + 1);
+    if (options)
+        dt_sha256_add(sum, node->opts_text, strlen(node->opts_text) + 1);
     for (int i = 0; i < node->n_in; i++) {
         const dt_shape x = dt_graph_shape(g, node->in[i]);
         const int n = snprintf(text, sizeof text, "%" PRId64 ":%" PRId64 "x%" PRId64 "x%" PRId64,
@@ -172,14 +175,14 @@ static void sum_node(dt_sha256 *sum, const dt_graph *g, const dt_node *node)
     }
 }
 
-/* Layers, how they hang together, and shapes. */
+/* Layers, how they hang together, and shapes; and options, where their keys found no room. */
 static dt_status add_network(dti_facts *f, const dt_graph *g, dt_err *err)
 {
     dt_sha256 sum;
     char text[DT_SHA256_TEXT];
     dt_sha256_init(&sum);
     for (size_t i = 0; i < g->n_node; i++)
-        sum_node(&sum, g, &g->node[i]);
+        sum_node(&sum, g, &g->node[i], f->full);
     dt_sha256_text(&sum, text);
     text[SUM_SHOWN] = '\0';
     return add(f, "network", text, err);

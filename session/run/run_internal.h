@@ -65,6 +65,7 @@ dt_status dti_run_save_last(dt_run *r, dt_err *err) DT_NODISCARD;
 /* What a run is: keys and values, "train.batch" and "64". */
 typedef struct dti_facts {
     size_t n, cap;
+    bool full;     /* there was no room for all keys of layers */
     dt_fact *fact; /* texts are owned */
 } dti_facts;
 dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err) DT_NODISCARD;

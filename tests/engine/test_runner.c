@@ -699,7 +699,7 @@ static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
         {other_layer, DT_E_CONFIG, "has a layer 'xonv1', but network 'lenet5' has none"},
         {other_options, DT_E_CONFIG, "layer 'conv1' is planned for xut="},
         {other_kernel, DT_E_CONFIG, "planned as 'fc', but here it is 'conv'"},
-        {other_scratch, DT_E_INTERNAL, "bytes of scratch, but here it wants"},
+        {other_scratch, DT_E_CONFIG, "bytes of scratch, but here it wants"},
         {other_program, DT_E_CONFIG, "'xirst' is no program"},
     };
     session s = open_session(model("lenet5", 0, 0), 2, 2, 1);

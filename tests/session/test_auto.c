@@ -413,6 +413,28 @@ static void a_front_is_of_its_densities_and_rates(void **state)
     dt_densities_close(&most);
 }
 
+/* Copies that are packed in more or less room are the same ops on the same tensors. */
+static void a_front_is_of_what_policies_before_wrote(void **state)
+{
+    (void)state;
+    dt_take_turns(1, 4);
+    static const char *const room[] = {
+        "[policy.cdma]\ndensity = 0.1\n", "[policy.cdma]\ndensity = 0.9\n"};
+    dt_kept *kept = dt_kept_create(NULL, NULL);
+    dt_pass_env env = {.costs = &dt_costs_default};
+    for (size_t i = 0; i < DT_COUNT(room); i++) {
+        size_t more;
+        dt_lowered m = dt_program_of(dt_standard("lenet5"), DT_PROGRAM_FIRST, 64);
+        env.budgets.device = cost_under(&m, "keep_all", &env).device;
+        dt_rewrite_with(m.program, "cdma", room[i], &env);
+        (void)cost_keeping(&m, &env, kept, &more);
+        if (more == 0)
+            fail_msg("a front for copies of other room is taken");
+        dt_lowered_close(&m);
+    }
+    dt_kept_destroy(kept);
+}
+
 /* Weights and gradients on the host and on the disk are the same ops on the same tensors. */
 static void a_front_is_of_its_homes(void **state)
 {
@@ -861,6 +883,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_exact_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(a_front_is_of_its_densities_and_rates),
+        cmocka_unit_test(a_front_is_of_what_policies_before_wrote),
         cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),

@@ -185,6 +185,32 @@ static void suggestions_are_of_different_kinds(void **state)
     cli_done(&r);
 }
 
+/* One part of a batch may fit alone where it does not beside others; and what a pair takes no less
+ * for than its first is not offered. */
+static void a_batch_beyond_a_part_is_tried(void **state)
+{
+    NEED_BINARY();
+    put_text("n.ini", NORMED);
+    char words[128], want[64];
+    const uint64_t part = peak("plan n.ini --json --set train.batch=16", "device");
+    snprintf(words, sizeof words,
+        "plan n.ini --set train.micro_batch=16 --set memory.device_budget=%" PRIu64, part);
+    ran r = refused(words, DT_E_BUDGET);
+    const char *at = strstr(r.err, "fits if: [train] batch = ");
+    int batch = 0;
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "fits if: [train] batch = %d", &batch), 1);
+    assert_true(batch >= 16);
+    snprintf(want, sizeof want, "(%d does not fit)", batch + 1);
+    assert_has(r.err, want);
+    assert_has_not(r.err, ",keep_all");
+    cli_done(&r);
+    snprintf(words, sizeof words,
+        "plan n.ini --set train.batch=%d --set memory.device_budget=%" PRIu64, batch + 1, part);
+    r = refused(words, DT_E_BUDGET);
+    cli_done(&r);
+}
+
 #define FORKED                                                                                     \
     "[model]\nimage = 16\nclasses = 3\n[data]\nsamples = 8\n[train]\nbatch = 8\n"                  \
     "[conv a]\nout = 8\nkernel = 3\npad = 1\n[gelu b]\n[conv c]\nout = 8\nkernel = 3\n"            \
@@ -614,6 +640,7 @@ DT_TEST_GROUP(budget)
         T(the_first_suggestion_is_told_as_it_is_typed),
         T(bytes_without_a_unit_are_told),
         T(suggestions_are_of_different_kinds),
+        T(a_batch_beyond_a_part_is_tried),
         T(the_least_is_the_same_whatever_was_asked),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),

@@ -599,6 +599,32 @@ static void values_are_compared_by_what_they_mean(void **state)
     remove_all("part");
 }
 
+/* A checkpoint has no room for the keys of so many layers one by one. */
+static void of_many_layers_each_option_counts(void **state)
+{
+    NEED_BINARY();
+    enum { LAYERS = 120 };
+    static char ini[LAYERS * 80 + 512];
+    size_t n = 0;
+    n += (size_t)snprintf(ini, sizeof ini, "[model]\nimage = 4\nclasses = 2\n");
+    for (int i = 0; i < LAYERS; i++)
+        n += (size_t)snprintf(ini + n, sizeof ini - n,
+            "[conv c%d]\nout = 1\nkernel = 1\npad = 0\nstride = 1\nbias = on\n", i);
+    snprintf(ini + n, sizeof ini - n,
+        "[leaky_relu last]\nslope = 0.1\n[fc f]\nout = 2\n[data]\nsamples = 4\n[train]\n"
+        "batch = 2\nsteps = 1\n[run]\ndir = part\n");
+    put_text("c.ini", ini);
+    run_well("c.ini");
+    ran r = cli_run("c.ini --resume --set train.steps=2 --set FILE", "leaky_relu last.slope=0.3");
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "network");
+    cli_done(&r);
+    r = cli_run("c.ini --resume --set train.steps=2 --set FILE", "conv c119.bias=yes");
+    assert_code(&r, 0);
+    cli_done(&r);
+    remove_all("part");
+}
+
 static void a_schedule_may_change_and_memory_is_free(void **state)
 {
     NEED_BINARY();
@@ -1316,6 +1342,7 @@ DT_TEST_GROUP(resume)
         T(a_run_that_was_copied_goes_on_in_the_copy),
         T(a_folder_that_is_typed_counts_for_a_run_that_was_moved),
         T(values_are_compared_by_what_they_mean),
+        T(of_many_layers_each_option_counts),
         T(a_schedule_may_change_and_memory_is_free),
         T(other_algorithms_are_told),
         T(resume_begins_where_nothing_is),

@@ -259,20 +259,58 @@ void dt_layer_fates_close(dt_layer_fates *f)
     *f = (dt_layer_fates){0};
 }
 
-/* All versions of a value: it and its recomputes. */
-static void pin(dt_program *p, int32_t root, dt_pin to)
-{
-    for (size_t t = 0; t < p->n_tensor; t++)
-        if (dti_root(p, (int32_t)t) == root)
-            p->tensor[t].pin = to;
-}
-
 bool dt_layer_fates_exact(const dt_layer_fates *f)
 {
     for (size_t i = 0; i < f->n; i++)
         if (f->node[i].codec != NULL && !f->node[i].codec->exact)
             return false;
     return true;
+}
+
+/**
+ * struct applying - fates on their way into a program, which knows how each value's versions hang
+ * together.
+ * @newest: by tensor, of a value the newest version so far, itself at first
+ * @older: by tensor, the version before it; DT_NONE behind the first
+ * @n_seen: tensors that are in both
+ * @moves: copies that are listed and not put in yet
+ */
+typedef struct applying {
+    dt_program *p;
+    const dt_pass_env *env;
+    int32_t *newest, *older;
+    size_t n_seen, cap;
+    dti_remakes remakes;
+    dti_offloads moves;
+} applying;
+
+static dt_status see_versions(applying *a, dt_err *err)
+{
+    const size_t n = a->p->n_tensor;
+    if (n > a->cap) {
+        void *newest = dt_realloc(a->newest, 2 * n, sizeof *a->newest);
+        a->newest = newest != NULL ? newest : a->newest;
+        void *older = newest != NULL ? dt_realloc(a->older, 2 * n, sizeof *a->older) : NULL;
+        a->older = older != NULL ? older : a->older;
+        if (older == NULL)
+            return DT_FAIL(err, DT_E_NOMEM, "no memory for the versions of %zu tensors", n);
+        a->cap = 2 * n;
+    }
+    for (; a->n_seen < n; a->n_seen++) {
+        const int32_t t = (int32_t)a->n_seen, root = dti_root(a->p, t);
+        a->older[t] = root != t ? a->newest[root] : DT_NONE;
+        a->newest[root] = t;
+    }
+    return DT_OK;
+}
+
+/* All versions of a value: it and its recomputes. */
+static dt_status pin(applying *a, int32_t root, dt_pin to, dt_err *err)
+{
+    DT_CHECK(see_versions(a, err));
+    for (int32_t t = a->newest[root]; t != DT_NONE; t = a->older[t])
+        a->p->tensor[t].pin = to;
+    return DT_OK;
 }
 
 /* A value of the layers named, and what is to become of it. @fetch: the op beside which its copy
@@ -300,9 +338,10 @@ static dt_status move_packed(
 }
 
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
-static dt_status set_gap(
-    dt_program *p, dti_gap *g, const value *v, const dt_pass_env *env, dt_err *err)
+static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
 {
+    dt_program *p = a->p;
+    const dt_pass_env *env = a->env;
     const dt_layer_fate *to = v->to;
     const dt_tensor *t = &p->tensor[g->tensor];
     const bool packs = to->codec != NULL && dt_packs(t);
@@ -315,7 +354,7 @@ static dt_status set_gap(
             .tier = to->tier,
             .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
             .density = density};
-        return dti_offload(p, g, &o, err);
+        return dti_offloads_add(&a->moves, p, g, &o, err);
     }
     if (to->pin == DT_PIN_ENCODE) {
         if (!packs)
@@ -323,22 +362,22 @@ static dt_status set_gap(
         DT_CHECK(dti_pass_encode(p, env, g, to->codec, 1, &packed, err));
         return packed != DT_NONE && to->moves ? move_packed(p, packed, v, g->reason, err) : DT_OK;
     }
-    return dti_repeatable(p, g->tensor) ? dti_recompute(p, g, NULL, err) : DT_OK;
+    return dti_repeatable(p, g->tensor)
+               ? dti_remakes_before(&a->remakes, g->to, &g->tensor, 1, g->reason, err)
+               : DT_OK;
 }
 
 /* Set one fate: a value has one gap from forward to backward, or none. */
-static dt_status set(dt_program *p, const value *v, const dt_pass_env *env, dt_err *err)
+static dt_status set(applying *a, const value *v, dt_err *err)
 {
     dti_gap g;
-    dt_status st = DT_OK;
-    pin(p, v->tensor, DT_PIN_NONE);
-    for (int32_t i = 0; dti_gap_next(p, v->tensor, &i, &g);)
+    DT_CHECK(pin(a, v->tensor, DT_PIN_NONE, err));
+    for (int32_t i = 0; dti_gap_next(a->p, v->tensor, &i, &g);)
         if (g.crosses_loss) {
-            st = set_gap(p, &g, v, env, err);
+            DT_CHECK(set_gap(a, &g, v, err));
             break;
         }
-    pin(p, v->tensor, v->to->pin);
-    return st;
+    return pin(a, v->tensor, v->to->pin, err);
 }
 
 /* What forward leaves of the layers named, in the order of the layers. */
@@ -440,19 +479,33 @@ static dt_status prefetch(value *v, size_t n, dt_program *p, const dt_pass_env *
 /* Recomputes come first, from the last layer to the first, so that what a recompute needs is
  * recomputed after it and only once. They may read what is to be kept or moved, and lengthen its
  * life; what is moved or packed is so when all its readers are there. */
-static dt_status apply(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+static dt_status apply_all(applying *a, value *v, size_t n, dt_err *err)
 {
+    DT_CHECK(dti_remakes_open(&a->remakes, a->p, NULL, false, err));
     for (size_t i = 0; i < n; i++)
         if (v[i].to->pin != DT_PIN_RECOMPUTE)
-            pin(p, v[i].tensor, DT_PIN_KEEP);
+            DT_CHECK(pin(a, v[i].tensor, DT_PIN_KEEP, err));
     for (size_t i = n; i-- > 0;)
         if (v[i].to->pin == DT_PIN_RECOMPUTE)
-            DT_CHECK(set(p, &v[i], env, err));
-    DT_CHECK(prefetch(v, n, p, env, err));
-    for (size_t i = 0; i < n; i++)
+            DT_CHECK(set(a, &v[i], err));
+    DT_CHECK(prefetch(v, n, a->p, a->env, err));
+    for (size_t i = 0; i < n; i++) {
+        if (v[i].to->pin == DT_PIN_ENCODE) /* which finds the program as it is by then */
+            DT_CHECK(dti_offloads_end(&a->moves, a->p, DT_OK, err));
         if (v[i].to->pin == DT_PIN_MOVE || v[i].to->pin == DT_PIN_ENCODE)
-            DT_CHECK(set(p, &v[i], env, err));
+            DT_CHECK(set(a, &v[i], err));
+    }
     return DT_OK;
+}
+
+static dt_status apply(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    applying a = {.p = p, .env = env};
+    const dt_status st = apply_all(&a, v, n, err);
+    dti_remakes_close(&a.remakes);
+    dt_free(a.newest);
+    dt_free(a.older);
+    return dti_offloads_end(&a.moves, p, st, err);
 }
 
 dt_status dt_layer_fates_apply(

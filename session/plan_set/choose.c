@@ -242,8 +242,9 @@ static dt_status find_choice(search *x, double *all, size_t n, dt_err *err)
         st = try_homes(x, NULL, all, k, &fits, err);
         if (st == DT_OK && fits)
             st = dt_plan_set_predict(x->set, &of, err);
-        const double worth =
-            fits || st != DT_OK ? of.seconds : (double)dt_plan_set_need(x->set).device;
+        const double bytes = /* of one that may not be used there are no plans */
+            x->set != NULL && x->set->n > 0 ? (double)dt_plan_set_need(x->set).device : HUGE_VAL;
+        const double worth = fits || st != DT_OK ? of.seconds : bytes;
         const bool better = best == NULL || (fits && !any) || (fits == any && worth < least);
         all[k] = fits ? worth : HUGE_VAL;
         if (st == DT_OK && better) {

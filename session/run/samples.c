@@ -30,8 +30,9 @@ static bool has_pictures(const dt_graph *g)
 /* A plan of evaluation. One that was given has no program to ask for its scores. */
 static bool find_plan(looker *w)
 {
-    for (size_t i = 0; i < w->r->rig.n; i++) {
-        const dt_planned *p = w->r->s->plans->planned[i];
+    const dt_plan_set *plans = w->r->s->plans;
+    for (size_t i = 0; i < w->r->rig.n && i < plans->n; i++) {
+        const dt_planned *p = plans->planned[i];
         if (p->kind != DT_PROGRAM_EVAL || p->dense || p->program == NULL)
             continue;
         w->planned = p;

@@ -305,13 +305,13 @@ static dt_status by_budget(const dt_compare *c, const dt_variant_list *pair, boo
     if (pair->list == 0 || s == NULL)
         return DT_OK;
     *yes = s->opts.memory.algorithms == DT_ALGORITHMS_FIT;
-    DT_CHECK(dt_policies_open(&p, c->lists.list[pair->list], s->config, err));
-    for (size_t i = 0; i < p.n; i++) {
+    const dt_status st = dt_policies_open(&p, c->lists.list[pair->list], s->config, err);
+    for (size_t i = 0; i < p.n && st == DT_OK; i++) {
         const dt_policy *one = p.pass[i].policy;
         *yes = *yes || one->by_budget || one->searches || one->rung != NULL;
     }
     dt_policies_close(&p);
-    return DT_OK;
+    return st;
 }
 
 /* The pairs of keep_all, the first list, come first, each with a variant more and one row. */

@@ -6,6 +6,7 @@
 
 #include "engine/map.h"
 #include "engine/config/nearest.h"
+#include "layers/onednn/onednn.h"
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "session/session.h"
@@ -374,6 +375,12 @@ static dt_status next_network(const char **at, network *n, bool *there, dt_err *
         return DT_FAIL(err, DT_E_DATA, "'%.60s': a batch is 1 to %d", *at, MOST_BATCH);
     *at += bytes;
     return DT_OK;
+}
+
+bool dt_reproduce_can(const dt_published_row *r)
+{
+    static const char bf16[] = "train.precision=bf16";
+    return dt_onednn_avx512() || (strstr(r->own, bf16) == NULL && strstr(r->base, bf16) == NULL);
 }
 
 dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err)

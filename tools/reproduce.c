@@ -322,13 +322,26 @@ static dt_status run_on(
     reproduced *r = dt_alloc(p->n_row, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the rows");
-    size_t n = 0;
+    size_t n = 0, without = 0;
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_published_paper *of = &p->paper[p->row[i].paper];
-        if (strcmp(paper, "all") == 0 || strcmp(paper, of->name) == 0)
+        const bool wanted = strcmp(paper, "all") == 0 || strcmp(paper, of->name) == 0;
+        if (wanted && dt_reproduce_can(&p->row[i]))
             r[n++] = (reproduced){.of = &p->row[i], .paper = of};
+        else
+            without += wanted;
     }
-    dt_status st = n > 0 ? make(r, n, f, err) : unknown(p, paper, err);
+    if (without > 0 && n > 0)
+        fprintf(stderr,
+            "dnntrain: %zu rows are left out: they are of bf16, which needs a processor with "
+            "AVX-512\n",
+            without);
+    dt_status st =
+        n > 0 ? make(r, n, f, err)
+        : without > 0
+            ? DT_FAIL(err, DT_E_CONFIG,
+                  "all rows of %s are of bf16, which needs a processor with AVX-512", paper)
+            : unknown(p, paper, err);
     if (st == DT_OK)
         st = any_off(r, n, err);
     dt_free(r);

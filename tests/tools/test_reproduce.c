@@ -1,6 +1,7 @@
 /* Published numbers beside ours: what a row says holds together, the program's exit goes by it, and
  * a file of rows that is wrong is refused. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -758,6 +759,26 @@ static void a_page_is_written(void **state)
 
 /* The page has a line of every row of the file, and says of what is better or off by what or why:
  * none of these has an empty note. */
+static void avx2(void)
+{
+    setenv("DT_ISA", "avx2", 1);
+}
+
+/* Where there are no kernels for bf16 the other rows are made all the same. */
+static void rows_of_bf16_are_left_out_where_none_is(void **state)
+{
+    NEED_BINARY();
+    cli.folder = dt_source_path(".");
+    cli.child = avx2;
+    ran r = cli_run("reproduce zero", NULL);
+    cli.child = NULL;
+    cli.folder = NULL;
+    assert_code(&r, 0);
+    assert_has(r.err, "rows are left out: they are of bf16");
+    assert_has(r.out, "2 of 2 rows of 1 paper within their tolerance");
+    cli_done(&r);
+}
+
 static void the_page_says_why(void **state)
 {
     (void)state;
@@ -822,6 +843,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(gist_counts_as_by_hand),
         cmocka_unit_test(papers_are_named),
         cmocka_unit_test(a_page_is_written),
+        cmocka_unit_test(rows_of_bf16_are_left_out_where_none_is),
         cmocka_unit_test(the_page_says_why),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,7 +136,7 @@ typedef struct under_way {
     dt_batch batch;
     int64_t step;
     double norm;
-    bool dense;
+    bool dense, pending; /* gradients of the step before wait for their update */
 } under_way;
 
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
@@ -221,7 +221,7 @@ static dt_status check_gradients(
         dti_runner_turn(j->runner);
         DT_CHECK(st);
     }
-    if (*bad >= 0)
+    if (*bad >= 0 || (late && !s->pending)) /* no update is made of any */
         return DT_OK;
     if (j->opts->clip > 0)
         return dti_runner_norm(j->runner, DT_DP, norm, bad, err);
@@ -297,7 +297,7 @@ static dt_status make_step(
 {
     const int64_t step = p->step;
     const double began = dt_seconds(), waited = j->feed->wait_seconds;
-    under_way s = {.step = step};
+    under_way s = {.step = step, .pending = p->pending};
     dt_metrics m;
     double norm;
     DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step + 1);

@@ -32,6 +32,7 @@ typedef struct dti_replan dti_replan;
  * @begun:    the observer's ready was called
  * @launches_told: that the device keeps no plans
  * @ready:    to train
+ * @failed:   its begin did, so that it can only be closed
  * @goes_straight: the data stands where the weights do
  * @best_before @best_step_before: of the course, before @is_best, which is until it is saved
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
@@ -58,8 +59,8 @@ struct dt_run {
     int64_t best_step_before;
     double began_seconds;
     int64_t began_step, began_skipped;
-    size_t skips_told;
-    bool asked, begun, ready, goes_straight, saved, summarised, launches_told;
+    size_t skips_told, eval_skips_told;
+    bool asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;
     uint64_t process_peak, outside;
 };
 

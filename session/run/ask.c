@@ -118,6 +118,8 @@ dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
     if (r->rig.runner == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
+    if (r->failed)
+        return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
     if (r->point.broken)
         return DT_FAIL(err, DT_E_CONFIG, "an update has failed: there is nothing whole to save");
     dti_session_enter(r->s);

@@ -39,6 +39,8 @@ static bool stop_asked(void *self)
 
 static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
+    if (r->failed)
+        return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
     if (o != NULL)
         r->observer = *o;
     if (r->rig.runner == NULL)
@@ -60,6 +62,7 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
         .observer = &stop};
     const dt_status st = dt_evaluate(&j, report, err);
     dti_run_trace_flush(r);
+    dti_run_tell_skips(r);
     DT_CHECK(st);
     if (!isfinite(report->loss))
         return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");

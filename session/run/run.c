@@ -46,14 +46,17 @@ bool dti_run_stop(const dt_run *r)
     return r->observer.stop != NULL && r->observer.stop(r->observer.self);
 }
 
-/* Samples left out by data.on_error = skip, each once. */
-static void tell_skips(dt_run *r)
+static void tell_skips_of(dt_run *r, dt_loader *l, size_t *told, const char *more)
 {
-    const char *text;
-    while ((text = dt_loader_skipped(r->feeds.train_loader, r->skips_told)) != NULL) {
-        dti_run_tell(r, "skipped", "%s", text);
-        r->skips_told++;
-    }
+    for (const char *text; l != NULL && (text = dt_loader_skipped(l, *told)) != NULL; ++*told)
+        dti_run_tell(r, "skipped", "%s%s", text, more);
+}
+
+void dti_run_tell_skips(dt_run *r)
+{
+    tell_skips_of(r, r->feeds.train_loader, &r->skips_told, "");
+    tell_skips_of(r, r->feeds.eval_loader, &r->eval_skips_told,
+        "; in the evaluation another one counts twice for it");
 }
 
 /* A device that cannot keep a plan does the same work, a little later. */
@@ -81,7 +84,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     c->reruns += report->again;
     dti_run_replan_seen(r);
     dt_rate_add(&r->rate, report->samples, report->step_seconds);
-    tell_skips(r);
+    dti_run_tell_skips(r);
     tell_launches(r);
     if (r->observer.step != NULL)
         r->observer.step(r->observer.self, report);
@@ -249,6 +252,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
     if (r->rig.runner != NULL || r->rate.kept != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run begins once");
+    r->failed = true; /* until it has begun */
     r->observer = o != NULL ? *o : (dt_run_observer){0};
     if (!dt_rate_init(&r->rate))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
@@ -259,6 +263,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     DT_CHECK(dti_run_open_dir(r, err));
     const dt_status st = begin_in_dir(r, err);
     r->ready = st == DT_OK;
+    r->failed = !r->ready;
     if (st != DT_OK && st != DT_E_IO && !r->begun) /* nobody was told yet */
         dti_run_dir_tell_moved(r->dir, err);
     if (st != DT_E_IO || r->goes_on)
@@ -318,7 +323,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
     const dt_status st = train_on(r, &j, err);
     dti_run_trace_flush(r);
     r->course.seconds = dt_seconds() - r->began_seconds;
-    tell_skips(r);
+    dti_run_tell_skips(r);
     if (st == DT_E_DATA && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)
         (void)DT_FAIL(
             err, st, "data.on_error = skip leaves out bad samples, data.max_skips of them");

@@ -8,6 +8,8 @@
 void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...) DT_PRINTF(3, 4);
 dt_teller dti_run_teller(dt_run *r); /* lines under "resume" */
 bool dti_run_stop(const dt_run *r);
+/* Samples left out by data.on_error = skip, each once. */
+void dti_run_tell_skips(dt_run *r);
 
 /* Leave the session, which the caller has entered, and give @st. */
 dt_status dti_run_left(dt_run *r, dt_status st);

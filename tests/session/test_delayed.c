@@ -2,6 +2,7 @@
  * nothing but gradients: w(i+1) = w(i) - lr g(w(i-1)), without an update in the step where the
  * delay begins. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -151,6 +152,47 @@ static void a_run_goes_on_with_the_gradients_that_wait(void **state)
     }
 }
 
+/* The norms that the metrics have, one behind the other. */
+static size_t norms(double to[STEPS])
+{
+    static const char key[] = "\"grad_norm\": ";
+    char *text = cli_text(in_workspace("out/metrics.jsonl"));
+    size_t n = 0;
+    for (const char *at = text; n < STEPS && (at = strstr(at, key)) != NULL;)
+        to[n++] = strtod(at += strlen(key), NULL);
+    dt_free(text);
+    return n;
+}
+
+/* In the step in which the delay begins nothing is updated, so there is no norm either, neither the
+ * last one again nor, of a run that goes on there, whatever memory holds. */
+static void norms_are_of_gradients_that_are_taken(void **state)
+{
+    NEED_BINARY();
+    double straight[STEPS], got[STEPS];
+    put_text("d.ini", INI "[memory]\npolicy = zero_offload\n[policy.zero_offload]\ndelay = on\n"
+                          "warmup = 2\n");
+    ran r = cli_run("d.ini --set train.steps=6 --set train.clip=0.5", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(norms(straight), STEPS - 1);
+    for (size_t i = 0; i < STEPS - 1; i++)
+        assert_true(straight[i] > 0);
+    remove_all("out");
+    r = cli_run("d.ini --set train.steps=2 --set train.clip=0.5", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    r = cli_run("d.ini --set train.steps=6 --set train.clip=0.5 --set checkpoint.resume=auto --set "
+                "run.overwrite=off",
+        NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(norms(got), STEPS - 1);
+    for (size_t i = 0; i < STEPS - 1; i++)
+        assert_true(got[i] >= straight[i] && got[i] <= straight[i]);
+    remove_all("out");
+}
+
 static void what_a_delay_cannot_go_with_is_refused(void **state)
 {
     NEED_BINARY();
@@ -183,6 +225,7 @@ DT_TEST_GROUP(delayed)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_update_takes_the_gradients_of_the_step_before),
         cmocka_unit_test(a_run_goes_on_with_the_gradients_that_wait),
+        cmocka_unit_test(norms_are_of_gradients_that_are_taken),
         cmocka_unit_test(what_a_delay_cannot_go_with_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -226,6 +226,31 @@ static void a_run_is_stopped_and_goes_on(void **state)
     assert_same_weights("straight", "stopped");
 }
 
+static bool at_once(void *self)
+{
+    (void)self;
+    return true;
+}
+
+/* Its weights may not be there yet. */
+static void a_run_that_did_not_begin_can_only_be_closed(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    dt_eval_report report;
+    const dt_run_observer o = {.stop = at_once};
+    assert_ok(open_net(&run, "relu", "never", NULL, &err), &err);
+    assert_int_equal(dt_run_begin(run, &o, &err), DT_E_STOPPED);
+    dt_err_clear(&err);
+    assert_fails(dt_run_save_weights(run, dt_temp_path("never.st"), &err), DT_E_CONFIG, &err,
+        "can only be closed");
+    dt_err_clear(&err);
+    assert_fails(
+        dt_run_evaluate(run, NULL, &report, &err), DT_E_CONFIG, &err, "can only be closed");
+    dt_run_close(run);
+}
+
 /* ---- from outside ---- */
 
 static dt_status same_extent(
@@ -705,6 +730,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_is_asked_and_then_trained),
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
+        cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(policies_from_outside_change_no_bit),

@@ -188,6 +188,14 @@ static void skipped_pictures_are_told_once(void **state) /* case 21 */
     assert_int_equal(count(r.err, "/w/set/b/void.jpg: "), 1);
     cli_done(&r);
     remove_all("out");
+    r = cli_run("c.ini --set data.on_error=skip --set data.eval_path=set --set train.eval_every=1 "
+                "--set train.epochs=2 --set train.steps=0",
+        NULL);
+    assert_code(&r, 0);
+    assert_int_equal(count(r.err, "skipped "), 4);
+    assert_int_equal(count(r.err, "; in the evaluation another one counts twice for it"), 2);
+    cli_done(&r);
+    remove_all("out");
     run_course(&(course){NULL,
         "--set data.on_error=skip --set data.max_skips=1 --set train.epochs=1 --set train.steps=0",
         DT_E_DATA, -1, {"2 bad samples, at most 1 may be skipped"}});

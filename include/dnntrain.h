@@ -169,11 +169,11 @@ DT_API dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row);
 DT_API dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err) DT_NODISCARD;
 
 /* Train until @until steps of the run are done, those before a resume counted; 0, or more than it
- * has: all of them. Evaluates and saves where the configuration says so. A step that failed is
- * discarded whole, so the weights stand as dt_run_step says; but where an update itself failed,
- * which train.update = early and a disk make possible, some are updated and some are not, and
- * nothing of the run can be saved any more. DT_E_NONFINITE, DT_E_DATA, DT_E_IO, DT_E_DEVICE;
- * DT_E_STOPPED when the observer asks for it. */
+ * has: all of them; below 0 DT_E_CONFIG, and nothing is done. Evaluates and saves where the
+ * configuration says so. A step that failed is discarded whole, so the weights stand as dt_run_step
+ * says; but where an update itself failed, which train.update = early and a disk make possible,
+ * some are updated and some are not, and nothing of the run can be saved any more. DT_E_NONFINITE,
+ * DT_E_DATA, DT_E_IO, DT_E_DEVICE; DT_E_STOPPED when the observer asks for it. */
 DT_API dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err) DT_NODISCARD;
 
 DT_API int64_t dt_run_step(const dt_run *r);  /* steps done */

@@ -40,6 +40,10 @@ dt_status dti_run_dir_newest(
  * nothing. */
 dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
 
+/* Cut RUN/checkpoints/NAME, a path as realpath gives it, to RUN, by the names alone; false where it
+ * is another folder, of which any part may be cut then. */
+bool dt_run_dir_of_checkpoint(char *path);
+
 /* Begin to write where a run goes on: remove what a process that is gone was writing, make what is
  * missing, and cut metrics.jsonl after the lines of @step, or before the evaluation of that step
  * when it is still to be made (@evaluated false), and after a line that is none. What is cut goes

@@ -1,4 +1,6 @@
 /* `dnntrain CONFIG`: the command, its signals, and a run that is shown. */
+#define _GNU_SOURCE /* realpath */
+
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -7,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
+#include "session/run_dir.h"
 #include "tools/args.h"
 #include "tools/page_run.h"
 #include "tools/train_show.h"
@@ -97,8 +100,9 @@ static dt_status train_config(
 
 /* ---- the command ---- */
 
-/* --resume is checkpoint.resume, said shorter: with a folder, in either order, or "auto". A run's
- * folder alone stands for the configuration in it, which is kept in @own. */
+/* --resume is checkpoint.resume, said shorter: with a folder, in either order, or "auto". The
+ * folder of a run, or of one of its checkpoints, stands for the run's own configuration, kept in
+ * @own. */
 typedef struct request {
     const char *config, *folder, *plans;
     bool resume;
@@ -111,17 +115,38 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+static bool is_of_checkpoint(request *r, const char *folder)
+{
+    char *run = realpath(folder, NULL);
+    const bool is = run != NULL && dt_run_dir_of_checkpoint(run) &&
+                    dti_cli_config_of_run(run, r->own, sizeof r->own);
+    free(run);
+    return is;
+}
+
+static void resumed(request *r, const dti_cli *cli)
+{
+    const bool both = cli->n_word == 2;
+    const bool swapped = both && is_folder(cli->word[0]) && !is_folder(cli->word[1]);
+    r->config = cli->word[swapped];
+    r->folder = both ? cli->word[!swapped] : NULL;
+    if (dti_cli_config_of_run(r->config, r->own, sizeof r->own)) {
+        r->config = r->own;
+    } else if (!both && is_of_checkpoint(r, r->config)) {
+        r->folder = r->config;
+        r->config = r->own;
+    }
+}
+
 static dt_status read_words(request *r, const dti_cli *cli, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "which configuration? configs/ holds some");
     if (cli->n_word == 2 && !r->resume)
         return dti_cli_too_many(&dt_command_train, cli, cli->word[1], err);
-    const bool swapped = cli->n_word == 2 && is_folder(cli->word[0]);
-    r->config = cli->word[swapped];
-    r->folder = cli->n_word == 2 ? cli->word[!swapped] : NULL;
-    if (cli->n_word == 1 && r->resume && dti_cli_config_of_run(r->config, r->own, sizeof r->own))
-        r->config = r->own;
+    r->config = cli->word[0];
+    if (r->resume)
+        resumed(r, cli);
     DT_CHECK(dti_cli_check_file(r->config, err));
     return r->plans != NULL ? dti_cli_check_file(r->plans, err) : DT_OK;
 }

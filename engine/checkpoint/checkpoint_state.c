@@ -12,6 +12,8 @@
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
 
+#define GRADIENT "gradient."
+
 enum { STATES = DT_Y - DT_M, NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
 
 typedef struct number {
@@ -62,8 +64,8 @@ static row *add_row(rows *r, const dti_weight *w, const dt_map *m, dt_port port)
     return &r->row[r->n++];
 }
 
-/* For every parameter what a run that goes on at @step needs beside it, in the network's order. */
-static void list(rows *r, const dti_weights *w, const dt_map *m, int64_t step)
+/* For every parameter what a run that goes on needs beside it, in the network's order. */
+static void list(rows *r, const dti_weights *w, const dt_map *m, bool waits)
 {
     for (size_t i = 0; i < w->n; i++) {
         for (int k = 0; k < STATES; k++) {
@@ -71,13 +73,13 @@ static void list(rows *r, const dti_weights *w, const dt_map *m, int64_t step)
             if (to != NULL)
                 snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
         }
-        row *to = dt_map_waits(m, step) ? add_row(r, &w->row[i], m, DT_DP) : NULL;
+        row *to = waits ? add_row(r, &w->row[i], m, DT_DP) : NULL;
         if (to != NULL)
-            snprintf(to->name, sizeof to->name, "gradient.%s", w->row[i].name);
+            snprintf(to->name, sizeof to->name, GRADIENT "%s", w->row[i].name);
     }
 }
 
-static dt_status rows_init(rows *r, const dt_trained *t, int64_t step, dt_err *err)
+static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err)
 {
     dti_weights w;
     *r = (rows){0};
@@ -87,7 +89,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, int64_t step, dt_err *e
     if (r->row == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state");
     if (st == DT_OK)
-        list(r, &w, t->map, step);
+        list(r, &w, t->map, waits);
     dti_weights_deinit(&w);
     if (st != DT_OK)
         rows_deinit(r);
@@ -130,7 +132,7 @@ dt_status dti_state_save(
     const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum, dt_err *err)
 {
     rows r;
-    DT_CHECK(rows_init(&r, t, c->step, err));
+    DT_CHECK(rows_init(&r, t, c->waits, err));
     const size_t n = NUMBERS + r.n;
     dti_st_out *out = dt_alloc(n, sizeof *out);
     dt_status st = DT_OK;
@@ -179,9 +181,17 @@ static size_t count_numbers(const dt_st_file *f)
     return n;
 }
 
+static bool has_gradients(const dt_st_file *f)
+{
+    bool has = false;
+    for (size_t i = 0; i < dti_st_count(f) && !has; i++)
+        has = strncmp(dti_st_at(f, i)->name, GRADIENT, strlen(GRADIENT)) == 0;
+    return has;
+}
+
 static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
 {
-    *c = (dt_course){.eval_mean_iou = (double)NAN};
+    *c = (dt_course){.eval_mean_iou = (double)NAN, .waits = has_gradients(f)};
     for (size_t i = 0; i < NUMBERS; i++) {
         const dt_st_entry *e;
         int64_t v; /* a real's bits are not looked at */
@@ -241,7 +251,7 @@ static dt_status load(
     DT_CHECK(read_numbers(f, path, c, err));
     if (t == NULL)
         return DT_OK;
-    DT_CHECK(rows_init(&r, t, c->step, err));
+    DT_CHECK(rows_init(&r, t, c->waits, err));
     dt_status st = check_rows(f, path, &r, err);
     if (st == DT_OK)
         st = put_rows(f, &r, t->runner, err);

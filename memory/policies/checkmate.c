@@ -11,6 +11,8 @@
  * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. To see what
  * would fit, where there are many to try, all but the smallest networks are. Of a large network the
  * search begins with the best of Rotor's sequences, so on a chain it is not behind Rotor. */
+#include <inttypes.h>
+
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 
@@ -40,13 +42,31 @@ static const char *const reasons[] = {
     [ANNEALED] = "checkmate: so annealing of the same problem has it, not proved the least",
 };
 
-/* @by: of the sequence made last; @best_by: of the best */
+/* What was proved to be the best for an aim is so for all aims down to what it takes. */
+typedef struct answer {
+    uint64_t least, most;
+    dt_remat_sequence runs;
+} answer;
+
+/* @by: of the sequence made last; @best_by: of the best; @none: proved to fit nothing, as all aims
+ * below are; 0: none was */
 typedef struct search {
     dti_problem x;
     bool hasty;
     const options *o;
     found_by by, best_by;
+    uint64_t none;
+    size_t n_answer;
+    answer answers[4 * ROUNDS];
 } search;
+
+static dt_status copy_runs(dt_remat_sequence *to, const dt_remat_sequence *from, dt_err *err)
+{
+    to->n = 0;
+    for (size_t i = 0; i < from->n; i++)
+        DT_CHECK(dti_remat_push(to, from->op[i], err));
+    return DT_OK;
+}
 
 /* From the best sequence so far. */
 static dt_status anneal(
@@ -55,8 +75,7 @@ static dt_status anneal(
     const dt_remat_graph *g = &s->x.r.graph;
     const dti_remat_search how = {
         .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
-    for (size_t i = 0; i < s->x.best.n; i++)
-        DT_CHECK(dti_remat_push(runs, s->x.best.op[i], err));
+    DT_CHECK(copy_runs(runs, &s->x.best, err));
     return dti_remat_anneal(g, &how, runs, taken, err);
 }
 
@@ -82,17 +101,45 @@ static dt_status take_better(
     return DT_OK;
 }
 
+static const answer *known(const search *s, uint64_t aim)
+{
+    for (size_t i = 0; i < s->n_answer; i++)
+        if (s->answers[i].least <= aim && aim <= s->answers[i].most)
+            return &s->answers[i];
+    return NULL;
+}
+
+static dt_status keep(search *s, uint64_t aim, const dt_remat_sequence *runs, dt_err *err)
+{
+    dt_remat_taken taken;
+    if (s->n_answer == DT_COUNT(s->answers))
+        return DT_OK;
+    DT_CHECK(dti_remat_measure(&s->x.r.graph, runs, &taken, err));
+    answer *a = &s->answers[s->n_answer++];
+    *a = (answer){.least = taken.peak, .most = aim};
+    return copy_runs(&a->runs, runs, err);
+}
+
 /* By the integer program; what that does not prove within its nodes is searched as well. */
 static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
     bool proved = false;
     dt_err why = {0};
     dt_remat_sequence other = {0};
+    const answer *before = known(s, aim);
+    s->by = PROVED;
+    if (before != NULL)
+        return copy_runs(runs, &before->runs, err);
+    if (aim <= s->none)
+        return DT_FAIL(err, DT_E_BUDGET, "nothing fits %" PRIu64 " bytes", s->none);
     dt_status st =
         dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
     if (st != DT_OK && st != DT_E_BUDGET)
         return DT_FAIL(err, st, "%s", why.text);
     s->by = proved ? PROVED : BRANCHED;
+    if (proved && st == DT_OK)
+        return keep(s, aim, runs, err);
+    s->none = proved ? aim : s->none;
     if (proved || s->o->nodes > 0)
         return st == DT_OK ? st : DT_FAIL(err, st, "%s", why.text);
     if (st != DT_OK)
@@ -184,6 +231,8 @@ static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dti_problem_take(&s.x, reasons[s.best_by], err);
     dti_problem_close(&s.x);
+    for (size_t i = 0; i < s.n_answer; i++)
+        dti_remat_sequence_deinit(&s.answers[i].runs);
     return st;
 }
 

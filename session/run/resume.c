@@ -25,20 +25,6 @@ static dt_status begin_new(dt_run *r, dt_err *err)
 
 /* ---- the run ---- */
 
-/* RUN of RUN/checkpoints/NAME, when NAME holds a manifest; false otherwise. Cuts @path. */
-static bool run_of_checkpoint(char *path)
-{
-    char *name = strrchr(path, '/');
-    if (name == NULL || name == path)
-        return false;
-    *name = '\0';
-    char *parent = strrchr(path, '/');
-    if (parent == NULL || parent == path || strcmp(parent + 1, DT_RUN_CHECKPOINTS) != 0)
-        return false;
-    *parent = '\0';
-    return true;
-}
-
 static bool has_manifest(const char *folder)
 {
     char path[4096];
@@ -92,7 +78,7 @@ static dt_status resolve(char **dir, char **checkpoint, const char *named, dt_er
     *checkpoint = realpath(named, NULL); /* where a link leads */
     if (*checkpoint == NULL)
         return DT_FAIL(err, DT_E_IO, "resume '%s': %s", named, strerror(errno));
-    if (run_of_checkpoint(*dir))
+    if (dt_run_dir_of_checkpoint(*dir))
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "resume '%s': a checkpoint is gone on with in its run, RUN/" DT_RUN_CHECKPOINTS
@@ -177,12 +163,15 @@ static dt_status stand_there(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_DATA,
             "'%s': step %" PRId64 " of epoch %" PRId64 ", but epochs have %" PRId64 " steps",
             dt_checkpoint_path(r->from), c->step, c->epoch, r->feeds.steps_per_epoch);
+    if (c->waits && !dt_map_waits(r->s->plans->map, c->step))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' holds gradients of step %" PRId64 ", whose update is delayed, but the run that "
+            "goes on delays none there: keep policy.zero_offload's delay and warmup",
+            dt_checkpoint_path(r->from), c->step);
     r->course = *c;
     keep_best(r);
-    r->point = (dt_train_point){.step = c->step,
-        .at = c->at,
-        .evaluated = c->evaluated != 0,
-        .pending = dt_map_waits(r->s->plans->map, c->step)};
+    r->point = (dt_train_point){
+        .step = c->step, .at = c->at, .evaluated = c->evaluated != 0, .pending = c->waits};
     r->began_step = c->step;
     r->began_skipped = c->skipped;
     r->saved_step = c->step;

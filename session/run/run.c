@@ -301,6 +301,9 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 {
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run trains between its begin and its end");
+    if (until < 0)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "train until step %" PRId64 ": 0, for all, or more", until);
     const dt_observer o = {.self = r,
         .step = after_step,
         .eval = after_eval,

@@ -38,6 +38,7 @@ static dt_course course_now(dt_run *r)
     c.epoch = r->point.step / r->feeds.steps_per_epoch;
     c.at = r->point.at;
     c.evaluated = r->point.evaluated;
+    c.waits = r->point.pending;
     c.seconds = dt_seconds() - r->began_seconds;
     c.skipped = r->began_skipped + dt_loader_feed(r->feeds.train_loader)->skipped;
     return c;

@@ -29,6 +29,19 @@ dt_status dti_run_dir_newest(char **out, const char *model, const char *policy, 
     return *out != NULL ? DT_OK : dti_run_no_memory(err);
 }
 
+bool dt_run_dir_of_checkpoint(char *path)
+{
+    char *name = strrchr(path, '/');
+    if (name == NULL || name == path)
+        return false;
+    *name = '\0';
+    char *parent = strrchr(path, '/');
+    if (parent == NULL || parent == path || strcmp(parent + 1, DT_RUN_CHECKPOINTS) != 0)
+        return false;
+    *parent = '\0';
+    return true;
+}
+
 dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
 {
     struct stat st;

@@ -152,6 +152,48 @@ static void a_run_goes_on_with_the_gradients_that_wait(void **state)
     }
 }
 
+/* A delay that is asked for behind its begin begins where the run goes on; gradients that wait are
+ * not given up silently. */
+static void a_delay_that_is_changed_begins_anew_or_is_refused(void **state)
+{
+    NEED_BINARY();
+    static const char on[] = "--set train.steps=6 --set checkpoint.resume=auto --set "
+                             "run.overwrite=off --set policy.zero_offload.warmup=";
+    static const struct {
+        const char *then, *now;
+    } lost[] = {{"2", "4"}, {"3", "6 --set policy.zero_offload.delay=off"}};
+    static float straight[MOST], got[MOST];
+    char words[256];
+    put_text("d.ini", INI "[memory]\npolicy = zero_offload\n[policy.zero_offload]\ndelay = on\n"
+                          "warmup = 4\n");
+    ran r = cli_run("d.ini --set train.steps=6", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    const size_t n = values(LEFT, straight, LEFT);
+    remove_all("out");
+    run_well("--set train.steps=4");
+    snprintf(words, sizeof words, "d.ini %s1", on);
+    r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(values(LEFT, got, LEFT), n);
+    assert_memory_equal(got, straight, n * sizeof *got);
+    remove_all("out");
+    for (size_t i = 0; i < DT_COUNT(lost); i++) {
+        snprintf(words, sizeof words,
+            "d.ini --set train.steps=4 --set policy.zero_offload.warmup=%s", lost[i].then);
+        r = cli_run(words, NULL);
+        assert_code(&r, 0);
+        cli_done(&r);
+        snprintf(words, sizeof words, "d.ini %s%s", on, lost[i].now);
+        r = cli_run(words, NULL);
+        assert_code(&r, 2);
+        assert_has(r.err, "whose update is delayed");
+        cli_done(&r);
+        remove_all("out");
+    }
+}
+
 /* The norms that the metrics have, one behind the other. */
 static size_t norms(double to[STEPS])
 {
@@ -226,6 +268,7 @@ DT_TEST_GROUP(delayed)
         cmocka_unit_test(an_update_takes_the_gradients_of_the_step_before),
         cmocka_unit_test(a_run_goes_on_with_the_gradients_that_wait),
         cmocka_unit_test(norms_are_of_gradients_that_are_taken),
+        cmocka_unit_test(a_delay_that_is_changed_begins_anew_or_is_refused),
         cmocka_unit_test(what_a_delay_cannot_go_with_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

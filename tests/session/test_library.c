@@ -143,6 +143,8 @@ static void a_run_is_asked_and_then_trained(void **state)
     dt_err_clear(&err);
     assert_ok(dt_run_begin(run, NULL, &err), &err);
     assert_int_equal(dt_run_memory(run).device, m.device);
+    assert_fails(dt_run_train(run, -5, &err), DT_E_CONFIG, &err, "until step -5");
+    dt_err_clear(&err);
     assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
     assert_fails(dt_run_end(run, DT_OK, &err), DT_E_CONFIG, &err, "ends once");
     dt_run_close(run);

@@ -513,6 +513,15 @@ static void a_run_is_where_its_configuration_is(void **state)
     run_well("moved --resume --set train.steps=11");
     same_file("whole", "moved", MODEL, "where its configuration is");
     same_state("whole", "moved", "step-00000011", "where its configuration is");
+    r = cli_run("--resume moved/checkpoints/step-00000005/ --set train.steps=6", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "after step 5, from ");
+    cli_done(&r);
+    r = cli_run("moved --resume moved/checkpoints/step-00000005 --set train.steps=11", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "after step 5, from ");
+    cli_done(&r);
+    same_file("whole", "moved", MODEL, "where its configuration is, from a checkpoint");
     r = cli_run("moved --resume --set train.steps=3", NULL);
     assert_code(&r, 0);
     assert_has(r.err, "all 11 steps are done");

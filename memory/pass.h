@@ -126,11 +126,6 @@ dt_status dti_encode(dt_program *p, const dti_gap *g, const dt_codec *codec, dou
 dt_status dti_recompute(
     dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err) DT_NODISCARD;
 
-/* The same for several values at once, at one place. @version: in the order of forward, each with
- * an access before the op @before, and of each value the tensor that is read from there on. */
-dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
-    const bool *dropped, int32_t reason, dt_err *err) DT_NODISCARD;
-
 /**
  * struct dti_remakes - many such requests on one program, which share what they know of it.
  * @p @dropped: as above, of the tensors that there are when it is opened
@@ -152,6 +147,8 @@ typedef struct dti_remakes {
 /* Close it even after a failure. DT_E_NOMEM. */
 dt_status dti_remakes_open(
     dti_remakes *r, dt_program *p, const bool *dropped, bool absent, dt_err *err) DT_NODISCARD;
+/* Several values at once, at one place. @version: in the order of forward, each with an access
+ * before the op @before, and of each value the tensor that is read from there on. */
 dt_status dti_remakes_before(dti_remakes *r, int32_t before, const int32_t *version, size_t n,
     int32_t reason, dt_err *err) DT_NODISCARD;
 void dti_remakes_close(dti_remakes *r);

@@ -393,18 +393,12 @@ dt_status dti_remakes_before(
     return st == DT_OK ? dt_program_index(r->p, err) : st;
 }
 
-dt_status dti_recompute_before(dt_program *p, int32_t before, const int32_t *version, size_t n,
-    const bool *dropped, int32_t reason, dt_err *err)
+dt_status dti_recompute(dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err)
 {
     dti_remakes r;
     dt_status st = dti_remakes_open(&r, p, dropped, false, err);
     if (st == DT_OK)
-        st = dti_remakes_before(&r, before, version, n, reason, err);
+        st = dti_remakes_before(&r, g->to, &g->tensor, 1, g->reason, err);
     dti_remakes_close(&r);
     return st;
-}
-
-dt_status dti_recompute(dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err)
-{
-    return dti_recompute_before(p, g->to, &g->tensor, 1, dropped, g->reason, err);
 }

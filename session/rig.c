@@ -17,7 +17,8 @@ static const dt_tier_desc *tier(const dt_session *s, dt_tier place)
     return named != NULL && named->place == place ? named : dt_tier_standard(place);
 }
 
-dt_runner_opts dti_rig_opts(const dt_session *s)
+/* Of a runner of all plans the session has. Borrows from the session. */
+static dt_runner_opts runner_opts(const dt_session *s)
 {
     return (dt_runner_opts){.graph = s->graph,
         .map = s->plans->map,
@@ -38,7 +39,7 @@ dt_runner_opts dti_rig_opts(const dt_session *s)
 
 dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err)
 {
-    const dt_runner_opts o = dti_rig_opts(s);
+    const dt_runner_opts o = runner_opts(s);
     char need[DT_HUMAN_BYTES];
     const dt_status st = dt_runner_create(&g->runner, &o, err);
     if (st == DT_E_NOMEM)

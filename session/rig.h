@@ -11,9 +11,6 @@ typedef struct dt_rig {
     size_t n;
 } dt_rig;
 
-/* What a runner of all plans the session has is made of. Borrows from the session. */
-dt_runner_opts dti_rig_opts(const dt_session *s);
-
 /* The runner, with memory for all plans the session has. DT_E_NOMEM says what to lower. */
 dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 

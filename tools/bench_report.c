@@ -8,13 +8,14 @@
 #include "tools/json_out.h"
 #include "tools/terminal.h"
 
-double dti_bench_units(const dt_bench_result *r)
+/* Labels of a step, and what one of them is called. */
+static double units_of(const dt_bench_result *r)
 {
     const int64_t tokens = dt_graph_tokens(r->session->graph);
     return (double)(r->session->opts.train.batch * (tokens > 0 ? tokens : 1));
 }
 
-const char *dti_bench_unit(const dt_bench_result *r)
+static const char *unit_of(const dt_bench_result *r)
 {
     return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
 }
@@ -36,8 +37,8 @@ static void header(const dt_bench_result *r)
     printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
            "count\n",
         1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
-    printf("speed     %s %s a second\n\n", dt_human_rate(rate, dti_bench_units(r) / r->median),
-        dti_bench_unit(r));
+    printf(
+        "speed     %s %s a second\n\n", dt_human_rate(rate, units_of(r) / r->median), unit_of(r));
 }
 
 static void line(const dt_bench_result *r, const char *kind, const char *pass, double ops, double s,
@@ -104,8 +105,8 @@ dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
     dti_json_real(&j, "median_seconds", r->median, 9);
     dti_json_real(&j, "least_seconds", r->least, 9);
     dti_json_real(&j, "most_seconds", r->most, 9);
-    dti_json_real(&j, "per_second", dti_bench_units(r) / r->median, 3);
-    dti_json_text(&j, "unit", dti_bench_unit(r));
+    dti_json_real(&j, "per_second", units_of(r) / r->median, 3);
+    dti_json_text(&j, "unit", unit_of(r));
     dti_json_real(&j, "step_seconds", r->step, 9);
     dti_json_real(&j, "rest_seconds", r->rest, 9);
     dti_json_real(&j, "floor_seconds", r->floor, 9);

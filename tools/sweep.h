@@ -13,13 +13,6 @@ typedef struct dti_sweep {
     dt_sweep_row *row; /* in the order of the lists; keep_all is the first */
 } dti_sweep;
 
-/* The largest batch under keep_all, which the others are compared with. */
-int64_t dti_sweep_baseline(const dti_sweep *w);
-/* Where a row is no better than what costs less: "saves nothing here: its batch is no larger than
- * keep_all's", "is worse here than vdnn_all alone, whose batch is 9", or no better where one alone
- * comes to the same; "" elsewhere. Returns @to. */
-enum { DTI_SWEEP_REMARK = 128 };
-const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[DTI_SWEEP_REMARK]);
 /* Where all policies are asked for, those of them that are not swept: "left out, as they search or
  * write to a disk: revolve, ...; name them with --policies"; else "". Returns @to. */
 enum { DTI_SWEEP_LEFT_OUT = 512 };

@@ -13,9 +13,10 @@
 #include "tools/sweep.h"
 #include "tools/terminal.h"
 
-enum { NAME_LEAST = 13, NAME_MOST = 14 };
+enum { NAME_LEAST = 13, NAME_MOST = 14, REMARK_BYTES = 128 };
 
-int64_t dti_sweep_baseline(const dti_sweep *w)
+/* The largest batch under keep_all, which the others are compared with. */
+static int64_t baseline(const dti_sweep *w)
 {
     for (size_t i = 0; i < w->n; i++)
         if (strcmp(w->row[i].policy, "keep_all") == 0)
@@ -82,7 +83,7 @@ static void columns(const dti_sweep *w, int width, dti_table_column to[COLUMNS])
 
 static void numbers(const dti_sweep *w, const dt_sweep_row *r, int width, const dti_table_column *c)
 {
-    const int64_t base = dti_sweep_baseline(w);
+    const int64_t base = baseline(w);
     const struct {
         int column;
         uint64_t bytes;
@@ -133,7 +134,7 @@ static void beyond(const dti_sweep *w)
 static bool in_vain(const dti_sweep *w, const dt_sweep_row *r)
 {
     return strcmp(r->policy, "keep_all") != 0 && r->batch > 0 && !r->capped &&
-           r->batch <= dti_sweep_baseline(w);
+           r->batch <= baseline(w);
 }
 
 /* Whether a policy stands in a list. */
@@ -186,26 +187,27 @@ static const dt_sweep_row *best_alone(const dti_sweep *w, const dt_sweep_row *li
     return best;
 }
 
-static void tell_alone(
-    const dt_sweep_row *best, const dt_sweep_row *list, char to[DTI_SWEEP_REMARK])
+static void tell_alone(const dt_sweep_row *best, const dt_sweep_row *list, char to[REMARK_BYTES])
 {
     if (stand(best, list) == ALIKE)
-        snprintf(to, DTI_SWEEP_REMARK,
+        snprintf(to, REMARK_BYTES,
             "is no better here than %.40s alone, whose batch is %" PRId64 " at the same cost",
             best->policy, best->batch);
     else
-        snprintf(to, DTI_SWEEP_REMARK,
-            "is worse here than %.40s alone, whose batch is %" PRId64 "%s", best->policy,
-            best->batch, best->batch == list->batch ? " as well, and which costs less" : "");
+        snprintf(to, REMARK_BYTES, "is worse here than %.40s alone, whose batch is %" PRId64 "%s",
+            best->policy, best->batch,
+            best->batch == list->batch ? " as well, and which costs less" : "");
 }
 
-const char *dti_sweep_remark(const dti_sweep *w, const dt_sweep_row *r, char to[DTI_SWEEP_REMARK])
+/* Where a row is no better than what costs less: "saves nothing here: its batch is no larger than
+ * keep_all's", "is worse here than vdnn_all alone, whose batch is 9", or no better where one alone
+ * comes to the same; "" elsewhere. Returns @to. */
+static const char *remark_on(const dti_sweep *w, const dt_sweep_row *r, char to[REMARK_BYTES])
 {
     const dt_sweep_row *best = best_alone(w, r);
     to[0] = '\0';
     if (in_vain(w, r))
-        snprintf(
-            to, DTI_SWEEP_REMARK, "saves nothing here: its batch is no larger than keep_all's");
+        snprintf(to, REMARK_BYTES, "saves nothing here: its batch is no larger than keep_all's");
     else if (best != NULL)
         tell_alone(best, r, to);
     return to;
@@ -239,7 +241,7 @@ const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT])
 static void tell_room(const dt_sweep_row *r)
 {
     const dt_traffic *t = &r->traffic;
-    char text[DTI_SWEEP_REMARK + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
+    char text[REMARK_BYTES + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
     if (t->room > t->unknown)
         snprintf(text, sizeof text,
             "%s packs what it moves: %s are expected to go out, by memory.profile, and %s have "
@@ -259,7 +261,7 @@ void dti_sweep_table(const dti_sweep *w)
     const int width = name_width(w);
     dti_table_column c[COLUMNS];
     bool none = false, capped = false, lossy = false, over = false;
-    char remark[DTI_SWEEP_REMARK], missing[DTI_SWEEP_LEFT_OUT];
+    char remark[REMARK_BYTES], missing[DTI_SWEEP_LEFT_OUT];
     header(w);
     columns(w, width, c);
     printf("%-*s", width, "policy");
@@ -283,8 +285,8 @@ void dti_sweep_table(const dti_sweep *w)
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     for (size_t i = 0; i < w->n; i++)
-        if (dti_sweep_remark(w, &w->row[i], remark)[0] != '\0') {
-            char text[DTI_SWEEP_REMARK + 128];
+        if (remark_on(w, &w->row[i], remark)[0] != '\0') {
+            char text[REMARK_BYTES + 128];
             snprintf(text, sizeof text, "%.100s %s", w->row[i].policy, remark);
             dti_term_wrap(stdout, 0, 2, text);
         }
@@ -307,7 +309,7 @@ static void csv_name(FILE *f, const char *name)
 dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
 {
     dti_json list = dti_json_begin_list();
-    char remark[DTI_SWEEP_REMARK];
+    char remark[REMARK_BYTES];
     for (size_t i = 0; i < w->n && list.ok; i++) {
         const dt_sweep_row *r = &w->row[i];
         dti_json o = dti_json_element(&list);
@@ -325,7 +327,7 @@ dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
         dti_json_whole(&o, "expected_in", r->traffic.in);
         dti_json_real(&o, "recompute_share", r->recompute, 6);
         dti_json_flag(&o, "fits_this_machine", !r->beyond);
-        if (dti_sweep_remark(w, r, remark)[0] != '\0')
+        if (remark_on(w, r, remark)[0] != '\0')
             dti_json_text(&o, "in_vain", remark);
         if (r->step > 0) {
             dti_json_real(&o, "step_seconds", r->step, 9);
@@ -342,7 +344,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     (void)err;
     static const char *const checks[] = {
         [DT_SWEEP_UNCHECKED] = "", [DT_SWEEP_HOLDS] = "yes", [DT_SWEEP_BROKEN] = "no"};
-    const int64_t base = dti_sweep_baseline(w);
+    const int64_t base = baseline(w);
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"

@@ -7,7 +7,7 @@
 
 /* What generation is the current one, the runner knows: a plan's slots are those of a run in which
  * none has changed. */
-uint64_t dti_home_slot(const dt_runner *r, const dt_home *h)
+static uint64_t slot_of(const dt_runner *r, const dt_home *h)
 {
     return r->turned[h - r->o.map->home] ? h->next : h->off;
 }
@@ -16,7 +16,7 @@ unsigned char *dti_home_at(const dt_runner *r, const dt_home *h)
 {
     if (h->tier == DT_AT_DEVICE)
         return r->base + h->off;
-    return r->tier[h->tier].map != NULL ? r->tier[h->tier].map + dti_home_slot(r, h) : NULL;
+    return r->tier[h->tier].map != NULL ? r->tier[h->tier].map + slot_of(r, h) : NULL;
 }
 
 bool dti_home_on_host(const dt_runner *r, const dt_home *h)
@@ -35,7 +35,7 @@ static dt_status move(dt_runner *r, const dt_home *h, uint64_t at, void *to, con
     uint64_t bytes, dt_err *err)
 {
     const dti_tier *t = &r->tier[h->tier];
-    const uint64_t slot = dti_home_slot(r, h) + at;
+    const uint64_t slot = slot_of(r, h) + at;
     const dt_status st = from != NULL ? t->desc->write(t->state, slot, from, bytes, err)
                                       : t->desc->read(t->state, slot, to, bytes, err);
     DT_TRY(err, st, "%s %s, whose home is the %s", from != NULL ? "write" : "read", h->name,

@@ -220,7 +220,6 @@ void dti_graphs_forget(dt_runner *r, dti_plan *p);
  * it there. Some of its bytes, which in a tier without a map are a part as it wants them
  * (engine/tier.h); zeros for all; and all of them, in reach of the device: until the next call for
  * those that are not. */
-uint64_t dti_home_slot(const dt_runner *r, const dt_home *h); /* of its tier */
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h);
 bool dti_home_on_host(const dt_runner *r, const dt_home *h);
 dt_status dti_home_read(

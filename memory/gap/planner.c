@@ -360,7 +360,8 @@ static bool learn(dti_planner *x)
     return any;
 }
 
-dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err)
+/* Plan what was chosen. *more: it is above the budget, and there is more to choose from. */
+static dt_status try_chosen(dti_planner *x, bool *more, dt_err *err)
 {
     dti_load_curve c;
     const dt_status st = plan(x, x->gaps.idle, x->gaps.limit, &c, err);
@@ -535,7 +536,8 @@ static dt_status take_back(dti_planner *x, dti_idle *of, dt_err *err)
     return st;
 }
 
-dt_status dti_planner_finish(dti_planner *x, dt_err *err)
+/* Rewrite the program by the best that was tried. */
+static dt_status take_best(dti_planner *x, dt_err *err)
 {
     dti_idle *of = dt_alloc(x->gaps.n + 1, sizeof *of);
     if (of == NULL)
@@ -561,7 +563,7 @@ static dt_status search(dti_planner *x, dt_program *p, const dt_pass_env *e,
     while (st == DT_OK && more) {
         st = choose(x, e->opts, err);
         if (st == DT_OK)
-            st = dti_planner_try(x, &more, err);
+            st = try_chosen(x, &more, err);
     }
     return st;
 }
@@ -590,7 +592,7 @@ dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner
     if (st == DT_OK && x.exchanged && x.peak > o->budget)
         st = search_boldly(&x, choose, err);
     if (st == DT_OK)
-        st = dti_planner_finish(&x, err);
+        st = take_best(&x, err);
     dti_planner_close(&x);
     return st;
 }

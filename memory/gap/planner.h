@@ -86,12 +86,6 @@ dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *er
 /* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be. */
 double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);
 
-/* Plan what was chosen. *more: it is above the budget, and there is more to choose from. */
-dt_status dti_planner_try(dti_planner *x, bool *more, dt_err *err) DT_NODISCARD;
-
-/* Rewrite the program by the best that was tried. */
-dt_status dti_planner_finish(dti_planner *x, dt_err *err) DT_NODISCARD;
-
 /* All of it for a policy: @choose, which is told the policy's options, chooses from the gaps, and
  * does so again as long as a plan is above the budget and there is more. Where nothing fits and
  * some was offloaded instead of recomputed, all begins anew, boldly. A program without backward is

@@ -6,7 +6,8 @@
 
 #include "engine/base/alloc.h"
 
-bool dti_lives_away(const dt_program *p, int32_t tensor)
+/* Whether the tensor's home is a tier. */
+static bool lives_away(const dt_program *p, int32_t tensor)
 {
     const int32_t home = p->tensor[tensor].home;
     return home != DT_NONE && p->map->home[home].tier != DT_AT_DEVICE;
@@ -141,7 +142,7 @@ dt_status dti_stays_find(dti_stays *to, const dt_program *p, const uint64_t *ahe
     for (size_t t = 0; t < p->n_tensor; t++) {
         int32_t n;
         (void)dt_accesses(p, (int32_t)t, &n);
-        most += dti_lives_away(p, (int32_t)t) ? (size_t)n : 0;
+        most += lives_away(p, (int32_t)t) ? (size_t)n : 0;
     }
     if (most == 0)
         return DT_OK;
@@ -150,7 +151,7 @@ dt_status dti_stays_find(dti_stays *to, const dt_program *p, const uint64_t *ahe
     int32_t *last = dt_alloc(most, sizeof *last);
     const bool ok = to->stay != NULL && list != NULL && last != NULL;
     for (size_t t = 0; ok && t < p->n_tensor; t++)
-        if (dti_lives_away(p, (int32_t)t))
+        if (lives_away(p, (int32_t)t))
             stays_of(to, p, (int32_t)t);
     if (ok && ahead != NULL)
         widen_all(to, p, ahead, list, last);

@@ -22,9 +22,6 @@ typedef struct dti_stays {
     dti_stay *stay; /* by tensor, then by place */
 } dti_stays;
 
-/* Whether the tensor's home is a tier. */
-bool dti_lives_away(const dt_program *p, int32_t tensor);
-
 /* All stays of a program, whose index is fresh. Ops of one layer that stand together share a stay.
  * @ahead: by tier, see dt_lower_opts; NULL or 0: each stay is as short as can be. Free with
  * dti_stays_deinit, even after a failure. */

@@ -243,19 +243,19 @@ static void name_text(const char *table, size_t each, size_t n, const bool *twic
     }
 }
 
-void dti_node_name(const dti_names *n, int32_t node, char to[DTI_CELL_BYTES])
+static void node_name(const dti_names *n, int32_t node, char to[DTI_CELL_BYTES])
 {
     const dt_plan *p = n->p;
     name_text((const char *)p->node, sizeof *p->node, p->n_node, n->node_twice, node, to);
 }
 
-void dti_tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES])
+static void tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES])
 {
     const dt_plan *p = n->p;
     name_text((const char *)p->tensor, sizeof *p->tensor, p->n_tensor, n->tensor_twice, tensor, to);
 }
 
-void dti_op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES])
+static void op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES])
 {
     const dt_plan *p = n->p;
     name_text((const char *)p->op, sizeof *p->op, p->n_op, n->op_twice, op, to);
@@ -299,13 +299,13 @@ void dti_row_cells(const dti_names *n, size_t row, dti_cells *c)
         snprintf(c->text[DTI_KIND], DTI_CELL_BYTES, "%s", dt_row_name(r->kind));
     else
         snprintf(c->text[DTI_KIND], DTI_CELL_BYTES, "?%d", r->kind);
-    dti_op_name(n, r->op, c->text[DTI_OP]);
-    dti_tensor_name(n, r->tensor, c->text[DTI_TENSOR]);
+    op_name(n, r->op, c->text[DTI_OP]);
+    tensor_name(n, r->tensor, c->text[DTI_TENSOR]);
     number(needs & DTI_COLUMN_BIT(DTI_OFF), r->off, c->text[DTI_OFF]);
     number(needs & DTI_COLUMN_BIT(DTI_BYTES), r->bytes, c->text[DTI_BYTES]);
     if (r->event != DT_NONE)
         snprintf(c->text[DTI_EVENT], DTI_CELL_BYTES, "e%" PRId32, r->event);
-    dti_tensor_name(n, r->over, c->text[DTI_OVER]);
+    tensor_name(n, r->over, c->text[DTI_OVER]);
     if ((needs & DTI_COLUMN_BIT(DTI_SLOT)) != 0 || r->tier != 0 || r->slot != 0)
         slot_text(r, c->text[DTI_SLOT]);
     if (r->reason >= 0 && (size_t)r->reason < n->p->n_reason)
@@ -328,7 +328,7 @@ void dti_tensor_line(const dti_names *n, size_t tensor, FILE *f)
 {
     const dt_plan_tensor *t = &n->p->tensor[tensor];
     char name[DTI_CELL_BYTES], home[DTI_CELL_BYTES] = "-", next[32] = "";
-    dti_tensor_name(n, (int32_t)tensor, name);
+    tensor_name(n, (int32_t)tensor, name);
     if (t->next != t->home)
         snprintf(next, sizeof next, "/%" PRIu64, t->next);
     if (t->persistent && t->tier != DT_AT_DEVICE)
@@ -344,7 +344,7 @@ static void arg_text(const dti_names *n, const dt_plan_arg *a, FILE *f)
 {
     static const char modes[] = "?rwu"; /* DT_READ, DT_WRITE, DT_UPDATES */
     char name[DTI_CELL_BYTES], port[DTI_PORT_BYTES];
-    dti_tensor_name(n, a->tensor, name);
+    tensor_name(n, a->tensor, name);
     dti_port_name(a->port, port);
     fprintf(f, " %c:%s%s%s", modes[a->mode <= DT_UPDATES ? a->mode : 0],
         a->port == DT_PORTS ? "" : port, a->port == DT_PORTS ? "" : "=", name);
@@ -358,7 +358,7 @@ void dti_node_line(const dti_names *n, size_t node, FILE *f)
     const dt_plan_node *x = &n->p->node[node];
     const char *opts = x->opts < n->p->n_text ? n->p->text + x->opts : "";
     char name[DTI_CELL_BYTES];
-    dti_node_name(n, (int32_t)node, name);
+    node_name(n, (int32_t)node, name);
     fprintf(f, opts[0] != '\0' ? "node %s " : "node %s", name);
     for (const char *at = opts; *at != '\0'; at++) {
         const bool inner = *at == ' ' && at > opts && at[1] != '\0';
@@ -386,7 +386,7 @@ static void kernel_text(const dti_names *n, const dt_plan_op *o, FILE *f)
     char name[DTI_CELL_BYTES];
     escape(o->layer, false, name);
     fprintf(f, " do:%s/%s", name, o->form < DT_FORMS ? form_names[o->form] : "?");
-    dti_node_name(n, o->node, name);
+    node_name(n, o->node, name);
     if (o->node != DT_NONE)
         fprintf(f, " of:%s", name);
     if (o->alt != 0)
@@ -412,7 +412,7 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
     const dt_plan *p = n->p;
     const dt_plan_op *o = &p->op[op];
     char name[DTI_CELL_BYTES], in[DTI_CELL_BYTES];
-    dti_op_name(n, (int32_t)op, name);
+    op_name(n, (int32_t)op, name);
     const char *kind = o->kind < DT_OP_KINDS ? dt_op_kind_name((dt_op_kind)o->kind) : "?";
     const bool whole = o->flops == floor(o->flops) && o->flops < 1e15;
     fprintf(f, whole ? "op %s %s %.0f" : "op %s %s %.17g", name, kind, o->flops);
@@ -422,8 +422,8 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
         if (i >= 0 && (size_t)i < p->n_arg)
             arg_text(n, &p->arg[i], f);
     for (int i = 0; i < o->n_safe && i < DT_MAX_OVER; i++) {
-        dti_tensor_name(n, o->safe[i].out, name);
-        dti_tensor_name(n, o->safe[i].in, in);
+        tensor_name(n, o->safe[i].out, name);
+        tensor_name(n, o->safe[i].in, in);
         fprintf(f, " s:%s/%s", name, in);
     }
     if (o->algorithm[0] != '\0') {

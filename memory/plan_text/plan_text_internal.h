@@ -72,9 +72,6 @@ typedef struct dti_names {
 void dti_names_init(dti_names *n, const dt_plan *p);
 void dti_names_deinit(dti_names *n);
 
-void dti_node_name(const dti_names *n, int32_t node, char to[DTI_CELL_BYTES]);
-void dti_tensor_name(const dti_names *n, int32_t tensor, char to[DTI_CELL_BYTES]);
-void dti_op_name(const dti_names *n, int32_t op, char to[DTI_CELL_BYTES]);
 void dti_row_cells(const dti_names *n, size_t row, dti_cells *c);
 
 /* Whole lines without the newline; a row's is without its number and padding. */

@@ -78,9 +78,6 @@ void dti_disk_chunk_note(
     const dti_disk_chunk *c, dti_disk_transfer *t); /* its error, if the first */
 void dti_disk_nap(void);
 
-/* Any changed byte changes it, and other damage with all but certainty. */
-uint64_t dti_disk_sum(const void *p, size_t n);
-
 /* The threads of a lane; the transfer at hand is theirs and the caller's, under the lock. */
 typedef struct dti_disk_lane dti_disk_lane;
 typedef struct dti_disk_team {

@@ -18,6 +18,35 @@ void dti_disk_nap(void)
 enum { SUMS_APART = DTI_DISK_CHUNK / DTI_DISK_BLOCK };
 _Static_assert(DT_PART_UNIT % DTI_DISK_CHUNK == 0, "parts of slots are whole chunks");
 
+enum { WORDS = 4 };
+
+/* One to one in either argument, so that no single changed word is ever lost. */
+static uint64_t mix(uint64_t h, uint64_t word)
+{
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
+}
+
+/* Any changed byte changes it, and other damage with all but certainty. */
+static uint64_t sum_of(const void *p, size_t n)
+{
+    const char *at = p;
+    uint64_t h[WORDS] = {1, 2, 3, 4}, w[WORDS];
+    size_t left = n;
+    for (; left >= sizeof w; left -= sizeof w, at += sizeof w) {
+        memcpy(w, at, sizeof w);
+        for (int i = 0; i < WORDS; i++)
+            h[i] = mix(h[i], w[i]);
+    }
+    memset(w, 0, sizeof w);
+    if (left > 0)
+        memcpy(w, at, left);
+    uint64_t sum = n;
+    for (int i = 0; i < WORDS; i++)
+        sum = mix(sum, mix(h[i], w[i]));
+    return sum;
+}
+
 size_t dti_disk_chunks(const dti_disk_transfer *t)
 {
     return (size_t)(t->bytes / DTI_DISK_CHUNK + (t->bytes % DTI_DISK_CHUNK > 0));
@@ -37,7 +66,7 @@ void dti_disk_chunk_start(dti_disk_chunk *c, const dti_disk_file *f, const dti_d
     c->from = t->from != NULL ? t->from + at : NULL;
     c->to = t->to != NULL ? t->to + at : NULL;
     if (c->from != NULL && t->sums != NULL)
-        t->sums[index * SUMS_APART] = dti_disk_sum(c->from, c->bytes);
+        t->sums[index * SUMS_APART] = sum_of(c->from, c->bytes);
     if (fits(c->from != NULL ? c->from : c->to, c->bytes, f))
         return;
     c->length = (c->bytes + DTI_DISK_BLOCK - 1) / DTI_DISK_BLOCK * DTI_DISK_BLOCK;
@@ -92,7 +121,7 @@ void dti_disk_chunk_finish(dti_disk_chunk *c, const dti_disk_transfer *t)
     char *to = t->to + (uint64_t)c->index * DTI_DISK_CHUNK;
     if (c->to != to)
         memcpy(to, c->to, c->bytes);
-    if (t->sums != NULL && t->sums[c->index * SUMS_APART] != dti_disk_sum(to, c->bytes))
+    if (t->sums != NULL && t->sums[c->index * SUMS_APART] != sum_of(to, c->bytes))
         c->error = DTI_DISK_DIFFERS;
 }
 
@@ -104,32 +133,4 @@ void dti_disk_chunk_note(const dti_disk_chunk *c, dti_disk_transfer *t)
     t->error = c->error;
     t->where = c->offset + done;
     t->length = c->error == DTI_DISK_DIFFERS ? c->bytes : c->length - done;
-}
-
-enum { WORDS = 4 };
-
-/* One to one in either argument, so that no single changed word is ever lost. */
-static uint64_t mix(uint64_t h, uint64_t word)
-{
-    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return h ^ h >> 32;
-}
-
-uint64_t dti_disk_sum(const void *p, size_t n)
-{
-    const char *at = p;
-    uint64_t h[WORDS] = {1, 2, 3, 4}, w[WORDS];
-    size_t left = n;
-    for (; left >= sizeof w; left -= sizeof w, at += sizeof w) {
-        memcpy(w, at, sizeof w);
-        for (int i = 0; i < WORDS; i++)
-            h[i] = mix(h[i], w[i]);
-    }
-    memset(w, 0, sizeof w);
-    if (left > 0)
-        memcpy(w, at, left);
-    uint64_t sum = n;
-    for (int i = 0; i < WORDS; i++)
-        sum = mix(sum, mix(h[i], w[i]));
-    return sum;
 }

@@ -13,6 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/philox.h"
 #include "engine/base/thread.h"
+#include "engine/label.h"
 
 /* --- bad samples: a bit each, and a line on each of the first to be met --- */
 
@@ -101,6 +102,7 @@ typedef struct cursor {
 
 typedef struct piece {
     int64_t sample;
+    bool again; /* the epoch has had it */
     dt_status st;
 } piece;
 
@@ -179,11 +181,12 @@ static dt_status choose(dt_loader *l, int64_t n, dt_err *err)
         return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad", l->count);
     DT_CHECK(skips_allowed(&l->skips, err));
     for (int64_t i = 0; i < n;) {
+        const bool again = l->cur.at >= l->count;
         const int64_t sample = sample_at(l, l->cur.at++);
         if (skips_has(&l->skips, sample))
             l->making->skipped++;
         else
-            l->pieces[i++] = (piece){.sample = sample};
+            l->pieces[i++] = (piece){.sample = sample, .again = again};
     }
     return DT_OK;
 }
@@ -205,6 +208,13 @@ static dt_status look_again(dt_loader *l, int64_t sample, int64_t place, bool *g
     return st;
 }
 
+static void let_not_count(const dt_loader *l, int64_t place)
+{
+    int32_t *label = l->making->labels + (size_t)place * l->label;
+    for (size_t i = 0; i < l->label; i++)
+        label[i] = DT_LABEL_NONE;
+}
+
 /* Keep the good ones of @n pieces, closing the gaps of bad ones. */
 static dt_status keep_good(dt_loader *l, int64_t n, dt_err *err)
 {
@@ -215,6 +225,8 @@ static dt_status keep_good(dt_loader *l, int64_t n, dt_err *err)
             DT_CHECK(look_again(l, l->pieces[i].sample, from, &good, err));
         if (!good)
             continue;
+        if (l->o.once && l->pieces[i].again)
+            let_not_count(l, from);
         if (from != l->have) {
             memcpy(s->x + (size_t)l->have * l->sample, s->x + (size_t)from * l->sample,
                 l->sample * sizeof *s->x);

@@ -4,10 +4,10 @@
  * samples of a batch.
  *
  * With on_error = skip a bad sample (DT_E_DATA) is left out and the next one in order takes its
- * place; when an epoch has run out, its own first samples fill the end. So every epoch has the same
- * number of batches of the same sizes, for which plans were made, and begins at the same sample,
- * fresh or resumed. A sample known as bad is not tried again. Errors of the machine (memory, I/O)
- * are never skipped. */
+ * place; when an epoch has run out, its own first samples fill the end, which in evaluation (once)
+ * do not count again: their labels are DT_LABEL_NONE. So every epoch has the same number of batches
+ * of the same sizes, for which plans were made, and begins at the same sample, fresh or resumed. A
+ * sample known as bad is not tried again. Errors of the machine (memory, I/O) are never skipped. */
 #ifndef DT_DATA_LOADER_H
 #define DT_DATA_LOADER_H
 
@@ -18,6 +18,7 @@ typedef struct dt_loader_opts {
     int64_t batch;
     bool shuffle;   /* a new permutation each epoch; not for a source of fixed order */
     bool drop_last; /* leave out a last partial batch */
+    bool once;      /* no sample of an epoch counts twice */
     int ahead;      /* batches decoded ahead, at least 1 */
     int threads;    /* that decode; 0 is 1 */
     bool rests;     /* decode nothing before the first seek */

@@ -21,13 +21,14 @@ typedef struct dt_source_opts {
                                numbers of their classes */
     dt_shape shape;         /* image the network takes, n = 1 */
     int64_t classes;        /* labels must lie in [0, classes) */
-    int64_t labels;    /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
-                          picture may have one for each pixel, row after row */
-    bool eval;         /* the held-out split, no augmentation */
-    bool augment;      /* random crops and flips */
-    int64_t cutout;    /* with augment, side of a square to cut out of pictures, in pixels */
-    bool skip_bad;     /* on_error = skip */
-    int64_t max_skips; /* different bad samples left out before the run fails */
+    int64_t labels; /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
+                       picture may have one for each pixel, row after row */
+    int64_t ignore_label; /* of tensors: what it gives DT_LABEL_NONE for */
+    bool eval;            /* the held-out split, no augmentation */
+    bool augment;         /* random crops and flips */
+    int64_t cutout;       /* with augment, side of a square to cut out of pictures, in pixels */
+    bool skip_bad;        /* on_error = skip */
+    int64_t max_skips;    /* different bad samples left out before the run fails */
     /* Per channel (shape.c each), of values in [0, 1]. NULL: the source's own; images and cifar10
      * have ImageNet's, synthetic 0.5 and 0.25, idx none. tensors takes its values as they are. */
     const float *mean, *std;
@@ -42,7 +43,8 @@ typedef struct dt_source_opts {
  * @fixed_order: samples come in file order, never shuffled (tensors)
  * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
  * @count: samples, at least 1
- * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label. @key draws the
+ * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label, each a class or
+ * DT_LABEL_NONE. @key draws the
  * augmentation: the same key, the same bits. Thread-safe. DT_E_DATA for a bad sample
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not

@@ -1,7 +1,7 @@
 /* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
  * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64, and for one of
  * sequences both [steps, N, T] I64. Step i trains on x[i], in the order of the file; values are
- * taken as they are. */
+ * taken as they are. A label may be the one that does not count. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,7 @@
 #include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/label.h"
 
 typedef struct tensors {
     dt_source base;
@@ -109,10 +110,13 @@ static dt_status read_labels(tensors *t, const char *path, dt_err *err)
         if (k == 0)
             DT_CHECK(dt_st_read(t->file, t->y, (uint64_t)i * sizeof *some, some,
                 (size_t)(left < CHUNK ? left : CHUNK) * sizeof *some, err));
-        if (some[k] < 0 || some[k] >= classes)
-            return DT_FAIL(err, DT_E_DATA, "%s: y%s is %" PRId64 ", must be in [0, %" PRId64 ")",
-                path, place_of(t, i).text, some[k], classes);
-        t->labels[i] = (int32_t)some[k];
+        const bool counts = some[k] != t->base.opts.ignore_label;
+        if (counts && (some[k] < 0 || some[k] >= classes))
+            return DT_FAIL(err, DT_E_DATA,
+                "%s: y%s is %" PRId64 ", must be in [0, %" PRId64
+                ") or data.ignore_label, %" PRId64,
+                path, place_of(t, i).text, some[k], classes, t->base.opts.ignore_label);
+        t->labels[i] = counts ? (int32_t)some[k] : DT_LABEL_NONE;
     }
     return DT_OK;
 }

@@ -104,7 +104,7 @@ typedef struct dt_hyper {
 /* What differs from one run of a plan to the next.
  * @sample0: global index in the step's batch of the micro-batch's first sample */
 typedef struct dt_now {
-    int64_t sample0, step, step_samples;
+    int64_t sample0, step, step_labels;
     dt_hyper hyper;
 } dt_now;
 
@@ -115,19 +115,19 @@ typedef struct dt_now {
  * @n:       samples
  * @layer:   the node's key, of its random numbers
  * @sample0: global index in the step's batch of this op's first sample, key of its random numbers
- * @step_samples: samples of the whole step: gradients are divided by it
+ * @step_labels: labels of the whole step that count: gradients are divided by their number
  * @accumulate: a later micro-batch of the step: metrics and pending statistics are added to
  * @overflow: where an op says, by setting it to 1, that packed bytes did not fit; never NULL. The
  * step is then discarded
  * @queue: of a device that works on its own: where kernels go (a cudaStream_t). They are put there
  * once and may be done again and again, so what differs from run to run is not in these members:
- * there step, step_samples and hyper mean nothing, and sample0 counts from the micro-batch's first
+ * there step, step_labels and hyper mean nothing, and sample0 counts from the micro-batch's first
  * sample
  * @now: there: what differs, in the device's memory, to be read by the kernels
  */
 typedef struct dt_args {
     void *port[DT_PORTS];
-    int64_t n, layer, sample0, step, step_samples;
+    int64_t n, layer, sample0, step, step_labels;
     uint64_t seed;
     bool accumulate;
     int *overflow;

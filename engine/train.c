@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/label.h"
 
 dt_batches dt_batches_of(int64_t samples, int64_t size)
 {
@@ -137,7 +138,17 @@ typedef struct under_way {
     int64_t step;
     double norm;
     bool dense, pending; /* gradients of the step before wait for their update */
+    int64_t labels;      /* of the batch, that count */
 } under_way;
+
+static int64_t count_labels(const dt_train_job *j, const dt_batch *b)
+{
+    const int64_t all = b->n * dti_runner_labels(j->runner);
+    int64_t n = 0;
+    for (int64_t i = 0; i < all; i++)
+        n += b->labels[i] != DT_LABEL_NONE;
+    return n;
+}
 
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
  * rest is left out, when packed values did not fit. */
@@ -152,7 +163,7 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
             .coming = coming(j, b, from + micro),
             .sample0 = from,
             .step = step,
-            .step_samples = b->n,
+            .step_labels = s->labels,
             .hyper = hyper_of(j->opts, learning_rate(j, step), s->norm)};
         DT_CHECK(ready(
             j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, s->dense, &id, err));
@@ -301,6 +312,11 @@ static dt_status make_step(
     dt_metrics m;
     double norm;
     DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step + 1);
+    s.labels = count_labels(j, &s.batch);
+    if (s.labels == 0)
+        return DT_FAIL(err, DT_E_DATA,
+            "step %" PRId64 ": each label of the batch is data.ignore_label, and none counts",
+            step + 1);
     *begun = j->map->early;
     const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
     *begun = *begun && ran != DT_E_STOPPED; /* which is asked before a program begins */
@@ -315,7 +331,7 @@ static dt_status make_step(
         .epoch = step / j->steps_per_epoch,
         .samples = s.batch.n,
         .loss = m.loss_sum / (double)m.count,
-        .lr = learning_rate(j, step),
+        .lr = learning_rate(j, late ? step - 1 : step),
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = dt_seconds() - began,
@@ -394,17 +410,33 @@ static double mean_iou(const tally *t)
     return occurring > 0 ? sum / (double)occurring : 0;
 }
 
+/* Samples of which a label counts. */
+static int64_t count_samples(const dt_train_job *j, const dt_batch *b)
+{
+    const int64_t each = dti_runner_labels(j->runner);
+    int64_t n = 0;
+    for (int64_t i = 0; i < b->n; i++) {
+        int64_t k = 0;
+        while (k < each && b->labels[i * each + k] == DT_LABEL_NONE)
+            k++;
+        n += k < each;
+    }
+    return n;
+}
+
 static dt_status evaluate_all(const dt_train_job *j, tally *t, int64_t *samples, dt_err *err)
 {
-    while (*samples < j->eval_feed->samples) {
+    for (int64_t seen = 0; seen < j->eval_feed->samples;) {
         dt_batch b;
         int id;
         DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
         DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
-        const dt_run_args a = {.batch = b, .coming = peek(j->eval_feed), .step_samples = b.n};
+        const dt_run_args a = {
+            .batch = b, .coming = peek(j->eval_feed), .step_labels = count_labels(j, &b)};
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
         DT_CHECK(tally_add(t, j, err));
-        *samples += b.n;
+        seen += b.n;
+        *samples += count_samples(j, &b);
         if (stop(j))
             return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");
     }
@@ -421,6 +453,10 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     if (st == DT_OK)
         st = evaluate_all(j, &t, &r->samples, err);
     rest(j->eval_feed);
+    if (st == DT_OK && t.sum.count == 0)
+        st = DT_FAIL(err, DT_E_DATA,
+            "evaluation: each label of %" PRId64 " samples is data.ignore_label, and none counts",
+            j->eval_feed->samples);
     const double count = (double)t.sum.count;
     r->loss = t.sum.loss_sum / count;
     r->top1 = (double)t.sum.top1 / count;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/config/outside.h"
+#include "engine/config/run_options.h"
 #include "engine/kernels.h"
 #include "engine/program/program.h"
 #include "layers/registry.h"
@@ -203,6 +204,11 @@ dt_status dt_register_layer(const dt_layer_spec *s, dt_err *err)
             "most "
             "%d parameters, and is not in place where it keeps x",
             s->name, (int)DT_LAYER_INPUTS, (int)DT_LAYER_PARAMS);
+    for (const dt_run_section *of = dt_run_sections; of->name != NULL; of++)
+        if (strcmp(of->name, s->name) == 0)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "layer '%s': [%s] is a section of every configuration; take another name", s->name,
+                s->name);
     pthread_mutex_lock(&registering);
     const dt_status st = add(s, err);
     pthread_mutex_unlock(&registering);

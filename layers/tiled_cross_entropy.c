@@ -17,7 +17,7 @@ static dt_status infer(
     return DT_OK;
 }
 
-/* Its gradient depends on the number of positions alone, so backward reads nothing. */
+/* Its gradient depends on which positions count alone, so of values backward reads nothing. */
 const dt_layer_desc dt_layer_tiled_cross_entropy = {
     .name = "tiled_cross_entropy",
     .summary = "cross_entropy of scores in tiles, by the state that the last softmax_tile gives",
@@ -31,7 +31,7 @@ const dt_layer_desc dt_layer_tiled_cross_entropy = {
             [DT_EVAL] = {.suffix = "e",
                 .reads = DT_BIT(DT_X) | DT_BIT(DT_LABELS),
                 .updates = DT_BIT(DT_METRICS)},
-            [DT_BACKWARD] = {.suffix = "b", .writes = DT_BIT(DT_DX)},
+            [DT_BACKWARD] = {.suffix = "b", .reads = DT_BIT(DT_LABELS), .writes = DT_BIT(DT_DX)},
         },
     .loss = true,
     .fp32 = DT_BIT(DT_X),

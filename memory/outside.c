@@ -24,6 +24,8 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
         if (p->tensor[t].of != DT_NONE || !waits(p, t, &g))
             continue;
         const dt_op *made = &p->op[dti_producer(p, t)];
+        if (made->kind == DT_OP_ENCODE) /* a pass that packs has seen the value */
+            continue;
         *s = (dt_saved){.next = t + 1,
             .tensor = t,
             .name = p->tensor[t].name,

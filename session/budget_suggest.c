@@ -11,6 +11,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "session/budget.h"
+#include "session/run_plans.h"
 #include "session/human.h"
 #include "session/plan_set.h"
 
@@ -64,7 +65,8 @@ static dt_status judge(const search *x, trial *t, const dt_plan_set *plans, dt_e
 {
     dt_prediction step;
     DT_CHECK(dt_plan_set_predict(plans, &step, err));
-    t->can = dti_plan_set_check_statistics(plans, NULL) == DT_OK;
+    t->can = dti_plan_set_check_statistics(plans, NULL) == DT_OK &&
+             dti_plan_set_check_updates(plans, NULL) == DT_OK && !dti_cannot_run_again(plans);
     t->exact = dt_plan_set_exact(plans);
     t->need = dt_plan_set_need(plans);
     t->score = dt_plan_set_score(plans);
@@ -88,16 +90,19 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     r.given = NULL;
     r.quick = true;
     r.hasty = !t->v.at_length;
-    dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, err);
+    dt_err why = {0};
+    dt_status st = dt_policies_open(&policies, t->v.policy, x->s->config, &why);
     if (st == DT_OK)
-        st = dt_plan_set_create(&plans, x->s, &r, err);
+        st = dt_plan_set_create(&plans, x->s, &r, &why);
     if (st == DT_OK)
-        st = dti_plan_set_run(plans, x->eval, 0, 0, err);
+        st = dti_plan_set_run(plans, x->eval, 0, 0, &why);
     if (st == DT_OK)
-        st = judge(x, t, plans, err);
+        st = judge(x, t, plans, &why);
     dt_plan_set_destroy(plans);
     dt_policies_close(&policies);
-    return st;
+    if (st == DT_E_CONFIG) /* it cannot be planned, and so is no way out */
+        return DT_OK;
+    return st == DT_OK ? st : dt_err_append(err, st, why.text);
 }
 
 static bool same_variant(const variant *a, const variant *b)
@@ -254,6 +259,15 @@ static int64_t usual_parts(const search *x, const char *policy)
     return chooses ? 0 : by(x, policy).micro;
 }
 
+/* Whether a line says how many, so that it has to be said again of another batch. */
+static bool names_parts(const search *x)
+{
+    const char *file = NULL;
+    int line;
+    const char *said = dt_config_get(x->s->config, "train", "micro_batch", &file, &line);
+    return said != NULL && strcmp(said, "0") != 0;
+}
+
 static void to_set(const search *x, const trial *t, change *c)
 {
     static const char memory[] = "memory", train[] = "train";
@@ -271,7 +285,7 @@ static void to_set(const search *x, const trial *t, change *c)
         set(c, memory, "device_budget", "%" PRIu64, v->budget);
     if (v->batch != own->batch)
         set(c, train, "batch", "%" PRId64, v->batch);
-    const bool stays_all = v->batch != own->batch && usual == own->batch;
+    const bool stays_all = v->batch != own->batch && usual == own->batch && !names_parts(x);
     if (!stays_all && (v->batch != own->batch || v->micro != usual))
         set(c, train, "micro_batch", "%" PRId64, v->micro);
 }

@@ -26,6 +26,7 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
         .shape = s->graph->input,
         .classes = s->graph->classes,
         .labels = dt_graph_labels(s->graph),
+        .ignore_label = d->ignore_label,
         .augment = d->augment,
         .cutout = d->cutout,
         .skip_bad = d->on_error == DT_ON_ERROR_SKIP,
@@ -91,6 +92,7 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         .ahead = (int)s->opts.data.ahead,
         .threads = dti_decoders(s),
         .seed = o.seed,
+        .once = true,
         .rests = true};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
     f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;

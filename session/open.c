@@ -333,6 +333,28 @@ static dt_status no_such_policy(
     return st;
 }
 
+static bool is_typed(const dt_session *s, const char *section, const char *key)
+{
+    const char *file = NULL;
+    int line;
+    return dt_config_get(s->config, section, key, &file, &line) != NULL &&
+           strcmp(file, "--set") == 0;
+}
+
+/* Whether a section stands in a file for a policy that gives way to what is typed, or that a run
+ * had before it went on with another. */
+static bool waits_for_its_policy(const dt_session *s, size_t section)
+{
+    bool waits = s->of_run != NULL || is_typed(s, "memory", "policy");
+    for (size_t k = 0; waits && k < dt_config_key_count(s->config, section); k++) {
+        const char *key, *value;
+        int line;
+        dt_config_key(s->config, section, k, &key, &value, &line);
+        waits = !is_typed(s, dt_config_section(s->config, section).text, key);
+    }
+    return waits;
+}
+
 /* Options of policies that are not asked for, which nobody reads. */
 static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err)
 {
@@ -351,6 +373,8 @@ static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err
         if (is_read(s, a, name, &st, err))
             continue;
         dt_config_mark_known(s->config, at.text);
+        if (waits_for_its_policy(s, i))
+            continue;
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
             "policy there, also for `sweep --policies`; `compare` takes those of its --policies",

@@ -173,6 +173,10 @@ const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p);
  * which gives 0 for every picture: names the layer and what to change. */
 dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
 
+/* DT_E_CONFIG when train.update = early, or updates that policies delay, cannot be with the parts,
+ * the homes or the device of a set: says what to change. Planned or not. */
+dt_status dti_plan_set_check_updates(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
+
 /* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches
  * decoded ahead, and weights while they are read and saved. */
 typedef struct dt_need {

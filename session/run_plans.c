@@ -7,31 +7,6 @@
 #include "engine/base/io.h"
 #include "memory/kept.h"
 
-/* Whether a step that clips or finds out late that a number is none can be taken back. */
-static dt_status check_early(dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED], name[DT_HOME_NAME_BYTES];
-    const dt_train_opts *t = &s->opts.train;
-    const dt_map *m = s->plans->map;
-    int32_t why;
-    if (!m->early || (t->clip <= 0 && !t->finite))
-        return DT_OK;
-    if (!dt_map_undoes(m, &why))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: a step that is clipped or looked at (clip = %g, finite = %s) must be one that can "
-            "be discarded, and %s, whose home is the %s, has one generation: add '* = home disk' "
-            "under [memory.layers], or set clip = 0 and finite = off, or update = step",
-            dt_session_asked(asked, s, "train", "update"), t->clip, t->finite ? "on" : "off",
-            dt_home_name(&m->home[why], name),
-            m->home[why].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[why].tier));
-    if (s->context.device != DT_CPU)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: a card does not tell how large the gradients of early updates were; set clip = 0 "
-            "and finite = off, or update = step",
-            dt_session_asked(asked, s, "train", "update"));
-    return DT_OK;
-}
-
 bool dti_cannot_run_again(const dt_plan_set *p)
 {
     bool may = false;
@@ -53,38 +28,6 @@ static dt_status check_again(const dt_session *s, dt_err *err)
         dt_session_asked(asked, s, "train", "update"));
 }
 
-/* What updates that take the gradients of the step before cannot go with. */
-static dt_status check_delayed(const dt_session *s, dt_err *err)
-{
-    char place[512], name[DT_HOME_NAME_BYTES];
-    const char *file = NULL, *why = NULL;
-    int line = 0;
-    const dt_map *m = s->plans->map;
-    if (!m->delayed)
-        return DT_OK;
-    dt_config_get(s->config, "policy.zero_offload", "delay", &file, &line);
-    if (s->micro_batch < s->opts.train.batch)
-        why = "gradients of several micro-batches are added up where they live; set micro_batch = "
-              "batch";
-    else if (m->early)
-        why = "with train.update = early no gradient waits; set update = step";
-    else if (s->opts.train.dump_gradients != NULL)
-        why = "train.dump_gradients is of the gradients that a step takes; leave one of them out";
-    else if (s->context.device != DT_CPU)
-        why = "it is for a processor; set delay = off";
-    for (size_t i = 0; i < m->n && why == NULL; i++)
-        if (m->home[i].port == DT_DP && m->home[i].next == m->home[i].off)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: [policy.zero_offload] delay = on: %s lives on the %s and not on the host; "
-                "take "
-                "it out of [memory.layers]",
-                dt_config_place(place, sizeof place, file, line), dt_home_name(&m->home[i], name),
-                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier));
-    return why == NULL ? DT_OK
-                       : DT_FAIL(err, DT_E_CONFIG, "%s: [policy.zero_offload] delay = on: %s",
-                             dt_config_place(place, sizeof place, file, line), why);
-}
-
 /* The set of the run's own plans. */
 static dt_status own_plans(dt_session *s, dt_err *err)
 {
@@ -93,9 +36,7 @@ static dt_status own_plans(dt_session *s, dt_err *err)
     if (s->plans != NULL)
         return DT_OK;
     DT_CHECK(dt_plan_set_create(&s->plans, s, &r, err));
-    dt_status st = check_early(s, err);
-    if (st == DT_OK)
-        st = check_delayed(s, err);
+    const dt_status st = dti_plan_set_check_updates(s->plans, err);
     if (st != DT_OK)
         dti_session_forget(s);
     return st;

@@ -2,6 +2,8 @@
 #include "session/sweep.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "session/budget.h"
 
@@ -63,6 +65,12 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     DT_CHECK(plan_batch(t, row->batch > 0 ? row->batch : 1, err));
     if (row->batch == 1 && dti_plan_set_check_statistics(t->plans, NULL) != DT_OK)
         row->batch = 0; /* one sample fits but cannot be trained */
+    dt_err why = {0};
+    if (dti_plan_set_check_updates(t->plans, &why) != DT_OK) {
+        row->batch = 0;
+        row->capped = false;
+        snprintf(row->refused, sizeof row->refused, "%.*s", (int)strcspn(why.text, "\n"), why.text);
+    }
     const dt_need need = dt_plan_set_need(t->plans);
     const dt_score score = dt_plan_set_score(t->plans);
     dt_here here;

@@ -4,12 +4,14 @@
 
 #include "session/plan_set.h"
 
+enum { DT_SWEEP_REFUSED = 512 };
 typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKEN } dt_sweep_check;
 
 /**
  * struct dt_sweep_row - a policy and its largest batch.
  * @policy:   its name, or a list of names; borrowed
- * @batch:    the largest that fits; 0: not even one sample does
+ * @batch:    the largest that fits; 0: not even one sample does, or a run of it is refused
+ * @refused:  why a run of it is, whatever its batch; "": none is
  * @capped:   larger ones were not tried
  * @peak:     of that batch; of one sample when none fits
  * @beyond:   a run of it takes more memory than this machine has, in its own part of it or on the
@@ -30,6 +32,7 @@ typedef struct dt_sweep_row {
     dt_traffic traffic;
     double recompute, step, rate;
     dt_sweep_check check;
+    char refused[DT_SWEEP_REFUSED];
 } dt_sweep_row;
 
 /* Batch sizes are tried up to this one. */

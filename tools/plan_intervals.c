@@ -25,7 +25,7 @@ static void place(walk *w, const dt_row *r)
     w->of[r->tensor] = (int64_t)w->n;
     w->v[w->n++] = (dt_interval){.lower = w->now,
         .upper = w->now + 1,
-        .bytes = r->bytes,
+        .bytes = (r->bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN,
         .align = DT_ALIGN,
         .id = r->tensor};
 }

@@ -40,6 +40,7 @@ static bool exactly(const remat_run *r)
 
 static const dt_opt bytes_row = {
     .type = DT_OPT_BYTES, .fallback = "", .min = 1, .max = 9007199254740992.0};
+static const dt_opt fixed_row = {.type = DT_OPT_BYTES, .fallback = "", .max = 9007199254740992.0};
 static const dt_opt batch_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = 1048576};
 enum { MOST_NODES = 1 << 30 };
 static const dt_opt nodes_row = {.type = DT_OPT_I64, .fallback = "", .min = 1, .max = MOST_NODES};
@@ -302,7 +303,7 @@ static dt_status read_device(remat_run *r, uint64_t *room, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "--max-batch needs --device BYTES, and --fixed BYTES for what does not grow with it");
     DT_CHECK(read_flag("--device", r->device_text, &bytes_row, &r->device, err));
-    DT_CHECK(read_flag("--fixed", r->fixed_text, &bytes_row, &r->fixed, err));
+    DT_CHECK(read_flag("--fixed", r->fixed_text, &fixed_row, &r->fixed, err));
     DT_CHECK(read_flag("--batch", r->batch_text, &batch_row, &r->batch, err));
     if (r->fixed >= (r->device + times - 1) / times)
         return DT_FAIL(err, DT_E_BUDGET,

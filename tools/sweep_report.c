@@ -13,7 +13,7 @@
 #include "tools/sweep.h"
 #include "tools/terminal.h"
 
-enum { NAME_LEAST = 13, NAME_MOST = 14, REMARK_BYTES = 128 };
+enum { NAME_LEAST = 13, NAME_MOST = 14, REMARK_BYTES = 576 };
 
 /* The largest batch under keep_all, which the others are compared with. */
 static int64_t baseline(const dti_sweep *w)
@@ -204,6 +204,10 @@ static void tell_alone(const dt_sweep_row *best, const dt_sweep_row *list, char 
  * comes to the same; "" elsewhere. Returns @to. */
 static const char *remark_on(const dti_sweep *w, const dt_sweep_row *r, char to[REMARK_BYTES])
 {
+    if (r->refused[0] != '\0') {
+        snprintf(to, REMARK_BYTES, "is refused by a run: %s", r->refused);
+        return to;
+    }
     const dt_sweep_row *best = best_alone(w, r);
     to[0] = '\0';
     if (in_vain(w, r))
@@ -268,7 +272,7 @@ void dti_sweep_table(const dti_sweep *w)
     dti_columns_head(c, COLUMNS);
     for (size_t i = 0; i < w->n; i++) {
         numbers(w, &w->row[i], width, c);
-        none = none || w->row[i].batch == 0;
+        none = none || (w->row[i].batch == 0 && w->row[i].refused[0] == '\0');
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
         over = over || w->row[i].beyond;
@@ -281,7 +285,7 @@ void dti_sweep_table(const dti_sweep *w)
         printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
             w->session->costs.name);
     if (lossy)
-        printf("~: values are packed with fewer bits, which changes results\n");
+        printf("~: results change: values are packed with fewer bits, or updates are delayed\n");
     if (none)
         printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
     for (size_t i = 0; i < w->n; i++)
@@ -327,7 +331,9 @@ dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
         dti_json_whole(&o, "expected_in", r->traffic.in);
         dti_json_real(&o, "recompute_share", r->recompute, 6);
         dti_json_flag(&o, "fits_this_machine", !r->beyond);
-        if (remark_on(w, r, remark)[0] != '\0')
+        if (r->refused[0] != '\0')
+            dti_json_text(&o, "refused", r->refused);
+        else if (remark_on(w, r, remark)[0] != '\0')
             dti_json_text(&o, "in_vain", remark);
         if (r->step > 0) {
             dti_json_real(&o, "step_seconds", r->step, 9);

@@ -260,6 +260,13 @@ dt_status dt_checkpoint_link_weights(
     return dti_link_over(from, path, err);
 }
 
+bool dt_checkpoint_there(const char *folder, int64_t step)
+{
+    char name[STEP_BYTES], path[DTI_PATH_BYTES];
+    step_name(name, step);
+    return dti_path(path, folder, name, NULL) == DT_OK && is_folder(path);
+}
+
 /* ---- reading ---- */
 
 struct dt_checkpoint {

@@ -67,6 +67,9 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
 dt_status dt_checkpoint_link_weights(
     const char *folder, int64_t step, const char *path, dt_err *err) DT_NODISCARD;
 
+/* Whether there is FOLDER/step-N, whole or not. */
+bool dt_checkpoint_there(const char *folder, int64_t step);
+
 typedef struct dt_checkpoint dt_checkpoint;
 
 /* Read the manifest and verify every byte. DT_E_DATA says what is wrong with it. */

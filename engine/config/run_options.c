@@ -33,7 +33,7 @@ const char *dt_best_name(dt_best b)
 #define AT(f) offsetof(dt_model_section, f)
 static const dt_opt model_rows[] = {
     {"name", DT_OPT_STR, AT(name), "", 0, 0, NULL, NULL, "a network of ours; when not given, the file's layer sections, and without those resnet50"},
-    {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: as many as the data has, or the model's own number"},
+    {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: the model's own number"},
     {"image", DT_OPT_I64, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 0: the model's own"},
     {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, 64 being the standard that all others scale with; of gpt2 those of a token; 0: the model's own"},
     {"counts", DT_OPT_LIST, AT(counts_text), "", 0, 0, NULL, "blocks", "depth by stages, where a family has them: 3,4,23,3 makes resnet101 of resnet50, 22,22,24,24,24 VGG-116 of vgg19; not given: the model's own"},
@@ -59,6 +59,7 @@ static const dt_opt data_rows[] = {
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "a new order in each epoch"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "what pixels are then divided by: one number, or three; not given: the source's own"},
+    {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "of tensors: the label of pixels or positions that do not count, neither in the loss nor in a gradient nor as a hit, as PyTorch's ignore_index"},
     {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what a bad sample does"},
     {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip: more bad samples than this fail the run"},
     {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source; of many classes the first samples / 64 occur"},

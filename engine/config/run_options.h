@@ -37,7 +37,7 @@ typedef struct dt_data_opts {
     int n_mean, n_std;                                 /* 0: the source's own */
     float mean[DT_RUN_CHANNELS], std[DT_RUN_CHANNELS]; /* one number is repeated for all channels */
     int on_error;                                      /* dt_on_error */
-    int64_t cutout, max_skips, samples, ahead;
+    int64_t cutout, max_skips, samples, ahead, ignore_label;
 } dt_data_opts;
 
 typedef enum dti_optimizer {

@@ -33,7 +33,7 @@ static dt_args args_of(const dti_step *s, void *queue)
     if (s->r->d->kernels_on_host || host) {
         a.sample0 += a.now->sample0;
         a.step = a.now->step;
-        a.step_samples = a.now->step_samples;
+        a.step_labels = a.now->step_labels;
         a.hyper = a.now->hyper;
     }
     return a;
@@ -259,7 +259,7 @@ dt_status dti_run_begin(const dti_run *u, dt_err *err)
     r->overflow = 0;
     r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));
-    r->now = (dt_now){a->sample0, a->step, a->step_samples, a->hyper};
+    r->now = (dt_now){a->sample0, a->step, a->step_labels, a->hyper};
     *r->here = (dti_control){.now = r->now};
     return r->d->copy(r->device, HOST, r->there, r->here, sizeof *r->here, err);
 }

@@ -11,6 +11,7 @@
 
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
+#include "engine/label.h"
 #include "engine/runner/runner_internal.h"
 
 /* Room for the largest batch, twice. What was kept knows the old addresses. */
@@ -63,7 +64,7 @@ static dt_status check(const dt_runner *r, const dt_batch *b, int64_t sample0, d
 {
     const int64_t each = dti_runner_labels(r), classes = r->o.graph->classes;
     for (int64_t i = 0; i < b->n * each; i++)
-        if (b->labels[i] < 0 || b->labels[i] >= classes)
+        if ((b->labels[i] < 0 || b->labels[i] >= classes) && b->labels[i] != DT_LABEL_NONE)
             return DT_FAIL(err, DT_E_DATA,
                 "sample %" PRId64 " of the step has label %" PRId32
                 ", but the network has classes 0 to %" PRId64,

@@ -73,7 +73,7 @@ typedef struct dt_run_args {
     dt_batch batch;  /* n must be the plan's; unused by update */
     dt_batch coming; /* what a run after this one is given, if that is known; else x is NULL */
     int64_t sample0; /* of this micro-batch in the step's batch */
-    int64_t step, step_samples;
+    int64_t step, step_labels;
     dt_hyper hyper;
     bool hold; /* leave parameters as they are: only running statistics are committed */
 } dt_run_args;

@@ -12,18 +12,18 @@
  * line is kept in scratch until all are there: metrics are added up in the order of lines. */
 struct verdict {
     double loss;
-    int32_t top1, top5; /* rows whose label is ranked first, or among the first five */
+    int16_t rows, top1, top5; /* whose label counts; is ranked first; among the first five */
 };
 
 enum { CHUNK = 512 };
 
 struct job {
     const dt_args *a;
-    int64_t classes, wide;    /* scores of a row; rows of a line */
-    int64_t lines, positions; /* lines of all samples; rows of a sample */
-    dt_dtype type;            /* of scores and their gradients */
-    float smooth;             /* share of a label that is spread over all classes */
-    bool counts;              /* pixels of each class */
+    int64_t classes, wide; /* scores of a row; rows of a line */
+    int64_t lines;         /* of all samples */
+    dt_dtype type;         /* of scores and their gradients */
+    float smooth;          /* share of a label that is spread over all classes */
+    bool counts;           /* pixels of each class */
 };
 
 /* The loss of a row; prob may be NULL. Exponentials are in single precision, sums in double. */
@@ -92,14 +92,17 @@ static void forward_row(const struct job *j, int64_t i, struct verdict *v)
     const void *x = dti_from(j->a->port[DT_X], i * j->classes, j->type);
     const int32_t label = ((const int32_t *)j->a->port[DT_LABELS])[i];
     float *prob = j->a->port[DT_S];
+    if (label == DT_LABEL_NONE)
+        return;
     const double loss = softmax_of_any(
         x, j->classes, label, j->smooth, prob == NULL ? NULL : prob + i * j->classes, j->type);
     const int64_t before = rank_of_any(x, j->classes, label, j->type);
     v->loss += loss;
     if (!isfinite(loss))
         count_nonfinite(j);
-    v->top1 += before < 1;
-    v->top5 += before < 5;
+    v->top1 = (int16_t)(v->top1 + (before < 1));
+    v->top5 = (int16_t)(v->top5 + (before < 5));
+    v->rows++;
 }
 
 /* The first class of the greatest score; -1 with a NaN anywhere. */
@@ -123,7 +126,7 @@ static int32_t predicted_class(const struct job *j, int64_t i)
                               : greatest_class(x, j->classes, DT_F32);
 }
 
-/* @n pixels that are alike. */
+/* @n pixels that are alike, of a label that counts. */
 static void add_pixels(const struct job *j, int32_t label, int32_t predicted, int64_t n)
 {
     dt_class_count *of = (dt_class_count *)((dt_metrics *)j->a->port[DT_METRICS] + 1);
@@ -149,7 +152,8 @@ static void count_pixels(const struct job *j, int64_t line)
         const int32_t next = k < j->wide ? predicted_class(j, line * j->wide + k) : -1;
         if (k < j->wide && next == predicted && label[k] == label[first])
             continue;
-        add_pixels(j, label[first], predicted, k - first);
+        if (label[first] != DT_LABEL_NONE)
+            add_pixels(j, label[first], predicted, k - first);
         predicted = next;
         first = k;
     }
@@ -185,9 +189,14 @@ DT_INLINE void descend(const float *prob, void *dx, int64_t n, int32_t label, fl
 
 DT_CLONES static void descend_any(const struct job *j, int64_t i, int32_t label)
 {
+    if (label == DT_LABEL_NONE) {
+        memset(dti_to(j->a->port[DT_DX], i * j->classes, j->type), 0,
+            (size_t)j->classes * dt_dtype_bytes(j->type));
+        return;
+    }
     const float *prob = (const float *)j->a->port[DT_S] + i * j->classes;
     void *dx = dti_to(j->a->port[DT_DX], i * j->classes, j->type);
-    const float over = (float)(j->a->step_samples * j->positions);
+    const float over = (float)j->a->step_labels;
     const float base = j->smooth / (float)j->classes, own = base + (1.0f - j->smooth);
     if (j->type == DT_BF16)
         descend(prob, dx, j->classes, label, base, own, over, DT_BF16);
@@ -239,8 +248,8 @@ static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
         m->loss_sum += v[i].loss;
         m->top1 += v[i].top1;
         m->top5 += v[i].top5;
+        m->count += v[i].rows;
     }
-    m->count += j->lines * j->wide;
 }
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -257,12 +266,12 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const dt_shape x = dti_call_x(c);
     const float smooth = c->form == DT_EVAL ? 0.0f : a->hyper.label_smoothing;
     const int64_t counted = c->form == DT_EVAL ? dt_counted_classes(x) : 0;
-    const struct job j = {a, x.c, x.w, a->n * x.h, x.h * x.w, c->dtype, smooth, counted > 0};
+    const struct job j = {a, x.c, x.w, a->n * x.h, c->dtype, smooth, counted > 0};
     if (c->form == DT_BACKWARD) {
         backward(&j);
         return DT_OK;
     }
-    DT_CHECK(dti_check_labels(a, j.positions, j.classes, err));
+    DT_CHECK(dti_check_labels(a, x.h * x.w, j.classes, err));
     dt_metrics *m = a->port[DT_METRICS];
     if (!a->accumulate)
         memset(m, 0, sizeof *m + (size_t)counted * sizeof(dt_class_count));

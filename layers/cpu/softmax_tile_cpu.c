@@ -184,6 +184,8 @@ static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, 
         memset(m, 0, sizeof *m);
     for (int64_t i = 0; i < a->n * positions; i++) {
         const float *s = (const float *)a->port[DT_X] + i * DTI_TILE_STATE;
+        if (label[i] == DT_LABEL_NONE)
+            continue;
         const double loss = dti_state_loss(s, classes, smooth);
         const int before = dti_state_rank(s, label[i]);
         m->loss_sum += loss;
@@ -197,10 +199,13 @@ static dt_status forward(const dt_call *c, const dt_args *a, int64_t positions, 
 
 static void backward(const dt_call *c, const dt_args *a, int64_t positions)
 {
-    const float over = (float)(a->step_samples * positions), smooth = a->hyper.label_smoothing;
+    const int32_t *label = a->port[DT_LABELS];
+    const float over = (float)a->step_labels, smooth = a->hyper.label_smoothing;
     for (int64_t i = 0; i < a->n * positions; i++) {
         float *d = (float *)a->port[DT_DX] + i * DTI_TILE_STATE;
         memset(d, 0, DTI_TILE_STATE * sizeof *d);
+        if (label[i] == DT_LABEL_NONE)
+            continue;
         d[DTI_TILE_MOST] = 1 / over;
         d[DTI_TILE_OWN] = -(1.0f - smooth) / over;
         d[DTI_TILE_TOTAL] = -smooth / (float)c->graph->classes / over;

@@ -3,7 +3,8 @@
 
 /* A block works on one row of scores: those of a label. What forward finds out about a row is kept
  * in scratch until all are there; then one block adds it up to the metrics, in a fixed order. A
- * kernel cannot refuse a label: one that is no class gives a loss of NaN, which fails the step. */
+ * kernel cannot refuse a label: one that is no class, but counts, gives a loss of NaN, which fails
+ * the step. */
 typedef struct verdict_of_row {
     double loss;
     int16_t top1, top5;
@@ -18,9 +19,9 @@ typedef struct ce_job {
     verdict_of_row *verdict;
     dt_metrics *metrics;
     const dt_now *now;
-    int64_t rows, classes, positions; /* positions: rows of a sample */
-    int64_t first;                    /* row from which a launch of backward counts */
-    int64_t counted;                  /* classes whose pixels are counted; 0: none */
+    int64_t rows, classes;
+    int64_t first;   /* row from which a launch of backward counts */
+    int64_t counted; /* classes whose pixels are counted; 0: none */
     bool eval, accumulate;
     bool wide; /* probabilities lie at 16 bytes where eight scores do */
 } ce_job;
@@ -174,15 +175,18 @@ DT_KERNELS(ce_forward, ce_job)
 DT_KERNEL(ce_add_up, ce_job)
 {
     __shared__ double shared[CE_WARPS];
-    loss_sums s = {0, 0, 0, 0};
+    loss_sums s = {0, 0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
         const verdict_of_row v = given.verdict[i];
+        if (given.labels[i] == DT_LABEL_NONE)
+            continue;
+        s.rows += 1;
         s.loss += v.loss;
         s.top1 += v.top1;
         s.top5 += v.top5;
         s.nonfinite += isfinite(v.loss) ? 0 : 1;
     }
-    dti_loss_tell(s, given.rows, given.accumulate, given.metrics, shared);
+    dti_loss_tell(s, given.accumulate, given.metrics, shared);
 }
 
 /* A block for a class, which looks at all rows. */
@@ -192,7 +196,9 @@ DT_KERNEL(ce_count, ce_job)
     for (int64_t c = blockIdx.x; c < given.counted; c += gridDim.x) {
         double labelled = 0, predicted = 0, both = 0; /* exact to 2^53 */
         for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
-            const bool is = given.labels[i] == c, said = given.verdict[i].predicted == c;
+            const int32_t label = given.labels[i];
+            const bool is = label == c;
+            const bool said = label != DT_LABEL_NONE && given.verdict[i].predicted == c;
             labelled += is ? 1 : 0;
             predicted += said ? 1 : 0;
             both += is && said ? 1 : 0;
@@ -217,7 +223,7 @@ DT_DEVICE void ce_backward(const ce_job *j, dt_dtype t)
 {
     const float smooth = ce_smooth(j), base = smooth / (float)j->classes;
     const float own = base + (1.0f - smooth);
-    const float over = (float)(j->now->step_samples * j->positions);
+    const float over = (float)j->now->step_labels;
     for (int64_t row = j->first + blockIdx.x; row < j->rows; row += gridDim.x) {
         const int64_t at = row * j->classes, label = j->labels[row];
         for (int64_t first = threadIdx.x; first - threadIdx.x < j->classes;
@@ -233,7 +239,8 @@ DT_DEVICE void ce_backward(const ce_job *j, dt_dtype t)
             for (int k = 0; k < CE_SOME; k++) {
                 const int64_t c = first + k * (int64_t)blockDim.x;
                 if (c < j->classes)
-                    dti_store(j->dx, at + c, t, (p[k] - (c == label ? own : base)) / over);
+                    dti_store(j->dx, at + c, t,
+                        label == DT_LABEL_NONE ? 0.0f : (p[k] - (c == label ? own : base)) / over);
             }
         }
     }
@@ -303,7 +310,6 @@ static dt_status ce_run(const dt_call *c, void *state, const dt_args *a, dt_err 
     j.now = a->now;
     j.rows = a->n * x.h * x.w;
     j.classes = x.c;
-    j.positions = x.h * x.w;
     j.first = 0;
     j.eval = c->form == DT_EVAL;
     j.counted = j.eval ? dt_counted_classes(x) : 0;

@@ -165,12 +165,12 @@ typedef struct tiled_job {
     float *dx;
     dt_metrics *metrics;
     const dt_now *now;
-    int64_t rows, positions, classes; /* positions: rows of a sample */
+    int64_t rows, classes;
     bool eval, accumulate;
 } tiled_job;
 
-/* A kernel cannot refuse a label: one that is no class gives a loss of NaN, which fails the step.
- */
+/* A kernel cannot refuse a label: one that is no class, but counts, gives a loss of NaN, which
+ * fails the step. */
 DT_DEVICE double tiled_loss(const tiled_job *j, int64_t row, float smooth)
 {
     if (j->labels[row] < 0 || j->labels[row] >= j->classes)
@@ -183,25 +183,30 @@ DT_KERNEL(tiled_forward, tiled_job)
 {
     __shared__ double shared[TILE_WARPS];
     const float smooth = given.eval ? 0.0f : given.now->hyper.label_smoothing;
-    loss_sums s = {0, 0, 0, 0};
+    loss_sums s = {0, 0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < given.rows; i += DTI_THREADS) {
+        if (given.labels[i] == DT_LABEL_NONE)
+            continue;
         const double own = tiled_loss(&given, i, smooth);
         const int before = dti_state_rank(given.x + i * DTI_TILE_STATE, given.labels[i]);
         s.loss += own;
+        s.rows += 1;
         s.top1 += before < 1;
         s.top5 += before < DTI_TILE_BEST_N;
         s.nonfinite += isfinite(own) ? 0 : 1;
     }
-    dti_loss_tell(s, given.rows, given.accumulate, given.metrics, shared);
+    dti_loss_tell(s, given.accumulate, given.metrics, shared);
 }
 
 DT_KERNEL(tiled_backward, tiled_job)
 {
-    const float over = (float)(given.now->step_samples * given.positions);
+    const float over = (float)given.now->step_labels;
     const float smooth = given.now->hyper.label_smoothing;
     for (int64_t i = dti_first(); i < given.rows * DTI_TILE_STATE; i += dti_stride()) {
         const int64_t k = i % DTI_TILE_STATE;
-        given.dx[i] = k == DTI_TILE_MOST    ? 1 / over
+        const bool counts = given.labels[i / DTI_TILE_STATE] != DT_LABEL_NONE;
+        given.dx[i] = !counts               ? 0.0f
+                      : k == DTI_TILE_MOST  ? 1 / over
                       : k == DTI_TILE_OWN   ? -(1.0f - smooth) / over
                       : k == DTI_TILE_TOTAL ? -smooth / (float)given.classes / over
                                             : 0.0f;
@@ -219,7 +224,6 @@ static dt_status tiled_run(const dt_call *c, void *state, const dt_args *a, dt_e
     j.metrics = (dt_metrics *)a->port[DT_METRICS];
     j.now = a->now;
     j.rows = a->n * x.h;
-    j.positions = x.h;
     j.classes = c->graph->classes;
     j.eval = c->form == DT_EVAL;
     j.accumulate = a->accumulate;

@@ -19,7 +19,7 @@
 #include "memory/remat/remat.h"
 
 enum { MOMENTS = 64, PRICES = 24 };
-static const double work_for_moments = 2e8;
+static const double work_for_moments = 2e8, work_for_cuts = 4e8; /* arcs that are looked at */
 
 /* --- maximum flow by Dinic's algorithm --- */
 
@@ -30,6 +30,7 @@ typedef struct arc {
 
 typedef struct flow {
     uint32_t n_node, n_arc;
+    double work; /* arcs looked at so far, for all cuts */
     arc *arc;
     uint32_t *head, *level, *at, *queue;
 } flow;
@@ -52,7 +53,7 @@ static bool levels(flow *f, uint32_t from, uint32_t to, double least)
     f->queue[n++] = from;
     f->level[from] = 0;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t e = f->head[f->queue[i]]; e != NO_ARC; e = f->arc[e].next)
+        for (uint32_t e = f->head[f->queue[i]]; e != NO_ARC; e = f->arc[e].next, f->work++)
             if (f->arc[e].room > least && f->level[f->arc[e].to] == UINT32_MAX) {
                 f->level[f->arc[e].to] = f->level[f->queue[i]] + 1;
                 f->queue[n++] = f->arc[e].to;
@@ -67,8 +68,9 @@ static double augment(flow *f, uint32_t from, uint32_t to, double least)
     uint32_t n = 0, node = from;
     while (node != to) {
         uint32_t e = f->at[node];
-        while (e != NO_ARC &&
-               !(f->arc[e].room > least && f->level[f->arc[e].to] == f->level[node] + 1))
+        for (; e != NO_ARC &&
+               !(f->arc[e].room > least && f->level[f->arc[e].to] == f->level[node] + 1);
+             f->work++)
             e = f->arc[e].next;
         f->at[node] = e;
         if (e != NO_ARC) {
@@ -91,12 +93,18 @@ static double augment(flow *f, uint32_t from, uint32_t to, double least)
     return sent;
 }
 
+static bool is_tired(const flow *f)
+{
+    return f->work > work_for_cuts;
+}
+
+/* Of one that ends early the flow is no more than the most, and so no less a bound. */
 static double most_flow(flow *f, uint32_t from, uint32_t to, double least)
 {
     double sum = 0;
-    while (levels(f, from, to, least)) {
+    while (!is_tired(f) && levels(f, from, to, least)) {
         memcpy(f->at, f->head, f->n_node * sizeof *f->at);
-        for (double sent; (sent = augment(f, from, to, least)) > 0;)
+        for (double sent; !is_tired(f) && (sent = augment(f, from, to, least)) > 0;)
             sum += sent;
     }
     return sum;
@@ -224,7 +232,8 @@ static double at_moment(
             break;
         const cut c = cut_at(m, x, price, least);
         best = fmax(best, c.flow - price * left);
-        if (c.cost + price * c.bytes >= all.cost + price * all.bytes - total * 1e-9)
+        if (is_tired(&m->f) ||
+            c.cost + price * c.bytes >= all.cost + price * all.bytes - total * 1e-9)
             break;
         if (c.bytes > left)
             all = c;
@@ -371,7 +380,7 @@ dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uin
     double best = 0;
     if (st == DT_OK) {
         choose(&m, top, &n);
-        for (size_t i = 0; i < n && best < goal; i++) {
+        for (size_t i = 0; i < n && best < goal && !is_tired(&m.f); i++) {
             uint64_t rest;
             if (look(&m, top[i].x, &rest))
                 best = fmax(

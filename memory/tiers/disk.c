@@ -163,19 +163,18 @@ static void *disk_map(void *state)
     return NULL;
 }
 
-#define REMEDY "set memory.disk_path to a folder on another disk, or memory.tier = host"
-
 static dt_status failure(const dti_disk *d, const dti_disk_transfer *t, dt_err *err)
 {
     const char *verb = t->from != NULL ? "write" : "read", *folder = d->file.folder;
     if (t->error == DTI_DISK_DIFFERS)
         return DT_FAIL(err, DT_E_IO,
             "checksum of bytes %" PRIu64 "..%" PRIu64
-            " of the disk tier differs: '%s' does not give back what was written; " REMEDY,
+            " of the disk tier differs: '%s' does not give back what was "
+            "written; " DTI_DISK_ELSEWHERE,
             t->where, t->where + t->length - 1, folder);
     return DT_FAIL(err, DT_E_IO,
-        "%s %zu bytes at byte %" PRIu64 " of the disk tier's file in '%s': %s; " REMEDY, verb,
-        t->length, t->where, folder,
+        "%s %zu bytes at byte %" PRIu64 " of the disk tier's file in '%s': %s; " DTI_DISK_ELSEWHERE,
+        verb, t->length, t->where, folder,
         t->error == DTI_DISK_ENDS ? "the file ends there" : strerror(t->error));
 }
 

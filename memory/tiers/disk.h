@@ -64,6 +64,11 @@ typedef struct dti_disk_chunk {
     int waits, error;
 } dti_disk_chunk;
 
+/* What to do where a folder does not do. */
+#define DTI_DISK_ELSEWHERE                                                                         \
+    "set memory.disk_path to a folder on another disk, or memory.tier = host; what lives on the "  \
+    "disk by zero_infinity or [memory.layers] needs another home"
+
 size_t dti_disk_chunks(const dti_disk_transfer *t);
 /* @bounce: a chunk of block-aligned bytes, used when the caller's do not do; NULL if buffered. */
 void dti_disk_chunk_start(dti_disk_chunk *c, const dti_disk_file *f, const dti_disk_transfer *t,

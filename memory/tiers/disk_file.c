@@ -14,7 +14,6 @@
 #include "engine/base/io.h"
 #include "memory/tiers/disk.h"
 
-#define ELSEWHERE "set memory.disk_path to a folder on another disk, or memory.tier = host"
 #define NAME ".dnntrain-"
 
 enum { NAMES = 100 };
@@ -106,7 +105,7 @@ static dt_status preallocate(const dti_disk_file *f, dt_err *err)
         snprintf(room, sizeof room, ", where %.3f GiB are free",
             gib((double)fs.f_bavail * (double)fs.f_bsize));
     return DT_FAIL(err, DT_E_IO,
-        "the disk tier needs %.3f GiB in '%s'%s: %s; take a smaller batch, or " ELSEWHERE,
+        "the disk tier needs %.3f GiB in '%s'%s: %s; take a smaller batch, or " DTI_DISK_ELSEWHERE,
         gib((double)f->bytes), f->folder, room, strerror(error));
 }
 
@@ -136,10 +135,10 @@ static dt_status choose_direct(dti_disk_file *f, const char **why, dt_err *err)
         return DT_OK;
     f->align = 1;
     if (align > 0 && (error != EINVAL && error != 0))
-        return DT_FAIL(err, DT_E_IO, "write the disk tier's file in '%s': %s; " ELSEWHERE,
+        return DT_FAIL(err, DT_E_IO, "write the disk tier's file in '%s': %s; " DTI_DISK_ELSEWHERE,
             f->folder, strerror(error));
     if (align > 0 && dt_io->direct(f->fd, false) < 0)
-        return DT_FAIL(err, DT_E_IO, "buffer the disk tier's file in '%s': %s; " ELSEWHERE,
+        return DT_FAIL(err, DT_E_IO, "buffer the disk tier's file in '%s': %s; " DTI_DISK_ELSEWHERE,
             f->folder, strerror(errno));
     *why = "memory.disk_path has no O_DIRECT: the disk tier goes through the page cache";
     return DT_OK;
@@ -158,8 +157,8 @@ dt_status dti_disk_file_open(
     if (f->fd < 0 && errno == ENOMEM)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier in '%s'", folder);
     if (f->fd < 0)
-        return DT_FAIL(err, DT_E_IO, "create the disk tier's file in '%s': %s; " ELSEWHERE, folder,
-            strerror(errno));
+        return DT_FAIL(err, DT_E_IO, "create the disk tier's file in '%s': %s; " DTI_DISK_ELSEWHERE,
+            folder, strerror(errno));
     DT_CHECK(preallocate(f, err));
     return choose_direct(f, why, err);
 }

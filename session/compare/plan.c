@@ -187,7 +187,10 @@ static uint64_t sum_of(const dt_algorithm_table *t)
 static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
 {
     r->exact = dt_plan_set_exact(p);
-    r->can = dti_plan_set_check_statistics(p, NULL) == DT_OK && in_other_tiers(p);
+    r->can = dti_plan_set_check_statistics(p, NULL) == DT_OK &&
+             dti_plan_set_check_updates(p, NULL) == DT_OK && in_other_tiers(p) &&
+             !(dt_policies_ladder(r->policies) != NULL &&
+                 r->session->opts.memory.algorithms != DT_ALGORITHMS_FAST);
     r->algorithms = sum_of(&p->table);
     r->need = dt_plan_set_need(p);
     r->score = dt_plan_set_score(p);

@@ -37,12 +37,10 @@ static bool stop_asked(void *self)
     return dti_run_stop(self);
 }
 
-static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
+static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
 {
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
-    if (o != NULL)
-        r->observer = *o;
     if (r->rig.runner == NULL)
         DT_CHECK(prepare(r, err));
     if (r->feeds.eval_loader == NULL)
@@ -67,11 +65,18 @@ static dt_status evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *r
     if (!isfinite(report->loss))
         return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
     report->step = r->point.step;
+    if (r->feeds.steps_per_epoch > 0 && r->point.step > 0)
+        report->epoch = (r->point.step - 1) / r->feeds.steps_per_epoch;
     return DT_OK;
 }
 
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
+    const dt_run_observer before = r->observer;
+    if (o != NULL)
+        r->observer = *o;
     dti_session_enter(r->s);
-    return dti_run_left(r, evaluate(r, o, report, err));
+    const dt_status st = dti_run_left(r, evaluate(r, report, err));
+    r->observer = before;
+    return st;
 }

@@ -219,6 +219,31 @@ static dt_status add_session(dti_facts *f, const dt_session *s, dt_err *err)
     return add_number(f, "device.threads", s->threads, err);
 }
 
+/* Of policies that change results their options as well, as these say how. */
+static dt_status add_exact(dti_facts *f, const dt_session *s, dt_err *err)
+{
+    dt_memory_stream text;
+    if (dt_plan_set_exact(s->plans))
+        return add(f, "exact", "on", err);
+    DT_CHECK(dt_memory_open(&text, "what a policy changes", err));
+    fputs(dt_session_policy(s), text.f);
+    for (size_t i = 0; i < s->policies.n; i++) {
+        const dt_policy *p = s->policies.pass[i].policy;
+        const void *opts = s->policies.pass[i].opts;
+        const bool delays = p->delay != NULL && p->delay(opts) >= 0;
+        if (p->exact && !delays && (p->changes == NULL || !p->changes(opts)))
+            continue;
+        for (const dt_opt *row = p->opts; row != NULL && row->key != NULL; row++) {
+            fprintf(text.f, " %s=", row->key);
+            dt_opt_print(text.f, row, opts);
+        }
+    }
+    DT_CHECK(dt_memory_close(&text, DT_OK, err));
+    const dt_status st = add(f, "exact", text.text, err);
+    dt_free(text.text);
+    return st;
+}
+
 static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
@@ -229,7 +254,7 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
     DT_CHECK(add_algorithms(f, &s->plans->table, err));
     DT_CHECK(add(f, "program", dt_version(), err));
-    return add(f, "exact", dt_plan_set_exact(s->plans) ? "on" : dt_session_policy(s), err);
+    return add_exact(f, s, err);
 }
 
 dt_status dti_facts_init(dti_facts *f, const dt_run *r, dt_err *err)

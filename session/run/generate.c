@@ -109,7 +109,7 @@ static dt_status ask(writer *w, dt_err *err)
         w->x[i] = i < shown ? (float)w->token[w->n - shown + i] : 0.0f;
     w->scores.row = shown - 1;
     w->scores.seen = 0;
-    const dt_run_args a = {.batch = {w->x, w->labels, 1}, .step_samples = 1};
+    const dt_run_args a = {.batch = {w->x, w->labels, 1}, .step_labels = 1};
     DT_CHECK(dt_runner_run(w->rig.runner, w->rig.ready[0].id, &a, err));
     return dti_scores_check(&w->scores, err);
 }

@@ -76,8 +76,9 @@ dt_status dti_run_try(
     dt_measure m;
     *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
     DT_CHECK(dt_runner_add(r->rig.runner, p->plan, &to->id, err));
-    const dt_run_args a = {
-        .batch = {with->x, with->labels, p->n}, .step_samples = p->n, .hyper = {0.1f, 0.9f, 0.0f}};
+    const dt_run_args a = {.batch = {with->x, with->labels, p->n},
+        .step_labels = p->n * dt_graph_labels(r->s->graph),
+        .hyper = {0.1f, 0.9f, 0.0f}};
     if (dti_run_stop(r))
         return DT_FAIL(err, DT_E_STOPPED, "stopped while plans were checked");
     DT_CHECK(dt_runner_check(r->rig.runner, to->id, &a, &m, err));

@@ -139,16 +139,25 @@ static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
     return DT_OK;
 }
 
-/* Of another measure the best so far says nothing. */
+/* The best so far says nothing by another measure, or where it has been given up since. */
 static void keep_best(dt_run *r)
 {
     const int now = r->s->opts.checkpoint.best;
     const int64_t then = r->course.best_by;
-    if (r->course.best_step == 0 || now == DT_BEST_OFF || then == DT_BEST_OFF || then == now ||
+    if (r->course.best_step == 0 || now == DT_BEST_OFF || then == DT_BEST_OFF ||
         then > DT_BEST_TOP1)
         return;
-    dti_run_tell(r, "resume", "checkpoint.best was %s, now %s: what is best is told anew",
-        dt_best_name((dt_best)then), dt_best_name((dt_best)now));
+    if (then != now)
+        dti_run_tell(r, "resume", "checkpoint.best was %s, now %s: what is best is told anew",
+            dt_best_name((dt_best)then), dt_best_name((dt_best)now));
+    else if (!dt_checkpoint_there(
+                 dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->course.best_step))
+        dti_run_tell(r, "resume",
+            "step %" PRId64 ", the best so far, has no checkpoint any more: what is best is told "
+            "anew",
+            r->course.best_step);
+    else
+        return;
     dt_course *c = &r->course;
     c->best = now == DT_BEST_LOSS ? -c->eval_loss : c->eval_top1;
     c->best_by = now;

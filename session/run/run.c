@@ -55,8 +55,7 @@ static void tell_skips_of(dt_run *r, dt_loader *l, size_t *told, const char *mor
 void dti_run_tell_skips(dt_run *r)
 {
     tell_skips_of(r, r->feeds.train_loader, &r->skips_told, "");
-    tell_skips_of(r, r->feeds.eval_loader, &r->eval_skips_told,
-        "; in the evaluation another one counts twice for it");
+    tell_skips_of(r, r->feeds.eval_loader, &r->eval_skips_told, "; the evaluation counts one less");
 }
 
 /* A device that cannot keep a plan does the same work, a little later. */

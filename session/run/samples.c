@@ -89,7 +89,7 @@ static dt_status read_samples(looker *w, dt_err *err)
 
 static dt_status ask(looker *w, dt_err *err)
 {
-    const dt_run_args a = {.batch = {w->x, w->labels, w->n, 0}, .step_samples = w->n};
+    const dt_run_args a = {.batch = {w->x, w->labels, w->n, 0}, .step_labels = w->n};
     const dt_probe probe = {w, look};
     DT_CHECK(dt_runner_set_trace(w->r->rig.runner, NULL, err)); /* it is no part of the run */
     dt_runner_set_probe(w->r->rig.runner, &probe);

@@ -291,8 +291,8 @@ static void score(scored *s, int64_t n, dt_shape x, dt_dtype t)
     assert_true(s->labels != NULL && s->work != NULL);
     for (size_t i = 0; i < rows; i++)
         s->labels[i] = (int32_t)(i % (size_t)x.c);
-    s->now = (dt_now){.step_samples = n};
-    s->a = (dt_args){.n = n, .now = &s->now, .step_samples = n};
+    s->now = (dt_now){.step_labels = (int64_t)rows};
+    s->a = (dt_args){.n = n, .now = &s->now, .step_labels = (int64_t)rows};
     s->a.port[DT_X] = s->x;
     s->a.port[DT_S] = s->prob;
     s->a.port[DT_LABELS] = s->labels;
@@ -336,7 +336,7 @@ static void a_label_that_is_no_class_makes_the_loss_not_finite(void **state)
 {
     (void)state;
     const dt_shape x = {1, 1, 1, 10};
-    const int32_t wrong[] = {-1, 10, INT32_MAX, INT32_MIN};
+    const int32_t wrong[] = {-2, 10, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         scored s;
         dt_err err = {0};

@@ -271,7 +271,8 @@ static const dti_st_out good_entries[2] = {
 
 static dt_source_opts tensor_opts(const char *path)
 {
-    return (dt_source_opts){.path = path, .shape = {1, H, W, C}, .classes = 5, .batch = BATCH};
+    return (dt_source_opts){
+        .path = path, .shape = {1, H, W, C}, .classes = 5, .ignore_label = -100, .batch = BATCH};
 }
 
 static void fill_tensors(tensor_file *f)

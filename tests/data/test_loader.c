@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "data/loader.h"
+#include "engine/label.h"
 #include "engine/base/alloc.h"
 #include "tests/fixture/check.h"
 
@@ -71,7 +72,7 @@ static dt_batch next(dt_loader *l)
     dt_batch b = {0};
     assert_ok(dt_loader_feed(l)->next(dt_loader_feed(l)->self, &b, &err), &err);
     for (int64_t i = 0; i < b.n; i++)
-        assert_true(b.x[2 * i] == (float)b.labels[i]);
+        assert_true(b.x[2 * i] == (float)b.labels[i] || b.labels[i] == DT_LABEL_NONE);
     return b;
 }
 
@@ -385,6 +386,29 @@ static void a_skipped_sample_makes_room_for_the_next(void **state)
     dt_loader_destroy(l);
 }
 
+/* What fills the end is there for the batch's size alone. */
+static void in_evaluation_none_counts_twice(void **state)
+{
+    (void)state;
+    fake f;
+    make_fake(&f, 10);
+    f.bad[f.n_bad++] = 2;
+    f.bad[f.n_bad++] = 9;
+    f.base.opts.skip_bad = true;
+    f.base.opts.max_skips = 2;
+    dt_loader *l =
+        created(&f, &(dt_loader_opts){.batch = 4, .ahead = 2, .threads = 2, .once = true});
+    static const int want[] = {0, 1, 3, 4, 5, 6, 7, 8, DT_LABEL_NONE, DT_LABEL_NONE};
+    for (int epoch = 0; epoch < 3; epoch++) {
+        int32_t got[10];
+        take(l, got, 10, 4);
+        for (int i = 0; i < 10; i++)
+            assert_int_equal(got[i], want[i]);
+        seek(l, 0);
+    }
+    dt_loader_destroy(l);
+}
+
 static void a_known_bad_sample_is_not_read_again(void **state)
 {
     (void)state;
@@ -578,6 +602,7 @@ DT_TEST_GROUP(loader)
         cmocka_unit_test(the_same_sample_is_augmented_anew_each_epoch),
         cmocka_unit_test(an_error_comes_after_the_good_batches_and_goes_with_seek),
         cmocka_unit_test(a_skipped_sample_makes_room_for_the_next),
+        cmocka_unit_test(in_evaluation_none_counts_twice),
         cmocka_unit_test(a_known_bad_sample_is_not_read_again),
         cmocka_unit_test(more_bad_samples_than_allowed_fail_the_run),
         cmocka_unit_test(when_all_samples_are_bad_it_ends),

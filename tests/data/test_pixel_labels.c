@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "data/source.h"
+#include "engine/label.h"
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
 #include "tests/fixture/check.h"
@@ -153,8 +154,12 @@ static void fill(pixel_file *f)
 
 static dt_source_opts tensor_opts(const char *path)
 {
-    return (dt_source_opts){
-        .path = path, .shape = {1, H, H, 1}, .classes = CLASSES, .labels = H * H, .batch = BATCH};
+    return (dt_source_opts){.path = path,
+        .shape = {1, H, H, 1},
+        .classes = CLASSES,
+        .labels = H * H,
+        .ignore_label = 255,
+        .batch = BATCH};
 }
 
 static void tensors_of_pixels_come_in_file_order(void **state)
@@ -189,7 +194,26 @@ static void tensors_that_do_not_fit_the_pixels_are_refused(void **state)
     open_fails("tensors", &o, DT_E_DATA, "'y' is I64 [2, 2, 4, 4], must be I64 of 2 dimensions");
     f.y[H * H * BATCH + H + 2] = CLASSES;
     o = tensor_opts(put_pixels(&f, H));
-    open_fails("tensors", &o, DT_E_DATA, "y[1][0][1][2] is 5, must be in [0, 5)");
+    open_fails("tensors", &o, DT_E_DATA,
+        "y[1][0][1][2] is 5, must be in [0, 5) or data.ignore_label, 255");
+}
+
+static void a_pixel_may_not_count(void **state)
+{
+    (void)state;
+    pixel_file f;
+    fill(&f);
+    f.y[H * H + 3] = 255;
+    dt_source_opts o = tensor_opts(put_pixels(&f, H));
+    dt_source *s = opened("tensors", &o);
+    float x[H * H];
+    int32_t label[H * H];
+    read_sample(s, 1, x, label);
+    for (int k = 0; k < H * H; k++)
+        assert_int_equal(label[k], k == 3 ? DT_LABEL_NONE : (H * H + k) * 3 % CLASSES);
+    s->desc->close(s);
+    o.ignore_label = 0; /* a class may be left out as well */
+    open_fails("tensors", &o, DT_E_DATA, "y[0][1][0][3] is 255, must be in [0, 5)");
 }
 
 static void sources_of_pictures_with_one_label_refuse_a_network_of_pixels(void **state)
@@ -214,6 +238,7 @@ DT_TEST_GROUP(pixel_labels)
         cmocka_unit_test(every_allocation_of_a_picture_may_fail),
         cmocka_unit_test(tensors_of_pixels_come_in_file_order),
         cmocka_unit_test(tensors_that_do_not_fit_the_pixels_are_refused),
+        cmocka_unit_test(a_pixel_may_not_count),
         cmocka_unit_test(sources_of_pictures_with_one_label_refuse_a_network_of_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

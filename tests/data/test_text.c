@@ -30,8 +30,11 @@ static const char *put_text(const char *name, const void *bytes, size_t n)
 
 static dt_source_opts text_opts(const char *path)
 {
-    return (dt_source_opts){
-        .path = path, .shape = {1, CONTEXT, 1, 1}, .classes = 20, .labels = CONTEXT};
+    return (dt_source_opts){.path = path,
+        .shape = {1, CONTEXT, 1, 1},
+        .classes = 20,
+        .labels = CONTEXT,
+        .ignore_label = -100};
 }
 
 static dt_source *opened(const char *name, const dt_source_opts *o)

@@ -143,7 +143,7 @@ static void a_label_that_is_no_class_does_not_reach_the_device(void **state)
         int32_t label;
         const char *text;
     } wrong[] = {{10, "sample 6 of the step has label 10, but the network has classes 0 to 9"},
-        {-1, "sample 6 of the step has label -1, but"}};
+        {-2, "sample 6 of the step has label -2, but"}};
     dt_trainee_opts way = {.policies = "keep_all"};
     way.driver = dt_fake_driver(&(dt_fake_opts){.seed = 2});
     dt_trainee t = dt_trainee_open(dt_trainee_plain(), &way);

@@ -177,11 +177,10 @@ static void close_session(session *s)
     dt_free(s->labels);
 }
 
-static dt_run_args args_of(const session *s, int64_t step_samples)
+static dt_run_args args_of(const session *s, int64_t step_labels)
 {
-    return (dt_run_args){.batch = {s->x, s->labels, s->n},
-        .step_samples = step_samples,
-        .hyper = {0.1F, 0.9F, 0.0F}};
+    return (dt_run_args){
+        .batch = {s->x, s->labels, s->n}, .step_labels = step_labels, .hyper = {0.1F, 0.9F, 0.0F}};
 }
 
 static void run(session *s, dt_program_kind kind, const dt_run_args *a)

@@ -244,7 +244,7 @@ static void open_bench(bench *b)
     assert_ok(dt_graph_create(&b->g, "g", (dt_shape){1, 2, 2, 2}, 10, &err), &err);
     assert_ok(dt_graph_add(b->g, &dt_layer_batchnorm, "b", NULL, &in, 1, &id, &err), &err);
     b->call = (dt_call){.node = &b->g->node[id], .graph = b->g, .n = 1, .home_n = 1};
-    b->a = (dt_args){.n = 1, .step_samples = 1};
+    b->a = (dt_args){.n = 1, .step_labels = 1};
     for (int i = 0; i < 8; i++) {
         b->x[i] = dt_unit(dt_random(3, DT_RANDOM_TEST, 0, 0, (uint64_t)i).v[0]);
         b->dy[i] = dt_unit(dt_random(3, DT_RANDOM_TEST, 0, 0, (uint64_t)i).v[1]);

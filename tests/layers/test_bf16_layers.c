@@ -103,7 +103,7 @@ static void put_params(side sides[2])
 static void run(const dt_node *nd, const dt_graph *g, const struct row *row, dt_form_kind form,
     int alt, side *s)
 {
-    dt_args a = {.n = row->n, .step_samples = row->n};
+    dt_args a = {.n = row->n, .step_labels = row->n * dt_graph_labels(g)};
     const dt_call c = {.node = nd,
         .graph = g,
         .form = form,

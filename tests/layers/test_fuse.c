@@ -318,7 +318,7 @@ static void train(dt_stage *t)
         const int32_t labels[BATCH] = {1, 7, (int32_t)step, 3};
         const dt_run_args a = {.batch = {x, labels, BATCH},
             .step = step,
-            .step_samples = BATCH,
+            .step_labels = BATCH,
             .hyper = {0.02F, 0.9F, 0.0005F}};
         assert_ok(dt_runner_run(t->runner, t->id[DT_PROGRAM_FIRST], &a, &err), &err);
         assert_ok(dt_runner_run(t->runner, t->id[DT_PROGRAM_UPDATE], &a, &err), &err);

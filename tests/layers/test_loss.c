@@ -9,6 +9,7 @@
 #include "engine/kernels.h"
 #include "engine/base/philox.h"
 #include "engine/checkpoint/safetensors.h"
+#include "engine/label.h"
 #include "layers/plain.h"
 #include "tests/fixture/layer_check.h"
 
@@ -37,7 +38,7 @@ static void open_maps(bench *b, int64_t n, dt_shape map, const float *x, const i
     assert_ok(dt_graph_create(&b->g, "g", map, map.c, &err), &err);
     assert_ok(dt_graph_add(b->g, &dt_layer_cross_entropy, "loss", NULL, &in, 1, &id, &err), &err);
     b->call = (dt_call){.node = &b->g->node[id], .graph = b->g, .n = n, .home_n = n};
-    b->a = (dt_args){.n = n, .step_samples = n};
+    b->a = (dt_args){.n = n, .step_labels = n * map.h * map.w};
     union {
         const void *from;
         void *to;
@@ -99,7 +100,7 @@ static void loss_and_gradient_agree_with_double_precision(void **state)
     }
     bench b;
     open_bench(&b, N, C, x, labels);
-    b.a.step_samples = STEP; /* this is a micro-batch of a larger step */
+    b.a.step_labels = STEP; /* this is a micro-batch of a larger step */
     run(&b, DT_FORWARD);
     run(&b, DT_BACKWARD);
     assert_true(dt_relative_error(b.prob, want_prob, N * C) < 1e-6);
@@ -147,7 +148,7 @@ static void smoothed_labels_agree_with_double_precision(void **state)
     }
     bench b;
     open_bench(&b, N, C, x, labels);
-    b.a.step_samples = STEP;
+    b.a.step_labels = STEP;
     b.a.hyper.label_smoothing = (float)s;
     run(&b, DT_FORWARD);
     run(&b, DT_BACKWARD);
@@ -400,7 +401,7 @@ static void labels_outside_the_classes_are_refused(void **state)
 {
     (void)state;
     const float x[] = {1, 0, 0, 1};
-    const int32_t bad[] = {2, -1, INT32_MAX, INT32_MIN};
+    const int32_t bad[] = {2, -2, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         const int32_t labels[] = {0, bad[i]};
         bench b;
@@ -531,6 +532,69 @@ static void evaluation_counts_the_pixels_of_each_class(void **state)
     assert_memory_equal(b.of, want, C * sizeof *want);
     dt_graph_destroy(b.g);
     free(x);
+}
+
+/* What does not count leaves the others as if it were not there, with a gradient of zeros. */
+static void labels_that_do_not_count_are_left_out(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 2, W = 4, C = 5, PIXELS = N * H * W, KEPT = 12 };
+    float *x = dt_random_values((size_t)PIXELS * C, 5), kept[KEPT * C];
+    int32_t labels[PIXELS], of_kept[KEPT], from[KEPT];
+    int n = 0;
+    for (int i = 0; i < PIXELS; i++) {
+        const bool counts = i % 3 != 1 || i == 4;
+        labels[i] = counts ? i * 7 % C : DT_LABEL_NONE;
+        if (!counts)
+            continue;
+        memcpy(kept + n * C, x + i * C, C * sizeof *x);
+        of_kept[n] = labels[i];
+        from[n++] = i;
+    }
+    assert_int_equal(n, KEPT);
+    bench maps, rows;
+    open_maps(&maps, N, (dt_shape){1, H, W, C}, x, labels);
+    open_bench(&rows, KEPT, C, kept, of_kept);
+    maps.a.step_labels = rows.a.step_labels = 13; /* of a larger step */
+    maps.a.hyper.label_smoothing = rows.a.hyper.label_smoothing = 0.1F;
+    for (int form = 0; form < 2; form++) {
+        run(&maps, form == 0 ? DT_FORWARD : DT_BACKWARD);
+        run(&rows, form == 0 ? DT_FORWARD : DT_BACKWARD);
+    }
+    float want[PIXELS * C] = {0};
+    for (int i = 0; i < KEPT; i++)
+        memcpy(want + from[i] * C, rows.dx + i * C, C * sizeof *want);
+    assert_memory_equal(maps.dx, want, sizeof want);
+    assert_true(fabs(maps.metrics.loss_sum - rows.metrics.loss_sum) < 1e-12);
+    assert_int_equal(maps.metrics.count, KEPT);
+    assert_int_equal(maps.metrics.top1, rows.metrics.top1);
+    assert_int_equal(maps.metrics.top5, rows.metrics.top5);
+    dt_class_count counts[6] = {{0}};
+    count_slowly(counts, kept, of_kept, KEPT, C);
+    run(&maps, DT_EVAL);
+    assert_memory_equal(maps.of, counts, C * sizeof *counts);
+    dt_graph_destroy(maps.g);
+    dt_graph_destroy(rows.g);
+    free(x);
+}
+
+/* A row of nothing but infinities and NaNs is none of the loss where it does not count. */
+static void what_does_not_count_may_be_no_number(void **state)
+{
+    (void)state;
+    const float x[] = {1, 0, NAN, INFINITY, 0, 1};
+    const int32_t labels[] = {0, DT_LABEL_NONE, 1};
+    bench b;
+    open_bench(&b, 3, 2, x, labels);
+    run(&b, DT_FORWARD);
+    run(&b, DT_BACKWARD);
+    assert_int_equal(b.metrics.count, 2);
+    assert_int_equal(b.metrics.top1, 2);
+    assert_int_equal(b.metrics.nonfinite, 0);
+    for (int i = 0; i < 6; i++)
+        assert_true(isfinite(b.dx[i]));
+    assert_true(b.dx[2] == 0 && b.dx[3] == 0);
+    dt_graph_destroy(b.g);
 }
 
 static void a_wrong_label_of_a_pixel_names_its_sample(void **state)
@@ -706,6 +770,8 @@ DT_TEST_GROUP(loss)
         cmocka_unit_test(a_label_a_pixel_gives_the_mean_over_all_pixels),
         cmocka_unit_test(pixels_are_as_samples_of_their_own),
         cmocka_unit_test(evaluation_counts_the_pixels_of_each_class),
+        cmocka_unit_test(labels_that_do_not_count_are_left_out),
+        cmocka_unit_test(what_does_not_count_may_be_no_number),
         cmocka_unit_test(a_wrong_label_of_a_pixel_names_its_sample),
         cmocka_unit_test(one_loss_that_is_not_finite_is_seen_among_pixels),
         cmocka_unit_test(sgd_follows_pytorch),

@@ -418,7 +418,7 @@ static void run_typed(typed *t, dt_form_kind form)
     t->c.form = form;
     if (k->facts != NULL)
         assert_ok(k->facts(&t->c, &f, &err), &err);
-    dt_args a = {.n = t->c.n, .step_samples = t->c.n};
+    dt_args a = {.n = t->c.n, .step_labels = t->c.n * dt_graph_labels(t->c.graph)};
     memcpy(a.port, t->port, sizeof a.port);
     a.port[DT_WORK] = malloc(f.work_bytes + 1);
     assert_non_null(a.port[DT_WORK]);

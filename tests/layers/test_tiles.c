@@ -68,7 +68,9 @@ static void run_node(const scores *s, const dt_graph *g, int32_t node, dt_form_k
         .home_n = s->n,
         .needs_dx = true};
     dt_facts f = {0};
-    dt_args a = {.n = s->n, .step_samples = s->n, .hyper = {.label_smoothing = s->smooth}};
+    dt_args a = {.n = s->n,
+        .step_labels = s->n * dt_graph_labels(g),
+        .hyper = {.label_smoothing = s->smooth}};
     const dt_kernels *k = g->node[node].desc->cpu;
     if (k->facts != NULL)
         assert_ok(k->facts(&c, &f, &err), &err);

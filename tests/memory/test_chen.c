@@ -766,7 +766,7 @@ static unsigned char *state_after(trainee *t)
     const dt_map *map = t->s->plans->map;
     batch b = made_up(t->s->graph);
     dt_run_args a = {
-        .batch = {b.x, b.labels, N}, .step_samples = 2 * N, .hyper = {0.05F, 0.9F, 0.001F}};
+        .batch = {b.x, b.labels, N}, .step_labels = 2 * N, .hyper = {0.05F, 0.9F, 0.001F}};
     measure(t, &a);
     assert_ok(dt_runner_init(r, &err), &err);
     for (a.step = 0; a.step < STEPS; a.step++) {

@@ -232,7 +232,7 @@ static step train_once(const char *policy)
     dt_err err = {0};
     for (size_t i = 0; i < DT_COUNT(x); i++)
         x[i] = (float)((i * 2654435761u >> 7) % 1000) / 500.0F - 1.0F;
-    const dt_run_args a = {.batch = {x, labels, BATCH}, .step_samples = BATCH};
+    const dt_run_args a = {.batch = {x, labels, BATCH}, .step_labels = BATCH};
     assert_ok(dt_runner_run(t.runner, t.id[DT_PROGRAM_FIRST], &a, &err), &err);
     step s;
     const dt_metrics *metrics = dt_runner_home(t.runner, (int32_t)t.map->n - 1);

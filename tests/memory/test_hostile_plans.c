@@ -51,7 +51,7 @@ static dt_status run(subject *s, int id, unsigned char *left, dt_err *err)
 {
     DT_CHECK(dt_runner_init(s->runner, err));
     const dt_run_args a = {.batch = {s->x, s->labels, BATCH},
-        .step_samples = BATCH,
+        .step_labels = BATCH,
         .hyper = {.lr = 0.1F, .momentum = 0.9F, .weight_decay = 0.1F}};
     DT_CHECK(dt_runner_run(s->runner, id, &a, err));
     for (size_t i = 0; i < s->m.map->n; i++) {

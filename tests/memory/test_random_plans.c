@@ -377,7 +377,7 @@ static unsigned char *state_after(
     trainee t = prepare(s, random);
     dt_err err = {0};
     dt_run_args a = {
-        .batch = {x, labels, s->n}, .step_samples = 2 * s->n, .hyper = {0.05F, 0.9F, 0.001F}};
+        .batch = {x, labels, s->n}, .step_labels = 2 * s->n, .hyper = {0.05F, 0.9F, 0.001F}};
     measure(s, &t, &a);
     check(dt_runner_init(t.runner, &err) == DT_OK, s->seed, "init", &err);
     for (a.step = 0; a.step < STEPS; a.step++) {

@@ -30,7 +30,7 @@ static dt_stage start(const dt_driver *driver)
 
 static dt_status run(const dt_stage *t, const float *x, const int32_t *y, dt_err *err)
 {
-    const dt_run_args a = {.batch = {x, y, BATCH}, .step_samples = BATCH};
+    const dt_run_args a = {.batch = {x, y, BATCH}, .step_labels = (int64_t)BATCH * CONTEXT};
     return dt_runner_run(t->runner, t->id[DT_PROGRAM_FIRST], &a, err);
 }
 

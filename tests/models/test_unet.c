@@ -173,7 +173,7 @@ static void run(const trainer *t, dt_program_kind kind, int64_t step)
     dt_err err = {0};
     const dt_run_args a = {.batch = {t->x, t->labels, BATCH},
         .step = step,
-        .step_samples = BATCH,
+        .step_labels = (int64_t)BATCH * IMAGE * IMAGE,
         .hyper = {.lr = 0.05F}};
     assert_ok(dt_runner_run(t->at.runner, t->at.id[kind], &a, &err), &err);
 }

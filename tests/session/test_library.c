@@ -327,6 +327,10 @@ static void a_layer_from_outside_trains_as_ours_does(void **state)
     assert_ok(dt_register_layer(&gain, &err), &err);
     assert_fails(dt_register_layer(&gain, &err), DT_E_CONFIG, &err, "there is one of that name");
     dt_err_clear(&err);
+    dt_layer_spec of_all = gain;
+    of_all.name = "memory";
+    assert_fails(dt_register_layer(&of_all, &err), DT_E_CONFIG, &err, "a section of every");
+    dt_err_clear(&err);
     train("relu", "ours", NULL, 0);
     train("my_relu", "theirs", NULL, 0);
     assert_same_weights("ours", "theirs");
@@ -453,8 +457,10 @@ static dt_status repeat_all(dt_program *p, const dt_pass_env *e, dt_err *err)
 static dt_status pack_all(dt_program *p, const dt_pass_env *e, dt_err *err)
 {
     (void)e;
-    for (dt_saved s = {0}; dt_saved_next(p, &s);)
+    for (dt_saved s = {0}; dt_saved_next(p, &s);) {
+        assert_null(strstr(s.name, ".zvc")); /* nothing that it packed itself */
         DT_CHECK(dt_saved_encode(p, &s, "zvc", 0.9, err));
+    }
     return DT_OK;
 }
 
@@ -674,6 +680,37 @@ static void what_is_evaluated_need_not_fit_when_it_trains(void **state)
     dt_run_close(run);
 }
 
+static void count_step(void *self, const dt_step_report *s)
+{
+    (void)s;
+    ++*(int *)self;
+}
+
+/* An evaluation's own observer is told of that alone; its epoch is that of the last step. */
+static void an_evaluation_takes_no_observer_away(void **state)
+{
+    (void)state;
+    int steps = 0, others = 0;
+    const dt_run_observer o = {.self = &steps, .step = count_step};
+    const dt_run_observer other = {.self = &others, .step = count_step};
+    dt_run *run = NULL;
+    dt_eval_report report;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "seen", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_ok(dt_run_train(run, 2, &err), &err);
+    assert_ok(dt_run_evaluate(run, &other, &report, &err), &err);
+    assert_int_equal(report.epoch, 0);
+    assert_ok(dt_run_train(run, 0, &err), &err);
+    assert_ok(dt_run_evaluate(run, &other, &report, &err), &err);
+    assert_int_equal(report.step, 8);
+    assert_true(report.epoch > 0);
+    assert_int_equal(steps, 8);
+    assert_int_equal(others, 0);
+    assert_ok(dt_run_end(run, DT_OK, &err), &err);
+    dt_run_close(run);
+}
+
 /* What failed half-way is not gone on with, as if it had been done. */
 static void an_evaluation_that_failed_fails_again(void **state)
 {
@@ -743,6 +780,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_network_of_pictures_writes_no_text),
         cmocka_unit_test(nor_does_it_with_a_text),
         cmocka_unit_test(what_is_evaluated_need_not_fit_when_it_trains),
+        cmocka_unit_test(an_evaluation_takes_no_observer_away),
         cmocka_unit_test(an_evaluation_that_failed_fails_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

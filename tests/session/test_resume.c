@@ -741,6 +741,37 @@ static void a_folder_that_holds_no_run_is_not_gone_on_with(void **state)
     assert_int_equal(files_in(in_workspace("new")), 1);
 }
 
+/* By its own configuration, in which the options of the policy that it had stand; those that are
+ * typed are read by somebody, or refused. */
+static void a_run_goes_on_by_itself_under_another_policy(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set memory.policy=chen_sqrt --set train.steps=2");
+    refused("part --resume --set memory.policy=vdnn_all --set policy.chen_sqrt.cuts=points",
+        DT_E_CONFIG, "chen_sqrt");
+    run_well("part --resume --set memory.policy=zero_infinity --set train.steps=4");
+    run_well("part --resume --set memory.policy=vdnn_all --set train.steps=11");
+    same_file("whole", "part", MODEL, "under another policy");
+    remove_all("whole");
+    remove_all("part");
+}
+
+/* How a policy changes results is told where that changes. */
+static void other_options_of_a_policy_that_changes_results_are_told(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set memory.policy=gist --set train.steps=2");
+    ran r = cli_run("part --resume --set policy.gist.dpr=fp8 --set train.steps=3", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "resume    exact was gist dpr=fp16");
+    assert_has(r.err, ", now gist dpr=fp8");
+    cli_done(&r);
+    remove_all("part");
+}
+
 /* What is missing there is made only by a run that goes on. */
 static void a_resume_that_is_refused_changes_nothing(void **state)
 {
@@ -895,6 +926,27 @@ static void another_measure_finds_the_best_anew(void **state)
         cli_done(&r);
         assert_best_kept(lowest_loss("part", 3));
     }
+}
+
+/* One that was given up for a better one is no best to go by, where that one is given up as well.
+ */
+static void a_best_that_is_gone_is_found_anew(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.every=1 "
+             "--set checkpoint.keep_last=0 --set train.steps=7");
+    remove_all("part/checkpoints/step-00000004"); /* the end of the first epoch */
+    ran r = cli_run("c.ini --set checkpoint.best=loss --set checkpoint.keep_last=1 "
+                    "--resume part/checkpoints/step-00000006",
+        NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "step 4, the best so far, has no checkpoint any more");
+    cli_done(&r);
+    char best[128];
+    snprintf(best, sizeof best, "part/checkpoints/step-%08d/manifest.json", lowest_loss("part", 6));
+    assert_true(is_there(best));
+    remove_all("part");
 }
 
 /* Whether a folder holds a name with @part in it. */
@@ -1356,6 +1408,8 @@ DT_TEST_GROUP(resume)
         T(other_algorithms_are_told),
         T(resume_begins_where_nothing_is),
         T(a_folder_that_holds_no_run_is_not_gone_on_with),
+        T(a_run_goes_on_by_itself_under_another_policy),
+        T(other_options_of_a_policy_that_changes_results_are_told),
         T(a_resume_that_is_refused_changes_nothing),
         T(what_was_being_written_goes_when_the_run_goes_on),
         T(without_a_folder_the_newest_run_is_gone_on_with),
@@ -1363,6 +1417,7 @@ DT_TEST_GROUP(resume)
         T(weights_of_a_checkpoint_start_another_run),
         T(the_best_is_kept),
         T(another_measure_finds_the_best_anew),
+        T(a_best_that_is_gone_is_found_anew),
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
         T(a_run_stopped_before_it_goes_on_tells_what_was_done),
         T(with_nothing_left_to_do_a_summary_tells_the_same),

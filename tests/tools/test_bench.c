@@ -209,7 +209,7 @@ static void a_trace_tells_every_op_in_order(void **state)
     static int32_t labels[8];
     heard h = {.in_order = true};
     const dt_trace trace = {&h, hear};
-    const dt_run_args a = {.batch = {x, labels, 8}, .step_samples = 8};
+    const dt_run_args a = {.batch = {x, labels, 8}, .step_labels = 8};
     assert_ok(dt_session_open(&s, small(), NULL, 0, &err), &err);
     assert_ok(dti_session_plan(s, DT_PROGRAM_EVAL, 8, &p, &err), &err);
     assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 8, &p, &err), &err);

@@ -76,7 +76,7 @@ static counts by_hand(const char *path)
         const int64_t from = p->kind == DT_PROGRAM_FIRST ? 0 : 8;
         const dt_run_args a = {.batch = {b.x + (size_t)from * sample, b.labels + from, 8},
             .sample0 = from,
-            .step_samples = 16};
+            .step_labels = 16};
         if (p->kind != DT_PROGRAM_UPDATE)
             assert_ok(dt_runner_run(r, p->id, &a, &err), &err);
     }

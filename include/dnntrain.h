@@ -191,8 +191,9 @@ DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) D
 
 /* One pass over the data kept apart, with the weights as they stand; of a run that has not begun,
  * those of model.weights or the first ones, and nothing is written; its plans take the place of
- * those of dt_run_plan. @o: as for begin; NULL: who is told already. stop is polled after each
- * batch. DT_E_NONFINITE when the loss is not finite. */
+ * those of dt_run_plan, and it can no longer begin. @o: as for begin, told of this evaluation;
+ * NULL: who is told already. stop is polled after each batch. DT_E_NONFINITE when the loss is not
+ * finite. */
 DT_API dt_status dt_run_evaluate(
     dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err) DT_NODISCARD;
 

@@ -129,9 +129,10 @@ static dt_status check_full(const dt_session *s, const dt_source *source, dt_err
     if (!t->drop_last || count >= t->batch)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "%s: the data has %" PRId64 " samples, no full batch of %" PRId64
+        "%s: the data has %" PRId64 " sample%s, no full batch of %" PRId64
         "; set train.batch = %" PRId64 " or less, or drop_last = off",
-        dt_session_asked(asked, s, "train", "drop_last"), count, t->batch, count);
+        dt_session_asked(asked, s, "train", "drop_last"), count, count == 1 ? "" : "s", t->batch,
+        count);
 }
 
 static void describe(const dt_source *s, char *note, size_t bytes)

@@ -159,6 +159,23 @@ static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
+static const char *place_name(int tier)
+{
+    return tier == DT_AT_DEVICE ? "device" : dt_tier_name(tier);
+}
+
+/* Where an entry of the map lives, and whether in two generations. */
+static dt_status check_place(const dt_plan_tensor *t, const dt_home *h, dt_err *err)
+{
+    const int then = t->next == t->home ? 1 : 2, now = h->next == h->off ? 1 : 2;
+    if (t->tier == h->tier && then == now)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "the plan keeps '%s' on the %s in %d generation%s, this run on the %s in %d, by policies, "
+        "[memory.layers], generations and delays: set them back, or plan again",
+        t->name, place_name(t->tier), then, then == 1 ? "" : "s", place_name(h->tier), now);
+}
+
 /* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists but parts of
  * entries. */
 static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
@@ -171,8 +188,11 @@ static dt_status check_homes(const owner *w, const dt_plan *p, dt_err *err)
             (!t->persistent || (t->tier != DT_AT_DEVICE &&
                                    dti_map_holds(m, t->tier, t->home, t->next, t->bytes) >= 0)))
             continue;
-        if (t == NULL || h == NULL || !t->persistent || strcmp(t->name, h->name) != 0 ||
-            t->home != h->off || t->next != h->next || t->bytes != h->bytes || t->tier != h->tier)
+        const bool same = t != NULL && h != NULL && strcmp(t->name, h->name) == 0;
+        if (same && t->persistent)
+            DT_CHECK(check_place(t, h, err));
+        if (!same || !t->persistent || t->home != h->off || t->next != h->next ||
+            t->bytes != h->bytes || t->tier != h->tier)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan keeps '%s' where this run keeps '%s': plan again",
                 t != NULL ? t->name : "nothing", h != NULL ? h->name : "nothing");

@@ -138,7 +138,7 @@ static void csv_head(const dt_compare *c, FILE *f)
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
         "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
-        "measured_spread,expected_out,expected_in,whole_batch");
+        "measured_spread,expected_out,expected_in,whole_batch,compute_seconds,stall_seconds");
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
         csv_text(f, c->vary.key[k].name);
@@ -159,8 +159,8 @@ static void csv_found(const dt_compare *c, const entry *e, FILE *f)
         fprintf(f, "%.9f,%.9f", r->measured, r->spread);
     else
         fputc(',', f);
-    fprintf(
-        f, ",%" PRIu64 ",%" PRIu64 ",%s", r->traffic.out, r->traffic.in, r->at_once ? "yes" : "no");
+    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%s,%.9f,%.9f", r->traffic.out, r->traffic.in,
+        r->at_once ? "yes" : "no", r->time.compute, r->time.stalled);
 }
 
 static void csv_refused(const entry *e, FILE *f)
@@ -168,7 +168,7 @@ static void csv_refused(const entry *e, FILE *f)
     fputc(',', f);
     if (e->budget > 0)
         fprintf(f, "%" PRIu64, e->budget);
-    fputs(",no,,,,,,,,,,,no,,,,,,", f);
+    fputs(",no,,,,,,,,,,,no,,,,,,,,", f);
 }
 
 static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)

@@ -315,7 +315,9 @@ static dt_status make_step(
     s.labels = count_labels(j, &s.batch);
     if (s.labels == 0)
         return DT_FAIL(err, DT_E_DATA,
-            "step %" PRId64 ": each label of the batch is data.ignore_label, and none counts",
+            "step %" PRId64
+            ": each label of the batch is data.ignore_label, so there is nothing to "
+            "learn from; take a larger train.batch, or data without such batches",
             step + 1);
     *begun = j->map->early;
     const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
@@ -325,13 +327,14 @@ static dt_status make_step(
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     *begun = true;
     const bool late = j->map->delayed && step >= j->map->delayed_from;
-    DT_CHECK(update(j, late ? step - 1 : step, norm, late && !p->pending, err));
+    const int64_t taken = late && p->pending ? step - 1 : step; /* whose gradients */
+    DT_CHECK(update(j, taken, norm, late && !p->pending, err));
     *r = (dt_step_report){.step = step + 1,
         .steps = j->steps,
         .epoch = step / j->steps_per_epoch,
         .samples = s.batch.n,
         .loss = m.loss_sum / (double)m.count,
-        .lr = learning_rate(j, late ? step - 1 : step),
+        .lr = learning_rate(j, taken),
         .clips = norm >= 0,
         .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = dt_seconds() - began,

@@ -20,7 +20,7 @@ static dt_status cross_entropy_infer(
 const dt_layer_desc dt_layer_cross_entropy = {
     .name = "cross_entropy",
     .summary = "softmax and negative log-likelihood, mean over the step's samples and their "
-               "positions or pixels",
+               "positions or pixels, those that count",
     .min_in = 1,
     .max_in = 1,
     .form =

@@ -100,8 +100,10 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
         st = judge(x, t, plans, &why);
     dt_plan_set_destroy(plans);
     dt_policies_close(&policies);
-    if (st == DT_E_CONFIG) /* it cannot be planned, and so is no way out */
+    if (st == DT_E_CONFIG) { /* it cannot be planned, and so is no way out */
+        t->need.device = UINT64_MAX;
         return DT_OK;
+    }
     return st == DT_OK ? st : dt_err_append(err, st, why.text);
 }
 
@@ -628,13 +630,15 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
 static void tell_whole(const search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    const trial *least = &x->all[0];
+    const trial *least = NULL;
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
-        any = any || x->all[i].fits;
-        least = x->all[i].need.device < least->need.device ? &x->all[i] : least;
+        const trial *t = &x->all[i];
+        any = any || t->fits;
+        if (t->can && (least == NULL || t->need.device < least->need.device))
+            least = t;
     }
-    if (!any && !x->auto_fits)
+    if (!any && !x->auto_fits && least != NULL)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  taken at once, this batch fits under no policy that was tried; "
             "%s needs the least, %s (%" PRIu64 " bytes)",

@@ -372,9 +372,12 @@ static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err
         }
         if (is_read(s, a, name, &st, err))
             continue;
+        const bool waits = waits_for_its_policy(s, i);
         dt_config_mark_known(s->config, at.text);
-        if (waits_for_its_policy(s, i))
+        if (waits) {
+            dt_config_leave_out(s->config, at.text);
             continue;
+        }
         st = DT_FAIL(err, DT_E_CONFIG,
             "%s: [%s] is of a policy that is not in memory.policy (%s); leave it out, or name the "
             "policy there, also for `sweep --policies`; `compare` takes those of its --policies",

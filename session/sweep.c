@@ -70,6 +70,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
         row->batch = 0;
         row->capped = false;
         snprintf(row->refused, sizeof row->refused, "%.*s", (int)strcspn(why.text, "\n"), why.text);
+        DT_CHECK(plan_batch(t, 1, err));
     }
     const dt_need need = dt_plan_set_need(t->plans);
     const dt_score score = dt_plan_set_score(t->plans);

@@ -53,6 +53,10 @@ static void base64(FILE *f, const uint8_t *v, size_t n)
 
 static void put_class(const dti_page *p, const dt_run *r, int32_t label)
 {
+    if (label < 0) { /* it does not count */
+        fputs("no class", p->f);
+        return;
+    }
     const char *name = dt_run_class(r, label);
     if (name != NULL)
         dti_xml_text(p->f, name);
@@ -64,7 +68,7 @@ static void one(const dti_page *p, const dt_run *r, const dt_sample *s)
 {
     uint8_t file[BMP_BYTES];
     const bool right = s->n_guess > 0 && s->guess[0] == s->label;
-    fprintf(p->f, "<figure%s><img alt=\"", right ? "" : " class=\"wrong\"");
+    fprintf(p->f, "<figure%s><img alt=\"", right || s->label < 0 ? "" : " class=\"wrong\"");
     put_class(p, r, s->label);
     fputs("\" src=\"data:image/bmp;base64,", p->f);
     base64(p->f, file, bmp(s, file));

@@ -17,7 +17,9 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
     dti_page_row(p, NULL);
     dti_page_cell(p, r->policy);
     snprintf(text, sizeof text, "%" PRId64 "%s%s", r->batch, r->capped ? " or more" : "",
-        r->beyond ? ", not here" : "");
+        r->refused[0] != '\0' ? ", refused"
+        : r->beyond           ? ", not here"
+                              : "");
     dti_page_number(p, (double)r->batch, text);
     dti_page_share(p, most > 0 ? (double)r->batch / (double)most : 0);
     put_bytes(p, r->peak);

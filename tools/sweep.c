@@ -49,14 +49,18 @@ static dt_status fill(dti_sweep *w, const char *lists, dt_err *err)
 
 static dt_status check_any(const dti_sweep *w, dt_err *err)
 {
-    const dt_sweep_row *least = &w->row[0];
+    const dt_sweep_row *least = NULL;
     for (size_t i = 0; i < w->n; i++) {
-        if (w->row[i].batch > 0)
+        const dt_sweep_row *r = &w->row[i];
+        if (r->batch > 0)
             return DT_OK;
-        if (w->row[i].peak < least->peak)
-            least = &w->row[i];
+        if (r->refused[0] == '\0' && (least == NULL || r->peak < least->peak))
+            least = r;
     }
     char asked[DT_ASKED];
+    if (least == NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "a run of each of these is refused: %s", w->row[0].refused);
     if (least->peak <= w->session->opts.memory.device_budget)
         return DT_FAIL(err, DT_E_BUDGET,
             "no policy trains a single sample in all of the budgets of [memory]: %s needs %" PRIu64

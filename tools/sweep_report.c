@@ -304,6 +304,16 @@ void dti_sweep_table(const dti_sweep *w)
         dti_term_wrap(stdout, 0, 2, missing);
 }
 
+static void csv_text(FILE *f, const char *text)
+{
+    if (*text == '\0')
+        return;
+    fputc('"', f);
+    for (; *text != '\0'; text++)
+        fprintf(f, "%s%c", *text == '"' ? "\"" : "", *text);
+    fputc('"', f);
+}
+
 static void csv_name(FILE *f, const char *name)
 {
     const char *quote = strchr(name, ',') != NULL ? "\"" : "";
@@ -354,7 +364,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
-        "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in\n");
+        "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in,refused\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         csv_name(f, r->policy);
@@ -371,7 +381,9 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
             fprintf(f, "%.9f,%.6f", r->step, r->rate);
         else
             fputc(',', f);
-        fprintf(f, ",%" PRIu64 ",%" PRIu64 "\n", r->traffic.out, r->traffic.in);
+        fprintf(f, ",%" PRIu64 ",%" PRIu64 ",", r->traffic.out, r->traffic.in);
+        csv_text(f, r->refused);
+        fputc('\n', f);
     }
     return DT_OK;
 }

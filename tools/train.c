@@ -127,7 +127,8 @@ static bool is_of_checkpoint(request *r, const char *folder)
 static void resumed(request *r, const dti_cli *cli)
 {
     const bool both = cli->n_word == 2;
-    const bool swapped = both && is_folder(cli->word[0]) && !is_folder(cli->word[1]);
+    const bool runs = dti_cli_config_of_run(cli->word[0], r->own, sizeof r->own);
+    const bool swapped = both && is_folder(cli->word[0]) && !(runs && is_folder(cli->word[1]));
     r->config = cli->word[swapped];
     r->folder = both ? cli->word[!swapped] : NULL;
     if (dti_cli_config_of_run(r->config, r->own, sizeof r->own)) {

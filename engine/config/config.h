@@ -82,6 +82,7 @@ size_t dt_config_key_count(const dt_config *c, size_t section);
 void dt_config_key(
     const dt_config *c, size_t section, size_t i, const char **key, const char **value, int *line);
 void dt_config_mark_known(dt_config *c, const char *section); /* all of its keys */
+void dt_config_leave_out(dt_config *c, const char *section);  /* of what dt_config_dump writes */
 
 /* The raw value and its place, or NULL when the key is not given. For messages that name a line. */
 const char *dt_config_get(

@@ -233,6 +233,13 @@ void dt_config_mark_known(dt_config *c, const char *text)
         s->key[i].known = true;
 }
 
+void dt_config_leave_out(dt_config *c, const char *text)
+{
+    section *s = dti_find_section(c, text);
+    if (s != NULL)
+        s->free_keys = false;
+}
+
 /* Several tables may have a key, which is named once. */
 static size_t add_word(const char **words, size_t n, const char *word)
 {

@@ -246,6 +246,7 @@ dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t
             return dti_remat_prune(g, out, err);
         aim -= taken.peak - budget < aim ? taken.peak - budget : 0;
     }
+    *proved = false;
     return DT_FAIL(err, DT_E_BUDGET,
         "checkmate: what the solver finds takes more than %" PRIu64 " bytes", budget);
 }

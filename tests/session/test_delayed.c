@@ -110,6 +110,9 @@ static void an_update_takes_the_gradients_of_the_step_before(void **state)
         assert_code(&r, 0);
         assert_has(r.err, "not exact");
         cli_done(&r);
+        char *told = cli_text(in_workspace("out/metrics.jsonl"));
+        assert_has_not(told, "nan"); /* nor is the rate of an update that is held */
+        dt_free(told);
         assert_int_equal(values("out/checkpoints/model.safetensors", got, FIRST), n);
         for (size_t i = 0; i < n; i++)
             if (!(got[i] == w[i]))

@@ -517,6 +517,10 @@ static void a_run_is_where_its_configuration_is(void **state)
     assert_code(&r, 0);
     assert_has(r.err, "after step 5, from ");
     cli_done(&r);
+    r = cli_run("moved/checkpoints/step-00000005 --resume moved --set train.steps=6", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "after step 5, from ");
+    cli_done(&r);
     r = cli_run("moved --resume moved/checkpoints/step-00000005 --set train.steps=11", NULL);
     assert_code(&r, 0);
     assert_has(r.err, "after step 5, from ");

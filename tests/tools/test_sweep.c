@@ -12,7 +12,7 @@
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
-enum { COLUMNS = 19, ROWS = 32 };
+enum { COLUMNS = 20, ROWS = 32 };
 
 static const char *lenet(void)
 {

@@ -180,7 +180,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
         "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
         "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine",
-        "step_seconds", "images_per_second", "expected_out", "expected_in"};
+        "step_seconds", "images_per_second", "expected_out", "expected_in", "refused"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t->cell[0][c], names[c]);
     assert_string_equal(t->cell[1][0], "keep_all");
@@ -233,7 +233,8 @@ static void policies_that_change_results_are_marked(void **state)
     const char *row = strstr(usual.r.out, "\ngist  ");
     assert_non_null(row);
     assert_true(strcspn(row + 1, "~") < strcspn(row + 1, "\n"));
-    assert_has(usual.r.out, "~: values are packed with fewer bits, which changes results");
+    assert_has(usual.r.out,
+        "~: results change: values are packed with fewer bits, or updates are delayed");
 }
 
 /* Fates by layer hold for every policy: what is computed again shows. */

@@ -553,6 +553,16 @@ dt_feed *dt_loader_feed(dt_loader *l)
     return &l->feed;
 }
 
+bool dt_loader_failed(dt_loader *l)
+{
+    if (l == NULL)
+        return false;
+    pthread_mutex_lock(&l->mutex);
+    const bool failed = l->failed;
+    pthread_mutex_unlock(&l->mutex);
+    return failed;
+}
+
 const char *dt_loader_skipped(dt_loader *l, size_t i)
 {
     pthread_mutex_lock(&l->mutex);

@@ -43,4 +43,7 @@ dt_feed *dt_loader_feed(dt_loader *l);
  * batches handed out. */
 const char *dt_loader_skipped(dt_loader *l, size_t i);
 
+/* Whether next fails, until seek; of NULL: no. */
+bool dt_loader_failed(dt_loader *l);
+
 #endif

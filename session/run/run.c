@@ -326,7 +326,9 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
     dti_run_trace_flush(r);
     r->course.seconds = dt_seconds() - r->began_seconds;
     dti_run_tell_skips(r);
-    if (st == DT_E_DATA && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)
+    const bool unread =
+        dt_loader_failed(r->feeds.train_loader) || dt_loader_failed(r->feeds.eval_loader);
+    if (st == DT_E_DATA && unread && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)
         (void)DT_FAIL(
             err, st, "data.on_error = skip leaves out bad samples, data.max_skips of them");
     return st;

@@ -4,6 +4,7 @@
 
 #include "tools/compare.h"
 #include "tools/json_out.h"
+#include "tools/out_file.h"
 #include "tools/vary.h"
 
 enum { WHY_BYTES = 1024 };
@@ -118,21 +119,6 @@ dt_status dti_compare_json(const dt_compare *c, dt_err *err)
     return dti_json_end(&list, err);
 }
 
-/* A field in double quotes if it needs them. */
-static void csv_text(FILE *f, const char *text)
-{
-    const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
-    if (quoted)
-        fputc('"', f);
-    for (const char *at = text; *at != '\0'; at++) {
-        if (*at == '"')
-            fputc('"', f);
-        fputc(*at, f);
-    }
-    if (quoted)
-        fputc('"', f);
-}
-
 static void csv_head(const dt_compare *c, FILE *f)
 {
     fprintf(f,
@@ -141,7 +127,7 @@ static void csv_head(const dt_compare *c, FILE *f)
         "measured_spread,expected_out,expected_in,whole_batch,compute_seconds,stall_seconds");
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
-        csv_text(f, c->vary.key[k].name);
+        dti_csv_text(f, c->vary.key[k].name);
     }
     fputs(c->vary.n > 0 ? ",bits,own_algorithms,refused\n" : "\n", f);
 }
@@ -176,19 +162,19 @@ static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)
     char bits[DTI_COMPARE_BITS], why[WHY_BYTES];
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
-        csv_text(f, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, ""));
+        dti_csv_text(f, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, ""));
     }
     fprintf(f, ",%s,%s,",
         r->refused == NULL && r->exact ? dti_compare_letter(dt_compare_variant(c, r)->group, bits)
                                        : "",
         r->other_algorithms ? "yes" : "no");
     if (r->refused != NULL)
-        csv_text(f, dt_compare_why(r, why, sizeof why));
+        dti_csv_text(f, dt_compare_why(r, why, sizeof why));
 }
 
 static void csv_line(const dt_compare *c, const entry *e, FILE *f)
 {
-    csv_text(f, e->r->policy);
+    dti_csv_text(f, e->r->policy);
     if (e->r->refused == NULL)
         csv_found(c, e, f);
     else

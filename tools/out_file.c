@@ -56,3 +56,17 @@ dt_status dti_check_ending(
             ending);
     return DT_OK;
 }
+
+void dti_csv_text(FILE *f, const char *text)
+{
+    const bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    if (quoted)
+        fputc('"', f);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '"')
+            fputc('"', f);
+        fputc(*at, f);
+    }
+    if (quoted)
+        fputc('"', f);
+}

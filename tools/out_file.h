@@ -27,4 +27,7 @@ dt_status dti_check_writable(const char *path, dt_err *err) DT_NODISCARD;
 dt_status dti_check_ending(const char *path, const char *flag, const char *ending, const char *what,
     dt_err *err) DT_NODISCARD;
 
+/* A field of a table, in double quotes if it needs them. */
+void dti_csv_text(FILE *f, const char *text);
+
 #endif

@@ -304,22 +304,6 @@ void dti_sweep_table(const dti_sweep *w)
         dti_term_wrap(stdout, 0, 2, missing);
 }
 
-static void csv_text(FILE *f, const char *text)
-{
-    if (*text == '\0')
-        return;
-    fputc('"', f);
-    for (; *text != '\0'; text++)
-        fprintf(f, "%s%c", *text == '"' ? "\"" : "", *text);
-    fputc('"', f);
-}
-
-static void csv_name(FILE *f, const char *name)
-{
-    const char *quote = strchr(name, ',') != NULL ? "\"" : "";
-    fprintf(f, "%s%s%s", quote, name, quote);
-}
-
 dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
 {
     dti_json list = dti_json_begin_list();
@@ -367,7 +351,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
         "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in,refused\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
-        csv_name(f, r->policy);
+        dti_csv_text(f, r->policy);
         fprintf(f, ",%s,%" PRId64 ",%s,%" PRIu64 ",%" PRIu64 ",", r->exact ? "yes" : "no", r->batch,
             r->capped ? "yes" : "no", r->peak, w->session->opts.memory.device_budget);
         if (base > 0)
@@ -382,7 +366,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
         else
             fputc(',', f);
         fprintf(f, ",%" PRIu64 ",%" PRIu64 ",", r->traffic.out, r->traffic.in);
-        csv_text(f, r->refused);
+        dti_csv_text(f, r->refused);
         fputc('\n', f);
     }
     return DT_OK;

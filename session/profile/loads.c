@@ -40,11 +40,24 @@ static void *copy_on(void *self)
 {
     dti_load *l = self;
     const double from = dt_seconds();
-    for (int i = 0; !atomic_load(&l->stop) && copy_once(l, l->size, i, l->why) == DT_OK; i++) {
+    dt_status got = copy_once(l, l->size, 0, l->why);
+    atomic_store(&l->flows, true);
+    for (int i = 1; got == DT_OK; i++) {
         l->bytes += (double)l->size;
         l->seconds = dt_seconds() - from;
+        if (atomic_load(&l->stop))
+            break;
+        got = copy_once(l, l->size, i, l->why);
     }
     return NULL;
+}
+
+/* Steps that begin before the first copy is made may be over before it: beside nothing. */
+static void wait_for_first(dti_load *l)
+{
+    const struct timespec nap = {.tv_nsec = 100000};
+    while (!atomic_load(&l->flows))
+        (void)nanosleep(&nap, NULL);
 }
 
 /* The lower quartile of some copies: what disturbs makes them longer. */
@@ -222,11 +235,15 @@ dt_status dti_load_start(dti_loads *l, int i, dt_err *err)
     if (x->idle)
         return DT_OK;
     atomic_store(&x->stop, false);
+    atomic_store(&x->flows, false);
     x->bytes = x->seconds = 0;
     x->why = &l->why;
     dt_err_clear(x->why);
     l->running = dt_thread_start(&l->thread, 0, copy_on, x) == 0;
-    return l->running ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
+    if (!l->running)
+        return DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
+    wait_for_first(x);
+    return DT_OK;
 }
 
 dt_status dti_load_stop(dti_loads *l, int i, dt_err *err)

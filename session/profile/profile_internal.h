@@ -42,13 +42,13 @@ typedef struct dti_load {
     const dt_tier_desc *desc; /* NULL: of no tier with files */
     void *state;
     unsigned char *from, *to;
-    atomic_bool stop;
-    double bytes, seconds; /* done while it was on */
-    size_t size;           /* of one copy */
-    uint64_t n_slot;       /* of the disk, one behind the other */
-    double alone;          /* its seconds without ops beside it */
-    double step;           /* of the steps beside it: lower quartile */
-    dt_err *why;           /* a copy failed, and no more were made, for this; else empty */
+    atomic_bool stop, flows; /* flows: the first copy is made, or has failed */
+    double bytes, seconds;   /* done while it was on */
+    size_t size;             /* of one copy */
+    uint64_t n_slot;         /* of the disk, one behind the other */
+    double alone;            /* its seconds without ops beside it */
+    double step;             /* of the steps beside it: lower quartile */
+    dt_err *why;             /* a copy failed, and no more were made, for this; else empty */
 } dti_load;
 
 /* @costs: which the rates of links become
@@ -68,6 +68,7 @@ typedef struct dti_loads {
  * dti_loads_close also after a failure. */
 dt_status dti_loads_open(dti_loads *l, const dti_density_count *count, dt_err *err) DT_NODISCARD;
 void dti_loads_close(dti_loads *l);
+/* Comes back when copies flow. */
 dt_status dti_load_start(dti_loads *l, int i, dt_err *err) DT_NODISCARD;
 /* Of one that runs, or none. What a copy failed with: beside the last of the steps was nothing
  * then.

@@ -140,7 +140,7 @@ static void slow_each_other(dti_profiling *p)
         if (l->idle)
             continue;
         const double ops = step > 0 ? l->step / step : 1;
-        const double copies = l->bytes > 0 ? l->seconds / l->bytes * (double)l->size / l->alone : 1;
+        const double copies = l->seconds / l->bytes * (double)l->size / l->alone;
         c->slow[DT_USUAL_COMPUTE][l->stream] = ops > 1 ? ops : 1;
         c->slow[l->stream][DT_USUAL_COMPUTE] = copies > 1 ? copies : 1;
     }

@@ -305,13 +305,21 @@ static double value(prepared *p)
     return sum;
 }
 
-/* Differences along every element of v. */
+/* How far apart the elements of a tensor lie that are looked at: all of a small one. Odd, so that
+ * they are of all channels. */
+static size_t apart(size_t n)
+{
+    return n > 600 ? n / 300 | 1 : 1;
+}
+
+/* Differences along elements of v, those apart(n) from each other; the others of the result are 0.
+ */
 static float *numeric(prepared *p, float *v, size_t n)
 {
     const float step = rules[p->c->kind].step;
-    float *g = malloc(n * sizeof *g);
+    float *g = calloc(n, sizeof *g);
     assert_non_null(g);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i += apart(n)) {
         const float at = v[i], above = at + step, below = at - step;
         v[i] = above;
         const double high = value(p);
@@ -324,12 +332,17 @@ static float *numeric(prepared *p, float *v, size_t n)
 }
 
 static void compare(
-    const prepared *p, const char *tensor, int i, const float *got, const float *want, size_t n)
+    const prepared *p, const char *tensor, int i, const float *all, const float *want, size_t n)
 {
+    float *got = calloc(n, sizeof *got);
+    assert_non_null(got);
+    for (size_t k = 0; k < n; k += apart(n))
+        got[k] = all[k];
     const double off = dt_relative_error(got, want, n), most = rules[p->c->kind].tolerance;
     double size = 0;
     for (size_t k = 0; k < n; k++)
         size += fabs((double)want[k]);
+    free(got);
     if (!(off < most) || !(size > 0))
         fail_msg("%s, alternative %d, %s%d: off by %g, allowed %g; sum of sizes %g", p->c->name,
             p->r.alt, tensor, i, off, most, size);

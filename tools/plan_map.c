@@ -352,6 +352,7 @@ static void map_free(dti_map *m)
     dt_free(m->since);
     dt_free(m->off);
     dt_free(m->mark);
+    dt_free(m->waited);
 }
 
 static dt_status map_fill(
@@ -367,8 +368,9 @@ static dt_status map_fill(
         .tall = DTI_MAP_TALL,
         .since = dt_alloc(p->n_tensor + 1, sizeof *m->since),
         .off = dt_alloc(p->n_tensor + 1, sizeof *m->off),
-        .mark = dt_alloc(p->n_row + 1, sizeof *m->mark)};
-    if (m->since == NULL || m->off == NULL || m->mark == NULL)
+        .mark = dt_alloc(p->n_row + 1, sizeof *m->mark),
+        .waited = dt_alloc((size_t)p->n_event + 1, sizeof *m->waited)};
+    if (m->since == NULL || m->off == NULL || m->mark == NULL || m->waited == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to draw the plan");
     for (size_t i = 0; i < p->n_tensor; i++)
         m->since[i] = -1;

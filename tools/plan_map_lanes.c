@@ -239,18 +239,6 @@ static void ops_lane(const dti_map *m, int stream, double y)
     dti_map_lane_end(m->f);
 }
 
-/* The ops done when a copy is waited for at last; it may be done sooner. */
-static int64_t copied(const dti_map *m, size_t row, int64_t now)
-{
-    const int32_t event = m->p->row[row].event;
-    for (size_t i = row + 1; i < m->p->n_row && event >= 0; i++) {
-        now += m->p->row[i].kind == DT_ROW_COMPUTE;
-        if (m->p->row[i].kind == DT_ROW_WAIT && m->p->row[i].event == event)
-            return now;
-    }
-    return now;
-}
-
 static int larger_first(const void *va, const void *vb)
 {
     const dti_map_mark *a = va, *b = vb;
@@ -266,7 +254,7 @@ static void copy(const dti_map *m, const dti_map_mark *k, double y)
     const dt_plan_tensor *t = &m->p->tensor[r->tensor];
     char bytes[DT_HUMAN_BYTES];
     const double x = dti_map_across(m, (double)k->now);
-    const double wide = dti_map_across(m, (double)copied(m, k->row, k->now)) - x;
+    const double wide = dti_map_across(m, (double)k->until) - x;
     const double share = m->largest > 0 ? (double)r->bytes / (double)m->largest : 0;
     const double tall = share * DTI_MAP_COPIES < LEAST_COPY ? LEAST_COPY : share * DTI_MAP_COPIES;
     if (!dti_map_begin(m->f, m->page, dt_role_name((dt_role)t->role), x, y + DTI_MAP_COPIES - tall,
@@ -280,12 +268,18 @@ static void copy(const dti_map *m, const dti_map_mark *k, double y)
 /* The smaller ones stand before the larger ones that are under way with them. */
 static void copies_lane(const dti_map *m, int stream, double y)
 {
-    int64_t now = 0;
+    int64_t now = m->ops;
     size_t n = 0;
-    for (size_t i = 0; i < m->p->n_row; i++) {
+    for (int32_t e = 0; e < m->p->n_event; e++)
+        m->waited[e] = m->ops;
+    for (size_t i = m->p->n_row; i-- > 0;) {
+        const dt_row *r = &m->p->row[i];
+        now -= r->kind == DT_ROW_COMPUTE;
+        if (r->kind == DT_ROW_WAIT)
+            m->waited[r->event] = now;
         if (is_in(m, i, stream))
-            m->mark[n++] = (dti_map_mark){i, now, m->p->row[i].bytes};
-        now += m->p->row[i].kind == DT_ROW_COMPUTE;
+            m->mark[n++] =
+                (dti_map_mark){i, now, r->event >= 0 ? m->waited[r->event] : now, r->bytes};
     }
     qsort(m->mark, n, sizeof *m->mark, larger_first);
     dti_map_lane(m->f, false, y, DTI_MAP_COPIES);

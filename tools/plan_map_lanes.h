@@ -5,10 +5,10 @@
 #include "memory/usage.h"
 #include "tools/plan_map_box.h"
 
-/* A row of a lane, and the ops before it. */
+/* A row of a lane; the ops before it, and those before it is waited for. */
 typedef struct dti_map_mark {
     size_t row;
-    int64_t now;
+    int64_t now, until;
     uint64_t bytes;
 } dti_map_mark;
 
@@ -22,6 +22,7 @@ typedef struct dti_map_mark {
  * @budget: 0: none
  * @since @off: by tensor, at which op and where it was placed; -1: it is not
  * @mark:   room for all rows
+ * @waited: room for all events
  */
 typedef struct dti_map {
     const dt_plan *p;
@@ -33,6 +34,7 @@ typedef struct dti_map {
     int64_t *since;
     uint64_t *off;
     dti_map_mark *mark;
+    int64_t *waited;
 } dti_map;
 
 static inline double dti_map_across(const dti_map *m, double op)

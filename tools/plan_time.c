@@ -42,15 +42,6 @@ static const char *name_of(const dt_plan *p, const dt_row *r)
     return r->tensor >= 0 ? p->tensor[r->tensor].name : "";
 }
 
-/* What signals the event that a row waits for. */
-static const dt_row *awaited(const dt_plan *p, const dt_row *wait)
-{
-    for (size_t i = 0; i < p->n_row; i++)
-        if (p->row[i].kind != DT_ROW_WAIT && p->row[i].event == wait->event)
-            return &p->row[i];
-    return wait;
-}
-
 /* Of an op those of all tensors that it touches. */
 static uint64_t bytes_of(const dt_plan *p, const dt_row *r)
 {
@@ -65,11 +56,10 @@ static uint64_t bytes_of(const dt_plan *p, const dt_row *r)
     return bytes;
 }
 
-dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err)
+/* @by: by event, the row that signals it */
+static void print_rows(const dti_plan_time *t, const int32_t *by, FILE *f)
 {
-    const dti_plan_time *t = plan_time;
     const dt_plan *p = t->plan;
-    (void)err;
     fprintf(f, "row,stream,name,kind,bytes,begin,end,source\n");
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
@@ -80,9 +70,20 @@ dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err)
                              : sort == SORT_WAIT  ? ""
                                                   : "link";
         fprintf(f, "%zu,%s,%s,%s,%" PRIu64 ",%.9f,%.9f,%s\n", i, stream_name(&p->stream[r->stream]),
-            name_of(p, sort == SORT_WAIT ? awaited(p, r) : r), sort_name[sort], bytes_of(p, r),
-            t->time->begin[i], t->time->end[i], source);
+            name_of(p, sort == SORT_WAIT ? &p->row[by[r->event]] : r), sort_name[sort],
+            bytes_of(p, r), t->time->begin[i], t->time->end[i], source);
     }
+}
+
+dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err)
+{
+    const dti_plan_time *t = plan_time;
+    int32_t *by = dt_alloc((size_t)t->plan->n_event + 1, sizeof *by);
+    if (by == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a timeline");
+    dt_timeline_signals(t->plan, by);
+    print_rows(t, by, f);
+    dt_free(by);
     return DT_OK;
 }
 

@@ -418,7 +418,7 @@ static dt_status find_waits(
                              ? dt_simulate(&t, p, dti_pass_costs(x->env), &o, err)
                              : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK) {
-        dti_timeline_signals(p, by);
+        dt_timeline_signals(p, by);
         add_waits(p, &t, by, *out);
     }
     dt_timeline_deinit(&t);

@@ -97,7 +97,7 @@ static dt_status look(const dti_auto *s, dt_program *p, const bool *tried, stall
     if (st == DT_OK && signal == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
     if (st == DT_OK) {
-        dti_timeline_signals(plan, signal);
+        dt_timeline_signals(plan, signal);
         *most = longest(plan, &t, signal, tried);
     }
     dt_free(signal);

@@ -34,14 +34,14 @@ static dt_status forbid(dti_problem *x, dt_err *err)
 {
     dti_chen c;
     dt_status st = dti_chen_open(&c, x->p, err);
-    int32_t *tensor = st == DT_OK ? dt_alloc(c.n + 1, sizeof *tensor) : NULL;
-    if (st == DT_OK && tensor == NULL)
+    bool *allowed = st == DT_OK ? dt_alloc(x->p->n_tensor + 1, sizeof *allowed) : NULL;
+    if (st == DT_OK && allowed == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t i = 0; st == DT_OK && i < c.n; i++)
-        tensor[i] = c.value[i].tensor;
+        allowed[c.value[i].tensor] = true;
     if (st == DT_OK)
-        dti_remat_only(&x->r, x->p, tensor, c.n);
-    dt_free(tensor);
+        dti_remat_only(&x->r, x->p, allowed);
+    dt_free(allowed);
     dti_chen_close(&c);
     return st;
 }

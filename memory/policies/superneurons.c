@@ -70,7 +70,8 @@ typedef struct segments {
     int32_t *value_of; /* by tensor as the program came */
     member *member;    /* by value */
     segment *segment;
-    int32_t *version; /* room for a request */
+    int32_t *version;      /* room for a request */
+    uint64_t *of_backward; /* by node: bytes */
     dti_remakes remakes;
     size_t n;
 } segments;
@@ -109,7 +110,9 @@ static dt_status open_segments(segments *s, dt_program *p, dt_err *err)
     s->member = dt_alloc(s->c.n + 1, sizeof *s->member);
     s->segment = dt_alloc(s->c.n + 1, sizeof *s->segment);
     s->version = dt_alloc(s->c.n + 1, sizeof *s->version);
-    if (s->value_of == NULL || s->member == NULL || s->segment == NULL || s->version == NULL)
+    s->of_backward = dt_alloc((size_t)p->graph->n_node + 1, sizeof *s->of_backward);
+    if (s->value_of == NULL || s->member == NULL || s->segment == NULL || s->version == NULL ||
+        s->of_backward == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     memset(s->value_of, 0xff, p->n_tensor * sizeof *s->value_of);
     for (size_t i = 0; i < s->c.n; i++)
@@ -126,6 +129,7 @@ static void close_segments(segments *s)
     dt_free(s->member);
     dt_free(s->segment);
     dt_free(s->version);
+    dt_free(s->of_backward);
     dti_chen_close(&s->c);
 }
 
@@ -146,24 +150,26 @@ static uint64_t op_bytes(const dt_program *p, const dt_op *op)
     return sum;
 }
 
-/* The most that an op of a node's backward takes; of any node: DT_NONE. */
-static uint64_t backward_bytes(const dt_program *p, int32_t node)
+/* By node the most that an op of its backward takes; and the most that any layer's op does. */
+static uint64_t find_most(const dt_program *p, uint64_t *of_backward)
 {
-    uint64_t most = 0;
+    uint64_t largest = 0;
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
-        const bool asked =
-            node == DT_NONE ? op->desc != NULL : op->kind == DT_OP_BACKWARD && op->node == node;
-        const uint64_t bytes = asked ? op_bytes(p, op) : 0;
-        most = bytes > most ? bytes : most;
+        if (op->desc == NULL)
+            continue;
+        const uint64_t bytes = op_bytes(p, op);
+        largest = bytes > largest ? bytes : largest;
+        if (op->kind == DT_OP_BACKWARD && op->node != DT_NONE && bytes > of_backward[op->node])
+            of_backward[op->node] = bytes;
     }
-    return most;
+    return largest;
 }
 
 /* What a segment takes that is computed at once: its values, and the backward of its last layer. */
 static uint64_t segment_bytes(const segments *s, const segment *g)
 {
-    uint64_t sum = backward_bytes(s->p, s->p->op[s->c.value[g->last].op].node);
+    uint64_t sum = s->of_backward[s->p->op[s->c.value[g->last].op].node];
     for (int32_t i = g->last; i != DT_NONE; i = s->member[i].before)
         sum += s->p->tensor[s->c.value[i].tensor].bytes;
     return sum;
@@ -171,7 +177,7 @@ static uint64_t segment_bytes(const segments *s, const segment *g)
 
 static dt_status decide(segments *s, int mode, dt_err *err)
 {
-    const uint64_t largest = backward_bytes(s->p, DT_NONE);
+    const uint64_t largest = find_most(s->p, s->of_backward);
     for (size_t i = 0; i < s->n; i++) {
         segment *g = &s->segment[i];
         const uint64_t bytes = segment_bytes(s, g);

@@ -9,11 +9,18 @@
 
 enum { SMALL = 32 }; /* an output of less than this part of the op's largest is left out */
 
-/* An op to be: whatever runs in one piece. */
+/**
+ * struct node - an op to be: whatever runs in one piece.
+ * @op @tensor:  of the program; DT_NONE: of none
+ * @taken_by:    the node that overwrites this one's value, and does its work; none: it stays
+ * @first_edge:  edges to this node are this one or later ones
+ */
 typedef struct node {
     uint64_t bytes, cost;
-    bool once, backward, gone;
-    int32_t op, tensor; /* of the program; DT_NONE: of none */
+    bool once, backward;
+    int32_t op, tensor;
+    uint32_t taken_by;
+    size_t first_edge;
 } node;
 
 typedef struct building {
@@ -25,7 +32,7 @@ typedef struct building {
     node *v;
     size_t n, cap, n_edge, cap_edge;
     dti_remat_edge *edge;
-    uint32_t *of;   /* by tensor: node, or none */
+    uint32_t *of;   /* by tensor: node that made it first, or none */
     uint32_t *back; /* by tensor that is away: node that brings it back, or none */
     int32_t *over;  /* by tensor of the program: whose bytes it takes, or DT_NONE */
     int32_t *readers;
@@ -65,32 +72,24 @@ static bool counts(const building *b, int32_t tensor)
     return t->home == DT_NONE && t->role != DT_ROLE_WORKSPACE && t->role != DT_ROLE_DERIVED;
 }
 
-/* Who lies over whom is the plan's; its tensors bear the program's names. */
-static int32_t tensor_of(const building *b, int32_t in_plan, int32_t *next)
+/* The node that makes a tensor, whoever overwrote what its first one made. */
+static uint32_t maker(building *b, int32_t tensor)
 {
-    const size_t n = b->p->n_tensor;
-    for (size_t k = 0; k < n; k++) {
-        const int32_t t = (int32_t)(((size_t)*next + k) % n);
-        if (strcmp(b->p->tensor[t].name, b->plan->tensor[in_plan].name) == 0) {
-            *next = t + 1;
-            return t;
-        }
-    }
-    return DT_NONE;
+    uint32_t *v = &b->of[tensor];
+    while (*v != none && b->v[*v].taken_by != none)
+        *v = b->v[*v].taken_by;
+    return *v;
 }
 
+/* Who lies over whom is the plan's, whose tensors are the program's in their order. */
 static void find_over(building *b)
 {
-    int32_t next = 0, under = 0;
     for (size_t i = 0; i < b->p->n_tensor; i++)
         b->over[i] = DT_NONE;
     for (size_t i = 0; i < b->plan->n_row; i++) {
         const dt_row *r = &b->plan->row[i];
-        if (r->kind != DT_ROW_PLACE || r->over < 0)
-            continue;
-        const int32_t t = tensor_of(b, r->tensor, &next);
-        if (t != DT_NONE)
-            b->over[t] = tensor_of(b, r->over, &under);
+        if (r->kind == DT_ROW_PLACE && r->over >= 0)
+            b->over[r->tensor] = r->over;
     }
     for (size_t i = 0; i < b->p->n_order; i++) {
         const dt_op *op = &b->p->op[b->p->order[i]];
@@ -102,11 +101,11 @@ static void find_over(building *b)
 /* Behind the loss a tensor that is away is read where it comes back. */
 static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *from, dt_err *err)
 {
-    *from = b->of[tensor];
+    *from = maker(b, tensor);
     if (!backward || b->away == NULL || !b->away[tensor] || *from == none)
         return DT_OK;
     if (b->back[tensor] == none) {
-        const node v = {b->v[*from].bytes, 1, false, true, false, DT_NONE, DT_NONE};
+        const node v = {b->v[*from].bytes, 1, false, true, DT_NONE, DT_NONE, none, b->n_edge};
         DT_CHECK(add_node(b, v, err));
         b->back[tensor] = (uint32_t)(b->n - 1);
     }
@@ -115,13 +114,13 @@ static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *fr
 }
 
 /* The node whose only reader this op is, and which it overwrites. */
-static uint32_t overwritten(const building *b, const dt_op *op)
+static uint32_t overwritten(building *b, const dt_op *op)
 {
     for (int k = 0; k < op->n_arg; k++) {
         const int32_t t = op->arg[k].tensor, x = b->over[t];
-        if (op->arg[k].mode == DT_WRITE && x != DT_NONE && b->readers[x] == 1 && b->of[x] != none &&
-            (b->away == NULL || !b->away[x]))
-            return b->of[x];
+        if (op->arg[k].mode == DT_WRITE && x != DT_NONE && b->readers[x] == 1 &&
+            maker(b, x) != none && (b->away == NULL || !b->away[x]))
+            return maker(b, x);
     }
     return none;
 }
@@ -140,7 +139,7 @@ static dt_status add_outputs(building *b, const dt_op *op, uint32_t id, uint64_t
                 b->v[id].tensor = t;
             continue;
         }
-        const node v = {bytes, 0, true, b->v[id].backward, false, DT_NONE, t};
+        const node v = {bytes, 0, true, b->v[id].backward, DT_NONE, t, none, b->n_edge};
         DT_CHECK(add_node(b, v, err));
         b->of[t] = (uint32_t)(b->n - 1);
         DT_CHECK(add_edge(b, id, b->of[t], err));
@@ -160,10 +159,27 @@ static bool largest_again(const building *b, const dt_op *op, uint64_t most)
     return true;
 }
 
+/* The node @id overwrites the value of @under, does its work again wherever it runs again, and
+ * reads what that read. */
+static void take_over(building *b, uint32_t under, uint32_t id)
+{
+    node *v = &b->v[id], *u = &b->v[under];
+    if (u->op != DT_NONE && dt_pos(b->p, v->op) == dt_pos(b->p, u->op) + 1)
+        v->op = u->op; /* what runs again for either runs before the first of them */
+    v->cost += u->cost;
+    v->once = v->once || u->once;
+    v->first_edge = u->first_edge;
+    u->taken_by = id;
+    for (size_t i = u->first_edge; i < b->n_edge; i++)
+        if (b->edge[i].to == under)
+            b->edge[i].to = id;
+}
+
 static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
 {
     const dt_op *op = &b->p->op[number];
-    uint32_t from[DT_MAX_ARGS], under = overwritten(b, op);
+    const uint32_t under = overwritten(b, op);
+    uint32_t from[DT_MAX_ARGS];
     int n_from = 0;
     uint64_t most = 0;
     for (int k = 0; k < op->n_arg; k++) {
@@ -175,26 +191,15 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
     }
     const bool again =
         op->kind == DT_OP_FETCH || (op->kind == DT_OP_FORWARD && largest_again(b, op, most));
-    node v = {most, 1 + (uint64_t)(b->seconds[number] / b->unit), !again, backward, false, number,
-        DT_NONE};
-    if (under != none) {
-        const int32_t before = b->v[under].op; /* none where a tensor comes back */
-        if (before != DT_NONE && dt_pos(b->p, number) == dt_pos(b->p, before) + 1)
-            v.op = before; /* what runs again for either runs before the first of them */
-        v.cost += b->v[under].cost;
-        v.once = v.once || b->v[under].once;
-        b->v[under].gone = true;
-    }
+    const node v = {most, 1 + (uint64_t)(b->seconds[number] / b->unit), !again, backward, number,
+        DT_NONE, none, b->n_edge};
     DT_CHECK(add_node(b, v, err));
     const uint32_t id = (uint32_t)(b->n - 1);
-    for (size_t i = 0; under != none && i < b->n_edge; i++)
-        if (b->edge[i].to == under)
-            b->edge[i].to = id;
+    if (under != none)
+        take_over(b, under, id);
     for (int k = 0; k < n_from; k++)
         if (from[k] != under)
             DT_CHECK(add_edge(b, from[k], id, err));
-    for (size_t t = 0; under != none && t < b->p->n_tensor; t++)
-        b->of[t] = b->of[t] == under ? id : b->of[t];
     return add_outputs(b, op, id, most, err);
 }
 
@@ -210,7 +215,7 @@ static dt_status finish(building *b, dti_remat_program *out, dt_err *err)
     const bool ok = number != NULL && bytes != NULL && cost != NULL && backward != NULL &&
                     out->once != NULL && out->op != NULL && out->tensor != NULL;
     for (size_t i = 0; ok && i < b->n; i++) {
-        if (b->v[i].gone)
+        if (b->v[i].taken_by != none)
             continue;
         number[i] = n;
         bytes[n] = b->v[i].bytes;
@@ -222,10 +227,10 @@ static dt_status finish(building *b, dti_remat_program *out, dt_err *err)
     }
     size_t edges = 0;
     for (size_t i = 0; ok && i < b->n_edge; i++)
-        if (!b->v[b->edge[i].from].gone && !b->v[b->edge[i].to].gone)
+        if (b->v[b->edge[i].from].taken_by == none && b->v[b->edge[i].to].taken_by == none)
             b->edge[edges++] = (dti_remat_edge){number[b->edge[i].from], number[b->edge[i].to]};
     for (size_t t = 0; ok && t < b->p->n_tensor; t++)
-        out->op_of[t] = b->of[t] == none ? none : number[b->of[t]];
+        out->op_of[t] = maker(b, (int32_t)t) == none ? none : number[maker(b, (int32_t)t)];
     dt_status st = ok ? dti_remat_graph_init(
                             &out->graph, n, bytes, cost, backward, (uint32_t)edges, b->edge, err)
                       : no_memory(err);

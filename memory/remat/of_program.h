@@ -31,9 +31,8 @@ dt_status dti_remat_of_program(dti_remat_program *out, const dt_program *p, cons
     const double *seconds, const bool *away, dt_err *err) DT_NODISCARD;
 void dti_remat_program_deinit(dti_remat_program *r);
 
-/* Only these tensors may be made again; inputs, too, which are fetched. */
-void dti_remat_only(
-    dti_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor);
+/* A value that is not @allowed, by tensor, is made once; an input may be fetched again. */
+void dti_remat_only(dti_remat_program *r, const dt_program *p, const bool *allowed);
 
 /* Rewrite the program of which @r is the problem as a sequence has it: each further run becomes a
  * recompute at its place, and who reads the value from there on reads that. @reason is one of the

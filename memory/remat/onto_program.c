@@ -34,15 +34,12 @@ typedef struct onto {
     dti_remakes remakes;
 } onto;
 
-void dti_remat_only(
-    dti_remat_program *r, const dt_program *p, const int32_t *tensor, size_t n_tensor)
+void dti_remat_only(dti_remat_program *r, const dt_program *p, const bool *allowed)
 {
     for (uint32_t v = 0; v < r->graph.n_op; v++) {
         const bool fetch = r->op[v] != DT_NONE && p->op[r->op[v]].kind == DT_OP_FETCH;
-        bool allowed = fetch;
-        for (size_t i = 0; i < n_tensor; i++)
-            allowed = allowed || tensor[i] == r->tensor[v];
-        r->once[v] = r->once[v] != 0 || !allowed;
+        const bool may = fetch || (r->tensor[v] != DT_NONE && allowed[r->tensor[v]]);
+        r->once[v] = r->once[v] != 0 || !may;
     }
 }
 

@@ -240,7 +240,7 @@ void dt_timeline_deinit(dt_timeline *t)
     *t = (dt_timeline){0};
 }
 
-void dti_timeline_signals(const dt_plan *p, int32_t *by)
+void dt_timeline_signals(const dt_plan *p, int32_t *by)
 {
     for (int32_t e = 0; e < p->n_event; e++)
         by[e] = DT_NONE;

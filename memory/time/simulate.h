@@ -44,6 +44,6 @@ void dt_timeline_deinit(dt_timeline *t);
 
 /* By event, of which @by holds p->n_event, the first row that signals it, whose end a WAIT stands
  * for; DT_NONE: none does. */
-void dti_timeline_signals(const dt_plan *p, int32_t *by);
+void dt_timeline_signals(const dt_plan *p, int32_t *by);
 
 #endif

@@ -278,7 +278,7 @@ static void a_stall_is_told(void **state)
     assert_true(fabs(t.alone[DT_USUAL_COMPUTE] - 12) < 1e-9);
     int32_t signal[8];
     assert_true(r.p.n_event <= 8);
-    dti_timeline_signals(&r.p, signal);
+    dt_timeline_signals(&r.p, signal);
     assert_int_equal(signal[r.p.row[6].event], 5);
     dt_timeline_deinit(&t);
     /* each of the three waits takes 0.5 longer */

@@ -452,6 +452,13 @@ dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
     return st;
 }
 
+bool dti_pass_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
+{
+    if ((a->device <= budget) != (b->device <= budget))
+        return a->device <= budget;
+    return a->device <= budget ? a->seconds < b->seconds : a->device < b->device;
+}
+
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)
 {
     return (e->budgets.host == 0 || c->host <= e->budgets.host) &&

@@ -19,14 +19,19 @@
  * - A copy is not bound to the op that is to hide it: behind that op its bytes are wanted, and
  *   whoever wants them waits.
  * - Algorithms of ops are chosen by memory.algorithms, and not by the same program.
- * - When holes between addresses take a plan above the budget, the limit of every op sinks by as
- *   much, and not those of some ops by a fiftieth.
+ * - When holes between addresses take a plan above the budget, the limit of every op is lowered,
+ *   and not those of some ops by a fiftieth; of the limits tried, the fastest plan that fits.
+ * - A placement of a simpler mode is one of the others, too, and is taken where the whole step is
+ *   simulated to be faster with it: the program knows nothing of copies that wait for each other.
  * - Without a budget the limit is the least there is. */
+#include <string.h>
+
 #include "engine/base/alloc.h"
 #include "memory/gap/rewrite.h"
 #include "memory/policies/autotm_program.h"
+#include "memory/remat/aim.h"
 
-enum { STATIC, SYNCHRONOUS, ASYNCHRONOUS, ROUNDS = 5 };
+enum { STATIC, SYNCHRONOUS, ASYNCHRONOUS, ROUNDS = 3 };
 
 typedef struct options {
     int mode;
@@ -41,22 +46,32 @@ static const char *const modes[] = {"static", "synchronous", "asynchronous", NUL
 static const dt_opt opts[] = {
     {"mode",   DT_OPT_ENUM,  AT(mode),   "asynchronous", 0, 0, modes, NULL, "one decision a value; one an absence; or that and where its copies are"},
     {"reach",  DT_OPT_I64,   AT(reach),  "15",   1, 1000,    NULL, NULL, "asynchronous: ops from a use, beside which a copy may be"},
-    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of each search, of which there are up to five; 0: the relaxation is rounded"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of each search, of which there are up to eight; 0: the relaxation is rounded"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
     {"least",  DT_OPT_BYTES, AT(least),  "1MiB", 0, 0,       NULL, NULL, "bytes of the smallest tensor that is looked at"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
 /* clang-format on */
 
-/* @gap: of each absence of @place */
+/* @mode: whose placement @place is
+ * @hides: copies may be beside ops
+ * @gap: of each absence of @place
+ * @best: the placement that is taken, of @best_mode, with what comes of it, if one was @found */
 typedef struct autotm {
     dt_program *p;
     const dt_pass_env *env;
     const options *o;
+    uint64_t budget;
+    int mode;
+    bool hides;
     dti_load_curve curve;
     dti_placement place;
     double *hidden;
     dti_gap *gap;
+    dti_placement best;
+    int best_mode;
+    dti_pass_cost cost;
+    bool found;
 } autotm;
 
 static bool considered(const autotm *x, const dt_tensor *t)
@@ -95,14 +110,14 @@ static dt_status open_all(autotm *x, dt_err *err)
     const size_t n = find_absences(x, NULL);
     x->gap = dt_alloc(n + 1, sizeof *x->gap);
     x->hidden = dt_alloc(x->curve.n + 1, sizeof *x->hidden);
+    x->hides = !machine.inline_copies;
     x->place = (dti_placement){.n_place = x->curve.n,
         .hidden = x->hidden,
         .load = x->curve.load,
         .of = dt_alloc(n + 1, sizeof *x->place.of),
-        .reach = x->o->mode == ASYNCHRONOUS && !machine.inline_copies ? (int32_t)x->o->reach : 0,
-        .tied = x->o->mode == STATIC,
         .nodes = (int)x->o->nodes};
-    if (x->gap == NULL || x->hidden == NULL || x->place.of == NULL)
+    x->best.of = dt_alloc(n + 1, sizeof *x->best.of);
+    if (x->gap == NULL || x->hidden == NULL || x->place.of == NULL || x->best.of == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t k = 0; k < x->curve.n; k++)
         x->hidden[k] = x->curve.op[k] >= 0 ? x->curve.end[k] - x->curve.begin[k] : 0;
@@ -114,6 +129,7 @@ static void close_all(autotm *x)
 {
     dti_load_curve_close(&x->curve);
     dt_free(x->place.of);
+    dt_free(x->best.of);
     dt_free(x->gap);
     dt_free(x->hidden);
 }
@@ -131,7 +147,7 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *
     g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: %s, copies show for %.4g ms, for %.4g at least in any placement", q->policy,
-        modes[x->o->mode], 1e3 * x->place.cost, 1e3 * x->place.bound));
+        modes[x->mode], 1e3 * x->place.cost, 1e3 * x->place.bound));
     return dti_offloads_add(all, q, &g, &o, err);
 }
 
@@ -153,34 +169,76 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
     return st;
 }
 
-/* A lower limit until a plan fits; in the last round the least, as without a budget. */
-static dt_status find(autotm *x, uint64_t budget, dt_err *err)
+/* ---- what is taken ---- */
+
+static void keep(autotm *x, const dti_pass_cost *cost)
+{
+    dti_absence_of *was = x->best.of;
+    x->best = x->place;
+    x->place.of = was;
+    memcpy(was, x->best.of, x->best.n * sizeof *was);
+    x->best_mode = x->mode;
+    x->cost = *cost;
+    x->found = true;
+}
+
+/* The best placement of a mode within a limit, and what comes of it. */
+static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *err)
+{
+    autotm *x = self;
+    dti_pass_cost cost = {0};
+    x->place.limit = limit;
+    x->place.tied = x->mode == STATIC;
+    x->place.reach = x->mode == ASYNCHRONOUS && x->hides ? (int32_t)x->o->reach : 0;
+    DT_CHECK(dti_placement_solve(&x->place, err));
+    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite, x, &cost, err));
+    if (!x->found || dti_pass_better(&cost, &x->cost, x->budget))
+        keep(x, &cost);
+    *peak = cost.device;
+    return DT_OK;
+}
+
+/* Within the budget: of some limits, and of simpler modes at the limit that is best. */
+static dt_status find_within(autotm *x, uint64_t least, dt_err *err)
+{
+    const uint64_t most = x->budget > least ? x->budget : least;
+    const dti_aim a = {x->budget, least, most, most, ROUNDS};
+    uint64_t peak;
+    DT_CHECK(dti_aim_search(&a, try_limit, x, err));
+    if (x->cost.device > x->budget)
+        return try_limit(x, least, &peak, err);
+    const uint64_t limit = x->best.limit;
+    while (x->mode-- > STATIC)
+        DT_CHECK(try_limit(x, limit, &peak, err));
+    return DT_OK;
+}
+
+static dt_status find(autotm *x, dt_err *err)
 {
     const uint64_t least = dti_placement_least(&x->place);
-    x->place.limit = budget > least ? budget : least;
-    for (int round = 1;; round++) {
-        uint64_t peak = 0;
-        DT_CHECK(dti_placement_solve(&x->place, err));
-        if (budget == 0 || round == ROUNDS || x->place.limit == least)
-            return DT_OK;
-        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
-        if (peak <= budget)
-            return DT_OK;
-        const uint64_t over = peak - budget;
-        const bool lower = x->place.limit - least > over && round + 1 < ROUNDS;
-        x->place.limit = lower ? x->place.limit - over : least;
-    }
+    uint64_t peak;
+    x->mode = x->o->mode;
+    if (x->budget > 0)
+        DT_CHECK(find_within(x, least, err));
+    else
+        DT_CHECK(try_limit(x, least, &peak, err));
+    const dti_placement last = x->place;
+    x->place = x->best;
+    x->best = last;
+    x->mode = x->best_mode;
+    return DT_OK;
 }
 
 static dt_status autotm_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    autotm x = {.p = p, .env = env, .o = o};
+    autotm x = {
+        .p = p, .env = env, .o = o, .budget = o->budget > 0 ? o->budget : env->budgets.device};
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = open_all(&x, err);
     if (st == DT_OK)
-        st = find(&x, o->budget > 0 ? o->budget : env->budgets.device, err);
+        st = find(&x, err);
     if (st == DT_OK)
         st = rewrite(&x, p, err);
     close_all(&x);

@@ -262,41 +262,55 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 
 /* All goes, and no op waits for that, if it takes less than @peak, which @spill and the limit give.
  */
-static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t peak, dt_err *err)
+static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t *peak, dt_err *err)
 {
     const uint64_t limit = x->limit;
     uint64_t least = 0;
     x->limit = UINT64_MAX;
     x->packed = dti_flash_select(x->value, x->n, all, x->forward);
     DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &least, err));
-    if (least < peak)
+    if (least < *peak) {
+        *peak = least;
         return DT_OK;
+    }
     x->limit = limit;
     x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
     return DT_OK;
 }
 
 /* What is above the limit goes as well. Where a plan is above the budget all the same, for holes
- * between tensors that no load knows, the limit sinks by as much. */
-static dt_status choose(flash *x, uint64_t budget, dt_err *err)
+ * between tensors that no load knows, the limit sinks by as much. While the plan stays the same, a
+ * step is twice the last. */
+static dt_status choose(flash *x, uint64_t budget, uint64_t *peak, dt_err *err)
 {
-    uint64_t all = 0, peak = 0, spill = 0;
+    uint64_t all = 0, spill = 0, last = 0, times = 1;
     for (size_t i = 0; i < x->n; i++)
         all += x->value[i].bytes;
     x->limit = budget;
     for (int k = 0;; k++) {
         x->packed = dti_flash_select(x->value, x->n, spill, x->forward);
-        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
-        if (peak <= budget)
+        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, peak, err));
+        if (*peak <= budget)
             return DT_OK;
         if (k + 1 == ROUNDS)
             return choose_all(x, all, spill, peak, err);
-        const uint64_t over = x->top > x->limit ? x->top - x->limit : 0;
+        times = *peak == last ? 2 * times : 1;
+        last = *peak;
+        const uint64_t over = x->top > x->limit ? times * (x->top - x->limit) : 0;
+        const uint64_t sink = times * (*peak - budget);
         if (over > 0 && spill < all)
             spill = all - spill > over ? spill + over : all;
         else
-            x->limit = x->limit > peak - budget ? x->limit - (peak - budget) : x->limit / 2;
+            x->limit = x->limit > sink ? x->limit - sink : x->limit / 2;
     }
+}
+
+/* A plan for the budget, or where none was found, the one of the lowest peak. */
+static dt_status choose_within(flash *x, uint64_t budget, dt_err *err)
+{
+    uint64_t peak = 0;
+    DT_CHECK(choose(x, budget, &peak, err));
+    return peak <= budget ? DT_OK : choose(x, 1, &peak, err);
 }
 
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
@@ -317,7 +331,7 @@ static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = find_values(&x, err);
     }
     if (st == DT_OK)
-        st = choose(&x, budget, err);
+        st = choose_within(&x, budget, err);
     if (st == DT_OK)
         st = rewrite(&x, p, err);
     dti_load_curve_close(&x.curve);

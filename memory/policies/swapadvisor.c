@@ -346,14 +346,6 @@ static dt_status rewrite_now(void *self, dt_program *copy, dt_err *err)
 
 /* ---- rounds of the search ---- */
 
-static bool is_better(const advisor *x, const dti_pass_cost *a, uint64_t budget)
-{
-    const dti_pass_cost *b = &x->cost;
-    if (!x->found || (a->device <= budget) != (b->device <= budget))
-        return !x->found || a->device <= budget;
-    return a->device <= budget ? a->seconds < b->seconds : a->device < b->device;
-}
-
 static void keep(advisor *x, const dti_pass_cost *cost)
 {
     const dti_genes was = x->best;
@@ -386,7 +378,7 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
         dti_pass_cost cost = {0};
         DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
         DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_now, x, &cost, err));
-        if (is_better(x, &cost, budget))
+        if (!x->found || dti_pass_better(&cost, &x->cost, budget))
             keep(x, &cost);
         x->x.limit = moved(x->x.limit, cost.device, budget);
     }

@@ -20,13 +20,14 @@
  * all.
  * - A trial is the most that is alive at any time by the program's own lives; the authors simulate
  *   levels and leave a tenth of the memory free. Ours places what it takes, and where that is above
- *   the budget, tries again with as much less.
+ *   the budget, tries lower limits; of those whose plans fit, it takes the fastest.
  * - What is read again after a swap and swapped again is copied out again.
  * - The input is not copied out, but fetched again. */
 #include "engine/base/alloc.h"
 #include "memory/gap/least.h"
 #include "memory/policies/levels.h"
 #include "memory/policy.h"
+#include "memory/remat/aim.h"
 
 enum { DELAY = 3 }; /* levels after which a copy out is taken to be done */
 
@@ -48,22 +49,26 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { OUT_WAITS = 1, IN_WAITS = 2, ROUNDS = 6 };
+enum { OUT_WAITS = 1, IN_WAITS = 2, ROUNDS = 4 };
 
 typedef struct setting {
     int64_t threshold, ahead, groupby, sync;
 } setting;
 
+/* @limit: of a trial; @best: what is taken, with what comes of it, if one was @found */
 typedef struct tflms {
     dt_program *p;
     const dt_pass_env *env;
     const options *o;
+    uint64_t budget, limit;
     dti_levels levels;
     dti_load_curve curve;
     dti_least least;
     dti_level_swap *swap;
     size_t n_swap;
-    uint64_t limit;
+    setting best;
+    dti_pass_cost cost;
+    bool found;
 } tflms;
 
 /* ---- swaps of a setting ---- */
@@ -207,32 +212,47 @@ static dt_status tune(tflms *x, setting *s, dt_err *err)
     return DT_OK;
 }
 
-/* Until what is placed fits; in the last round, the smallest of each. */
-static dt_status choose(tflms *x, uint64_t budget, dt_err *err)
+static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
+    const tflms *x = self;
+    return dti_level_swaps_make(q, x->swap, x->n_swap, err);
+}
+
+/* The largest numbers that pass a limit, and what comes of them where tensors are placed. */
+static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *err)
+{
+    tflms *x = self;
+    dti_pass_cost cost = {0};
     setting s;
-    x->limit = budget;
-    for (int round = 0; round < ROUNDS; round++) {
-        dt_program *q = NULL;
-        dti_pass_cost cost = {0};
-        DT_CHECK(tune(x, &s, err));
-        find_swaps(x, &s);
-        dt_status st = copy_by(x, &q, err);
-        if (st == DT_OK && budget > 0)
-            st = dti_pass_cost_of(x->env, q, &cost, err);
-        dt_program_destroy(q);
-        DT_CHECK(st);
-        if (cost.device <= budget)
-            break;
-        const uint64_t over = cost.device - budget;
-        x->limit = x->limit > over && round + 2 < ROUNDS ? x->limit - over : 0;
+    x->limit = limit;
+    DT_CHECK(tune(x, &s, err));
+    find_swaps(x, &s);
+    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite, x, &cost, err));
+    if (!x->found || dti_pass_better(&cost, &x->cost, x->budget)) {
+        x->best = s;
+        x->cost = cost;
+        x->found = true;
     }
+    *peak = cost.device;
+    return DT_OK;
+}
+
+/* The fastest plan within the budget, of some limits; the smallest numbers where none fits. */
+static dt_status choose(tflms *x, dt_err *err)
+{
+    const dti_aim a = {x->budget, 0, x->budget, x->budget, ROUNDS};
+    uint64_t peak;
+    DT_CHECK(dti_aim_search(&a, try_limit, x, err));
+    if (!x->found || x->cost.device > x->budget)
+        DT_CHECK(try_limit(x, 0, &peak, err));
+    find_swaps(x, &x->best);
     return DT_OK;
 }
 
 static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     tflms x = {.p = p, .env = env, .o = env->opts};
+    x.budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dt_program_index(p, err);
@@ -246,7 +266,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK && x.swap == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK)
-        st = choose(&x, x.o->budget > 0 ? x.o->budget : env->budgets.device, err);
+        st = choose(&x, err);
     if (st == DT_OK)
         st = dti_level_swaps_make(p, x.swap, x.n_swap, err);
     dti_levels_release(&x.levels);

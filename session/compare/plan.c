@@ -103,32 +103,6 @@ static int64_t take_all_budgets(dt_compare *c, const dt_compare_budgets *asked)
     return evenly;
 }
 
-/* From the least of any exact policy to what keep_all takes, over all variants, so that they can be
- * held against each other. */
-static void even_budgets(dt_compare *c, int64_t n)
-{
-    uint64_t least = UINT64_MAX, most = 0;
-    for (size_t i = 0; i < c->n; i++) {
-        const dt_compare_row *r = &c->row[i];
-        if (r->refused != NULL || c->under[r->variant].n > 0)
-            continue;
-        const uint64_t kept = dt_compare_kept(c, r)->need.device;
-        most = kept > most ? kept : most;
-        if (r->exact && r->can && r->need.device < least)
-            least = r->need.device;
-    }
-    least = least < most ? least : most;
-    for (size_t v = 0; v < c->variants.n; v++) {
-        dt_compare_under *u = &c->under[v];
-        if (c->variants.variant[v].session == NULL || u->n > 0)
-            continue;
-        for (; u->n < (size_t)n; u->n++) {
-            const double share = n == 1 ? 1 : (double)u->n / (double)(n - 1);
-            u->budget[u->n] = least + (uint64_t)((double)(most - least) * share);
-        }
-    }
-}
-
 /* Options of a policy, by which variants of one keep_all may differ, do not matter to it. */
 static dt_status find_least(const dt_compare *c, size_t variant, dt_err *err)
 {
@@ -256,6 +230,15 @@ static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, dt_err *
     return st;
 }
 
+static dt_compare_row row_of(const dt_compare *c, const dt_variant_list *pair, uint64_t budget)
+{
+    return (dt_compare_row){.policy = c->lists.list[pair->list],
+        .list = pair->list,
+        .variant = pair->variant,
+        .session = c->variants.variant[pair->variant].session,
+        .budget = budget};
+}
+
 static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
 {
     const dt_variant *v = &c->variants.variant[r->variant];
@@ -284,11 +267,7 @@ static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t bu
     if (!dt_grow((void **)&c->row, &c->cap, c->n, sizeof *c->row))
         return no_memory(err);
     dt_compare_row *r = &c->row[c->n];
-    *r = (dt_compare_row){.policy = c->lists.list[pair->list],
-        .list = pair->list,
-        .variant = pair->variant,
-        .session = c->variants.variant[pair->variant].session,
-        .budget = budget};
+    *r = row_of(c, pair, budget);
     DT_CHECK(fill_row(c, r, err));
     r->other_algorithms = r->refused == NULL && r->algorithms != dt_compare_kept(c, r)->algorithms;
     r->again = c->n > 0 && r->refused == NULL && r[-1].refused == NULL && r[-1].list == r->list &&
@@ -338,6 +317,65 @@ static dt_status plan_unbudgeted(dt_compare *c, bool *by, dt_err *err)
         for (size_t b = 0; b < DT_COMPARE_BUDGETS; b++)
             c->of[p][b] = c->n;
         DT_CHECK(add_row(c, pair, 0, err));
+    }
+    return DT_OK;
+}
+
+/* The least that an exact policy takes where budgets are to be found. */
+static void take_less(const dt_compare *c, const dt_compare_row *r, uint64_t *least)
+{
+    if (r->refused == NULL && c->under[r->variant].n == 0 && r->exact && r->can &&
+        r->need.device < *least)
+        *least = r->need.device;
+}
+
+/* Where all lists go by budgets, what those policies take that do not. */
+static dt_status find_least_of_all(
+    const dt_compare *c, size_t variant, uint64_t *least, dt_err *err)
+{
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    const dt_variant_list first = {.variant = variant};
+    for (size_t i = 0; i < n; i++) {
+        dt_compare_row r = row_of(c, &first, 0);
+        if (all[i]->by_budget || all[i]->searches || all[i]->rung != NULL || r.session == NULL)
+            continue;
+        r.policy = all[i]->name;
+        const dt_status st = fill_row(c, &r, err);
+        if (st == DT_OK)
+            take_less(c, &r, least);
+        forget(&r);
+        dt_free(r.refused);
+        DT_CHECK(st);
+    }
+    return DT_OK;
+}
+
+/* From the least of any exact policy to what keep_all takes, over all variants, so that they can be
+ * held against each other. */
+static dt_status even_budgets(dt_compare *c, int64_t n, dt_err *err)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_compare_row *r = &c->row[i];
+        if (r->refused != NULL || c->under[r->variant].n > 0)
+            continue;
+        const uint64_t kept = dt_compare_kept(c, r)->need.device;
+        most = kept > most ? kept : most;
+        take_less(c, r, &least);
+    }
+    const bool none = least >= most;
+    for (size_t v = 0; v < c->variants.n && none; v++)
+        DT_CHECK(find_least_of_all(c, v, &least, err));
+    least = least < most ? least : most;
+    for (size_t v = 0; v < c->variants.n; v++) {
+        dt_compare_under *u = &c->under[v];
+        if (c->variants.variant[v].session == NULL || u->n > 0)
+            continue;
+        for (; u->n < (size_t)n; u->n++) {
+            const double share = n == 1 ? 1 : (double)u->n / (double)(n - 1);
+            u->budget[u->n] = least + (uint64_t)((double)(most - least) * share);
+        }
     }
     return DT_OK;
 }
@@ -411,7 +449,7 @@ dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err
     if (st == DT_OK)
         st = check_kept(c, err);
     if (st == DT_OK && evenly > 0)
-        even_budgets(c, evenly);
+        st = even_budgets(c, evenly, err);
     if (st == DT_OK)
         st = plan_budgeted(c, by, err);
     if (st == DT_OK)

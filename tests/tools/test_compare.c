@@ -94,6 +94,43 @@ static void auto_is_behind_no_exact_plan_that_fits(void **state)
 }
 
 /* None of those marked is ahead of another, and one of them is of what is not marked. */
+/* Budgets lie between keep_all and the least of others also where no policy without a budget is
+ * named; and under a larger one no plan is refused, nor is it much slower. */
+static void more_memory_is_no_worse(void **state)
+{
+    NEED_BINARY();
+    static const char *const named[] = {"tflms", "autotm", "flashneuron"};
+    const cJSON *o;
+    ran r = cli_run("compare FILE --json --budgets 12 --policies tflms;autotm;flashneuron --set "
+                    "memory.simulate=p100",
+        cli_file("rn.ini", "[model]\nname = resnet50\nimage = 64\n[train]\nbatch = 16\n"));
+    cJSON *all = json_of(r.out, strlen(r.out));
+    for (size_t i = 0; i < DT_COUNT(named); i++) {
+        double last = 0, least = HUGE_VAL;
+        int fit = 0;
+        cJSON_ArrayForEach(o, all) /* from the smallest budget on */
+        {
+            if (strcmp(json_text(o, "policy"), named[i]) != 0)
+                continue;
+            const double budget = json_number(o, "budget"), step = json_number(o, "step_seconds");
+            assert_true(budget > last);
+            last = budget;
+            if (!json_flag(o, "fits")) {
+                if (fit > 0)
+                    fail_msg("%s fits in less than %.0f bytes, and not in these", named[i], budget);
+                continue;
+            }
+            if (!(step <= 1.25 * least))
+                fail_msg("%s: %g s in %.0f bytes, %g s in less", named[i], step, budget, least);
+            least = step < least ? step : least;
+            fit++;
+        }
+        assert_true(fit >= 6);
+    }
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
 static void those_marked_are_the_best(void **state)
 {
     NEED_BINARY();
@@ -474,6 +511,7 @@ DT_TEST_GROUP(compare)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
+        cmocka_unit_test(more_memory_is_no_worse),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
         cmocka_unit_test(what_is_planned_at_once_is_told),

@@ -339,6 +339,11 @@ dt_status dti_pass_score(
                             : dti_score_program(out, p, place ? pool : NULL, memo, err);
 }
 
+uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own)
+{
+    return own > 0 ? own : e->budgets.device;
+}
+
 const dt_costs *dti_pass_costs(const dt_pass_env *e)
 {
     return e->costs != NULL ? e->costs : &dt_costs_default;

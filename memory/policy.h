@@ -56,6 +56,10 @@ const dt_costs *dti_pass_costs(const dt_pass_env *e);
 dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
 
+/* Bytes of the device that a policy goes by: those that its own options name, or where they say 0
+ * those of the run; 0: any. */
+uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own);
+
 /* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run;
  * and what no placement takes less than of the device, and in seconds: its busiest stream alone. */
 typedef struct dti_pass_cost {

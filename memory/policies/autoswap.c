@@ -95,7 +95,7 @@ static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 static uint64_t budget_of(const dt_pass_env *env)
 {
     const options *o = env->opts;
-    return o->budget > 0 ? o->budget : env->budgets.device;
+    return dti_pass_budget(env, o->budget);
 }
 
 static dt_status pick(dt_program *p, const dt_pass_env *env, dt_err *err)

@@ -127,7 +127,7 @@ static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dti_planner_opts with = {.budget = o->budget > 0 ? o->budget : env->budgets.device,
+    const dti_planner_opts with = {.budget = dti_pass_budget(env, o->budget),
         .least = o->least,
         .feedback = (int)o->feedback,
         .recompute = true};

@@ -221,7 +221,7 @@ static dt_status find_within(
 static dt_status checkmate(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const uint64_t budget = o->budget > 0 ? o->budget : env->budgets.device;
+    const uint64_t budget = dti_pass_budget(env, o->budget);
     search s = {.o = o, .hasty = env->hasty};
     if (p->loss == DT_NONE)
         return DT_OK;

@@ -231,7 +231,7 @@ static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     rung fixed = {.cuts = (dti_chen_cuts)o->cuts};
-    search x = {.p = p, .env = env, .budget = o->budget > 0 ? o->budget : env->budgets.device};
+    search x = {.p = p, .env = env, .budget = dti_pass_budget(env, o->budget)};
     if (p->loss == DT_NONE)
         return DT_OK;
     if (strcmp(o->segment, "auto") == 0) {

@@ -316,9 +316,8 @@ static dt_status choose_within(flash *x, uint64_t budget, dt_err *err)
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     flash x = {.p = p, .env = env, .o = env->opts};
-    const uint64_t budget = x.o->budget > 0           ? x.o->budget
-                            : env->budgets.device > 0 ? env->budgets.device
-                                                      : 1; /* the lowest peak */
+    const uint64_t own = dti_pass_budget(env, x.o->budget);
+    const uint64_t budget = own > 0 ? own : 1; /* the lowest peak */
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dt_program_index(p, err);

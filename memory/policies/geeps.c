@@ -153,7 +153,7 @@ static dt_status pin_what_fits(geeps *x, uint64_t budget, dt_err *err)
 static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     geeps x = {.p = p, .env = env, .o = env->opts};
-    const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
+    const uint64_t budget = dti_pass_budget(env, x.o->budget);
     dt_program *as_it_came = NULL;
     if (p->loss == DT_NONE)
         return DT_OK;

@@ -53,7 +53,7 @@ static const dt_opt opts[] = {
 static uint64_t budget_of(const dt_pass_env *env)
 {
     const options *o = env->opts;
-    return o->budget > 0 ? o->budget : env->budgets.device;
+    return dti_pass_budget(env, o->budget);
 }
 
 /* ---- sub-batches ---- */

@@ -420,7 +420,7 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         st = find_idle(&x, err);
     if (st == DT_OK)
         st = dti_least_open(&x.least, &x.curve, p, env, err);
-    const uint64_t budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
+    const uint64_t budget = dti_pass_budget(env, x.o->budget);
     if (st == DT_OK && taken.layers == 0)
         st = choose(&x, budget, &taken, err);
     if (st == DT_OK && budget > 0 && x.o->stay)

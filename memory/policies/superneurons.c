@@ -415,8 +415,7 @@ static dt_status cache_or_offload(
 static dt_status superneurons(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dti_planner_opts cache = {
-        .budget = o->budget > 0 ? o->budget : env->budgets.device, .least = o->least};
+    const dti_planner_opts cache = {.budget = dti_pass_budget(env, o->budget), .least = o->least};
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));

@@ -407,7 +407,7 @@ static dt_status swapadvisor(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     advisor x = {.p = p, .env = env, .o = o};
-    const uint64_t budget = o->budget > 0 ? o->budget : env->budgets.device;
+    const uint64_t budget = dti_pass_budget(env, o->budget);
     if (p->loss == DT_NONE || budget == 0)
         return DT_OK;
     dt_status st = dt_program_index(p, err);

@@ -252,7 +252,7 @@ static dt_status choose(tflms *x, dt_err *err)
 static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     tflms x = {.p = p, .env = env, .o = env->opts};
-    x.budget = x.o->budget > 0 ? x.o->budget : env->budgets.device;
+    x.budget = dti_pass_budget(env, x.o->budget);
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dt_program_index(p, err);

@@ -185,7 +185,7 @@ static dt_status vdnnpp(dt_program *p, const dt_pass_env *env, dt_err *err)
     DT_CHECK(dti_vdnn_pass(p, &v, err));
     if (o->join)
         return DT_OK;
-    return without_joins(p, env, n_op, o->budget > 0 ? o->budget : env->budgets.device, err);
+    return without_joins(p, env, n_op, dti_pass_budget(env, o->budget), err);
 }
 
 const dt_policy dt_policy_vdnnpp = {

@@ -31,6 +31,14 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
     return false;
 }
 
+bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g)
+{
+    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
+        if (g->crosses_loss)
+            return true;
+    return false;
+}
+
 int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos)
 {
     int32_t n, def = DT_NONE;

@@ -189,15 +189,11 @@ dt_status dti_fetch_again(dt_program *p, dt_err *err)
     const size_t n = p->n_tensor;
     dti_gap g;
     for (size_t t = 0; t < n; t++) {
-        if (p->tensor[t].role != DT_ROLE_INPUT)
+        if (p->tensor[t].role != DT_ROLE_INPUT || !dti_gap_crossing(p, (int32_t)t, &g))
             continue;
-        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
-            if (g.crosses_loss) {
-                DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
-                    "%s: the input waits in the decoded batch", p->policy));
-                DT_CHECK(dti_offload(p, &g, NULL, err));
-                break;
-            }
+        DT_CHECK(dt_reasons_add(
+            &p->reasons, &g.reason, err, "%s: the input waits in the decoded batch", p->policy));
+        DT_CHECK(dti_offload(p, &g, NULL, err));
     }
     return DT_OK;
 }

@@ -8,20 +8,11 @@
 #include "memory/pass.h"
 #include "memory/policy.h"
 
-/* The gap between forward and backward of a tensor, if it has one. */
-static bool waits(const dt_program *p, int32_t tensor, dti_gap *g)
-{
-    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
-        if (g->crosses_loss)
-            return true;
-    return false;
-}
-
 bool dt_saved_next(const dt_program *p, dt_saved *s)
 {
     dti_gap g;
     for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
-        if (p->tensor[t].of != DT_NONE || !waits(p, t, &g))
+        if (p->tensor[t].of != DT_NONE || !dti_gap_crossing(p, t, &g))
             continue;
         const dt_op *made = &p->op[dti_producer(p, t)];
         if (made->kind == DT_OP_ENCODE) /* a pass that packs has seen the value */
@@ -41,7 +32,7 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
 
 static dt_status find_gap(dt_program *p, const dt_saved *s, dti_gap *g, dt_err *err)
 {
-    if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !waits(p, s->tensor, g))
+    if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !dti_gap_crossing(p, s->tensor, g))
         return DT_FAIL(err, DT_E_CONFIG, "tensor %d does not wait for backward", (int)s->tensor);
     return dt_reasons_add(&p->reasons, &g->reason, err, "%s: %s", p->policy,
         s->reason != NULL ? s->reason : "waits for backward");

@@ -27,6 +27,9 @@ typedef struct dti_gap {
  * them. The program's index must be fresh. */
 bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
 
+/* The gap of a tensor that crosses the loss, of which it has one or none: false. */
+bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g);
+
 /* The op that brings the bytes of a tensor that are alive at place pos: its producer, or the copy
  * that brought them back. DT_NONE for persistent tensors. */
 int32_t dti_definition(const dt_program *p, int32_t tensor, int32_t pos);

@@ -448,12 +448,8 @@ static double bytes_at_loss(const least *l, dt_program *p)
     for (size_t t = 0; t < p->n_tensor; t++) {
         const dt_tensor *of = &p->tensor[t];
         dti_gap g;
-        bool crosses = false;
-        if (of->home != DT_NONE || of->slot != DT_NONE || of->role == DT_ROLE_INPUT)
-            continue;
-        for (int32_t i = 0; !crosses && dti_gap_next(p, (int32_t)t, &i, &g);)
-            crosses = g.crosses_loss;
-        sum += crosses ? packed_bytes(l, of) : 0;
+        if (of->slot == DT_NONE && of->role != DT_ROLE_INPUT && dti_gap_crossing(p, (int32_t)t, &g))
+            sum += packed_bytes(l, of);
     }
     return sum;
 }

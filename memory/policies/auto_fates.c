@@ -56,17 +56,14 @@ static dt_status offload(const dti_auto *s, dt_program *p, int32_t tensor, dt_er
 {
     dti_gap g;
     DT_CHECK(dt_program_index(p, err));
-    for (int32_t i = 0; dti_gap_next(p, tensor, &i, &g);) {
-        if (!g.crosses_loss)
-            continue;
-        const dti_offload_opt o = {.release_after = behind(s, p, &g),
-            .fetch_before = ahead_of(s, p, &g),
-            .tier = DT_TIER_INPUT};
-        DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
-            "auto: %.48s is offloaded, which takes least time", p->tensor[tensor].name));
-        return dti_offload(p, &g, &o, err);
-    }
-    return DT_OK;
+    if (!dti_gap_crossing(p, tensor, &g))
+        return DT_OK;
+    const dti_offload_opt o = {.release_after = behind(s, p, &g),
+        .fetch_before = ahead_of(s, p, &g),
+        .tier = DT_TIER_INPUT};
+    DT_CHECK(dt_reasons_add(&p->reasons, &g.reason, err,
+        "auto: %.48s is offloaded, which takes least time", p->tensor[tensor].name));
+    return dti_offload(p, &g, &o, err);
 }
 
 dt_status dti_auto_apply_fates(const dti_auto *s, const uint8_t *fates, dt_program *to, dt_err *err)

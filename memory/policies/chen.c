@@ -198,11 +198,8 @@ static dt_status before_op(const dti_chen *c, dti_remakes *r, int32_t id, dt_err
         const int32_t t = p->op[id].arg[a].tensor;
         if (t >= (int32_t)c->n_tensor || !c->dropped[t])
             continue;
-        for (int32_t i = 0; dti_gap_next(p, t, &i, &g);)
-            if (g.crosses_loss && g.to == id) {
-                DT_CHECK(dti_remakes_before(r, id, &g.tensor, 1, c->reason[t], err));
-                break;
-            }
+        if (dti_gap_crossing(p, t, &g) && g.to == id)
+            DT_CHECK(dti_remakes_before(r, id, &g.tensor, 1, c->reason[t], err));
     }
     return DT_OK;
 }

@@ -85,10 +85,7 @@ static bool in_question(const flash *x, int32_t tensor, dti_gap *g)
     const dt_tensor *t = &x->p->tensor[tensor];
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 || t->bytes < x->o->least)
         return false;
-    for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, g);)
-        if (g->crosses_loss)
-            return true;
-    return false;
+    return dti_gap_crossing(x->p, tensor, g);
 }
 
 static double copy_seconds(const flash *x, const dt_tensor *t, dt_row_kind kind)

@@ -52,10 +52,7 @@ static bool listed(const geeps *x, int32_t tensor, dti_gap *g)
     if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 ||
         dti_globs_match(x->o->move, layer) == 0 || dti_globs_match(x->o->pin, layer) != 0)
         return false;
-    for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, g);)
-        if (g->crosses_loss)
-            return true;
-    return false;
+    return dti_gap_crossing(x->p, tensor, g);
 }
 
 static dt_status find_values(geeps *x, dt_err *err)

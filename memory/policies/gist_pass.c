@@ -34,14 +34,6 @@ static bool only_free_readers(const dt_program *p, int32_t tensor, const dti_gap
     return true;
 }
 
-static bool crossing(const dt_program *p, int32_t tensor, dti_gap *g)
-{
-    for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)
-        if (g->crosses_loss)
-            return true;
-    return false;
-}
-
 /* What the alternative reads in the place of values. */
 static const char *first_stash(const dt_node *nd, int alt)
 {
@@ -56,7 +48,7 @@ static const char *first_stash(const dt_node *nd, int alt)
 static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
 {
     dti_gap g;
-    while (crossing(p, tensor, &g)) {
+    while (dti_gap_crossing(p, tensor, &g)) {
         int32_t n;
         const dt_access *a = dt_accesses(p, tensor, &n);
         const dt_op *op = NULL;
@@ -82,7 +74,7 @@ static dt_status encode(dt_program *p, int32_t tensor, const dti_gist_opts *o, d
 {
     dti_gap g;
     const dt_tensor *t = &p->tensor[tensor];
-    if (!dt_packs(t) || t->node == DT_NONE || !crossing(p, tensor, &g))
+    if (!dt_packs(t) || t->node == DT_NONE || !dti_gap_crossing(p, tensor, &g))
         return DT_OK;
     int32_t packed;
     const size_t count = t->bytes / sizeof(float);
@@ -112,7 +104,7 @@ dt_status dti_gist_pass(dt_program *p, const dti_gist_opts *o, dt_err *err)
     const size_t n = p->n_tensor;
     dti_gap g;
     for (size_t t = 0; t < n; t++)
-        if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && crossing(p, (int32_t)t, &g) &&
+        if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && dti_gap_crossing(p, (int32_t)t, &g) &&
             only_free_readers(p, (int32_t)t, &g))
             DT_CHECK(binarize(p, (int32_t)t, err));
     for (size_t t = 0; t < n; t++)

@@ -327,12 +327,10 @@ static dt_status move_packed(
     const dti_offload_opt o = {
         .release_after = DT_NONE, .fetch_before = v->fetch, .tier = v->to->tier};
     dt_status st = DT_OK;
-    for (int32_t i = 0; dti_gap_next(p, packed, &i, &g);)
-        if (g.crosses_loss) {
-            g.reason = reason;
-            st = dti_offload(p, &g, &o, err);
-            break;
-        }
+    if (dti_gap_crossing(p, packed, &g)) {
+        g.reason = reason;
+        st = dti_offload(p, &g, &o, err);
+    }
     p->tensor[packed].pin = DT_PIN_ENCODE;
     return st;
 }
@@ -367,16 +365,13 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
                : DT_OK;
 }
 
-/* Set one fate: a value has one gap from forward to backward, or none. */
+/* Set one fate. */
 static dt_status set(applying *a, const value *v, dt_err *err)
 {
     dti_gap g;
     DT_CHECK(pin(a, v->tensor, DT_PIN_NONE, err));
-    for (int32_t i = 0; dti_gap_next(a->p, v->tensor, &i, &g);)
-        if (g.crosses_loss) {
-            DT_CHECK(set_gap(a, &g, v, err));
-            break;
-        }
+    if (dti_gap_crossing(a->p, v->tensor, &g))
+        DT_CHECK(set_gap(a, &g, v, err));
     return pin(a, v->tensor, v->to->pin, err);
 }
 
@@ -428,12 +423,9 @@ static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env
         const dt_tier tier = f->tier == DT_TIER_INPUT ? dti_offload_tier(env) : f->tier;
         const dt_pin pinned = p->tensor[v[i].tensor].pin;
         p->tensor[v[i].tensor].pin = DT_PIN_NONE; /* which shows its gaps */
-        for (int32_t at = 0; dti_gap_next(p, v[i].tensor, &at, &g);)
-            if (g.crosses_loss) {
-                to[k++] = (arrival){&v[i], g.to_pos,
-                    dti_pass_copy_seconds(env, tier, DT_ROW_COPY_IN, p->tensor[v[i].tensor].bytes)};
-                break;
-            }
+        if (dti_gap_crossing(p, v[i].tensor, &g))
+            to[k++] = (arrival){&v[i], g.to_pos,
+                dti_pass_copy_seconds(env, tier, DT_ROW_COPY_IN, p->tensor[v[i].tensor].bytes)};
         p->tensor[v[i].tensor].pin = pinned;
     }
     return k;

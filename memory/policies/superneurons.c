@@ -348,11 +348,8 @@ static dt_status offload(dt_program *p, const options *o, dt_err *err)
             convolution(p, (size_t)dt_pos(p, maker), DT_OP_FORWARD) == DT_NONE)
             continue;
         const int32_t next = next_convolution(p, dt_pos(p, maker));
-        for (int32_t i = 0; next != DT_NONE && dti_gap_next(p, (int32_t)t, &i, &g);)
-            if (g.crosses_loss) {
-                DT_CHECK(send_away(p, o, &g, next, err));
-                break;
-            }
+        if (next != DT_NONE && dti_gap_crossing(p, (int32_t)t, &g))
+            DT_CHECK(send_away(p, o, &g, next, err));
     }
     return DT_OK;
 }

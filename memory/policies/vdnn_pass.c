@@ -131,15 +131,11 @@ static const dt_op *first_reader(const dt_program *p, const dti_gap *g)
  * has the largest node, so a value that the classifier reads too stays. */
 static bool leaves(const vdnn *v, int32_t tensor, dti_gap *g)
 {
-    for (int32_t i = 0; dti_gap_next(v->p, tensor, &i, g);) {
-        if (!g->crosses_loss)
-            continue;
-        const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
-        return from != NULL && from->kind == DT_OP_FORWARD && from->node < v->classifier &&
-               to != NULL && to->node != DT_NONE &&
-               (v->o->all || fed_convolution(v->p, g) != DT_NONE);
-    }
-    return false;
+    if (!dti_gap_crossing(v->p, tensor, g))
+        return false;
+    const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
+    return from != NULL && from->kind == DT_OP_FORWARD && from->node < v->classifier &&
+           to != NULL && to->node != DT_NONE && (v->o->all || fed_convolution(v->p, g) != DT_NONE);
 }
 
 /* Figure 10: what backward of a layer fetches. */

@@ -31,6 +31,11 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
     return false;
 }
 
+bool dti_may_free(const dt_tensor *t, uint64_t least)
+{
+    return t->slot == DT_NONE && t->bytes > 0 && t->bytes >= least;
+}
+
 bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g)
 {
     for (int32_t i = 0; dti_gap_next(p, tensor, &i, g);)

@@ -27,6 +27,10 @@ typedef struct dti_gap {
  * them. The program's index must be fresh. */
 bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
 
+/* Whether moving a tensor may free bytes, and at least so many: in a slot they are taken all along.
+ */
+bool dti_may_free(const dt_tensor *t, uint64_t least);
+
 /* The gap of a tensor that crosses the loss, of which it has one or none: false. */
 bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g);
 

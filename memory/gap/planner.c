@@ -32,8 +32,7 @@ static double form_seconds(const dti_planner *x, int32_t op)
 
 static bool considered(const dti_planner *x, int32_t t)
 {
-    const dt_tensor *of = &x->p->tensor[t];
-    return of->slot == DT_NONE && of->bytes > 0 && of->bytes >= x->o.least;
+    return dti_may_free(&x->p->tensor[t], x->o.least);
 }
 
 static size_t count_gaps(const dti_planner *x)

@@ -74,11 +74,6 @@ typedef struct autotm {
     bool found;
 } autotm;
 
-static bool considered(const autotm *x, const dt_tensor *t)
-{
-    return t->slot == DT_NONE && t->bytes > 0 && t->bytes >= x->o->least;
-}
-
 /* @to: NULL: they are counted */
 static size_t find_absences(const autotm *x, dti_absence_of *to)
 {
@@ -86,7 +81,8 @@ static size_t find_absences(const autotm *x, dti_absence_of *to)
     for (size_t t = 0; t < x->p->n_tensor; t++) {
         const dt_tensor *of = &x->p->tensor[t];
         dti_gap g;
-        for (int32_t i = 0; considered(x, of) && dti_gap_next(x->p, (int32_t)t, &i, &g); n++) {
+        for (int32_t i = 0; dti_may_free(of, x->o->least) && dti_gap_next(x->p, (int32_t)t, &i, &g);
+             n++) {
             if (to == NULL)
                 continue;
             x->gap[n] = g;

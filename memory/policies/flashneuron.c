@@ -83,9 +83,8 @@ static const dt_codec *codec_of(const flash *x, double *density, int32_t tensor)
 static bool in_question(const flash *x, int32_t tensor, dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[tensor];
-    if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 || t->bytes < x->o->least)
-        return false;
-    return dti_gap_crossing(x->p, tensor, g);
+    return t->role != DT_ROLE_INPUT && dti_may_free(t, x->o->least) &&
+           dti_gap_crossing(x->p, tensor, g);
 }
 
 static double copy_seconds(const flash *x, const dt_tensor *t, dt_row_kind kind)

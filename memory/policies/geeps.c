@@ -49,10 +49,9 @@ static bool listed(const geeps *x, int32_t tensor, dti_gap *g)
 {
     const dt_tensor *t = &x->p->tensor[tensor];
     const dt_node *layer = t->node != DT_NONE ? &x->p->graph->node[t->node] : NULL;
-    if (t->role == DT_ROLE_INPUT || t->slot != DT_NONE || t->bytes == 0 ||
-        dti_globs_match(x->o->move, layer) == 0 || dti_globs_match(x->o->pin, layer) != 0)
-        return false;
-    return dti_gap_crossing(x->p, tensor, g);
+    return t->role != DT_ROLE_INPUT && dti_may_free(t, 0) &&
+           dti_globs_match(x->o->move, layer) != 0 && dti_globs_match(x->o->pin, layer) == 0 &&
+           dti_gap_crossing(x->p, tensor, g);
 }
 
 static dt_status find_values(geeps *x, dt_err *err)

@@ -73,9 +73,8 @@ static void find_swaps(
     const dt_program *p, const dti_levels *l, const options *o, dti_level_swap *swap, size_t *n)
 {
     for (size_t t = 0; t < p->n_tensor; t++) {
-        const dt_tensor *of = &p->tensor[t];
         dti_gap g;
-        if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < o->least)
+        if (!dti_may_free(&p->tensor[t], o->least))
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);) {
             const int32_t trigger = is_far(p, l, &g, o) ? trigger_of(p, l, &g, o) : DT_NONE;

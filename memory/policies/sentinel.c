@@ -160,7 +160,7 @@ static dt_status find_idle(sentinel *x, dt_err *err)
         const dt_tensor *of = &p->tensor[t];
         dti_gap g;
         (void)dt_accesses(p, (int32_t)t, &n);
-        if (of->slot != DT_NONE || of->bytes == 0 || of->bytes < x->o->least)
+        if (!dti_may_free(of, x->o->least))
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
             if (x->layer[g.from_pos] != x->layer[g.to_pos])

@@ -166,8 +166,8 @@ static bool is_written_once(const dt_program *p, int32_t t)
 static bool considered(const advisor *x, int32_t t)
 {
     const dt_tensor *of = &x->p->tensor[t];
-    return of->home == DT_NONE && of->pin == DT_PIN_NONE && of->slot == DT_NONE && of->bytes > 0 &&
-           of->bytes >= x->o->least && is_written_once(x->p, t);
+    return of->home == DT_NONE && of->pin == DT_PIN_NONE && dti_may_free(of, x->o->least) &&
+           is_written_once(x->p, t);
 }
 
 static int by_bytes(const void *a, const void *b)

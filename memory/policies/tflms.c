@@ -111,8 +111,7 @@ static void find_swaps(tflms *x, const setting *s)
     for (size_t t = 0; t < p->n_tensor; t++) {
         int64_t group = INT64_MIN / 2;
         dti_gap g;
-        if (p->tensor[t].slot != DT_NONE || p->tensor[t].bytes == 0 ||
-            p->tensor[t].bytes < x->o->least)
+        if (!dti_may_free(&p->tensor[t], x->o->least))
             continue;
         for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);) {
             const int32_t far = dti_levels_behind(&x->levels, p, &g);

@@ -46,6 +46,11 @@ int32_t dti_codec_number(const dt_codec *codec)
     return 0;
 }
 
+const dt_codec *dt_codec_numbered(int32_t number)
+{
+    return number > 0 && (size_t)number <= DT_COUNT(all_codecs) ? all_codecs[number - 1] : NULL;
+}
+
 size_t dti_codec_nonzero(size_t count, double density)
 {
     if (!(density >= 0.0 && density < 1.0))

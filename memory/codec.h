@@ -7,7 +7,11 @@
 /* memory/codecs/codecs.def holds a line a codec. */
 const dt_codec *const *dt_codec_all(size_t *n);
 const dt_codec *dti_codec_find(const char *name); /* NULL if unknown */
-int32_t dti_codec_number(const dt_codec *codec);  /* in a plan: from 1; 0 for NULL */
+
+/* In a plan: from 1; 0 stands for NULL. A plan that was read may have any: those of no codec, too,
+ * give NULL. */
+int32_t dti_codec_number(const dt_codec *codec);
+const dt_codec *dt_codec_numbered(int32_t number);
 
 /* Of a codec that this build is without, what to install and build again: "liblz4 (Debian:
  * liblz4-dev)"; NULL for others. */

@@ -271,15 +271,14 @@ static void number(bool has, uint64_t v, char to[DTI_CELL_BYTES])
 /* TIER:OFFSET, and =CODEC/BYTES behind it where the slot holds them packed. */
 static void slot_text(const dt_row *r, char to[DTI_CELL_BYTES])
 {
-    size_t codecs;
-    const dt_codec *const *codec = dt_codec_all(&codecs);
+    const dt_codec *codec = dt_codec_numbered(r->codec);
     if (r->tier >= DT_TIERS)
         snprintf(to, DTI_CELL_BYTES, "?%d:%" PRIu64, r->tier, r->slot);
     else
         snprintf(to, DTI_CELL_BYTES, "%s:%" PRIu64, dt_tier_name(r->tier), r->slot);
     const size_t k = strlen(to);
-    if (r->codec > 0 && (size_t)r->codec <= codecs)
-        snprintf(to + k, DTI_CELL_BYTES - k, "=%s/%" PRIu64, codec[r->codec - 1]->name, r->stored);
+    if (codec != NULL)
+        snprintf(to + k, DTI_CELL_BYTES - k, "=%s/%" PRIu64, codec->name, r->stored);
     else if (r->codec != 0)
         snprintf(to + k, DTI_CELL_BYTES - k, "=?%" PRId32 "/%" PRIu64, r->codec, r->stored);
 }
@@ -372,10 +371,9 @@ void dti_node_line(const dti_names *n, size_t node, FILE *f)
 /* CODEC/BYTES, for those that pack. */
 static void codec_text(int32_t number, uint64_t bytes, char to[DTI_CELL_BYTES])
 {
-    size_t n;
-    const dt_codec *const *codec = dt_codec_all(&n);
-    if (number > 0 && (size_t)number <= n)
-        snprintf(to, DTI_CELL_BYTES, "%s/%" PRIu64, codec[number - 1]->name, bytes);
+    const dt_codec *codec = dt_codec_numbered(number);
+    if (codec != NULL)
+        snprintf(to, DTI_CELL_BYTES, "%s/%" PRIu64, codec->name, bytes);
     else
         snprintf(to, DTI_CELL_BYTES, "?%" PRId32 "/%" PRIu64, number, bytes);
 }

@@ -426,9 +426,8 @@ static dti_cost from_entries(const dt_costs *c, size_t i, int64_t samples, doubl
 
 static dti_cost packing(const dt_costs *c, const dt_plan_op *op)
 {
-    size_t n;
-    const dt_codec *const *all = dt_codec_all(&n);
-    const char *name = op->codec > 0 && (size_t)op->codec <= n ? all[op->codec - 1]->name : "";
+    const dt_codec *codec = dt_codec_numbered(op->codec);
+    const char *name = codec != NULL ? codec->name : "";
     const double bytes = (double)op->count * sizeof(float);
     const double density = bytes > 0 ? (double)op->packed / bytes : 1;
     return (dti_cost){c->launch + bytes / dt_costs_rate(c, name, density, op->kind == DT_OP_ENCODE),
@@ -521,15 +520,13 @@ void dti_costs_sum(const dt_costs *c, dt_sha256 *sum)
 
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)
 {
-    size_t n;
-    const dt_codec *const *all = dt_codec_all(&n);
+    const dt_codec *codec = dt_codec_numbered(r->codec);
     const bool out = r->kind == DT_ROW_COPY_OUT;
     const dt_link *l =
         &(team ? c->link : c->thread_link)[r->tier < DT_TIERS ? r->tier : DT_TIER_INPUT]
                                           [out ? DT_TO_TIER : DT_FROM_TIER];
-    if (r->codec <= 0 || (size_t)r->codec > n)
+    if (codec == NULL)
         return dti_link_seconds(l, (double)r->bytes);
-    const dt_codec *codec = all[r->codec - 1];
     const size_t words = r->bytes / sizeof(float);
     const double packed = (double)dt_packed_bytes(codec, words, density);
     const double used = packed < (double)r->stored ? packed : (double)r->stored;

@@ -437,12 +437,11 @@ static bool takes(const dt_stream *s, const dt_row *r)
 /* What a slot holds, and how much of it. */
 static dt_status slot_checks(verifier *v, const dt_row *r)
 {
-    size_t codecs;
-    const dt_codec *const *codec = dt_codec_all(&codecs);
-    if (r->codec < 0 || (size_t)r->codec > codecs)
+    const dt_codec *codec = dt_codec_numbered(r->codec);
+    if (codec == NULL && r->codec != 0)
         return refuse(v, "no codec %" PRId32, r->codec);
-    const bool fits = r->codec == 0 ? r->stored == r->bytes
-                                    : r->stored >= dt_packed_bytes(codec[r->codec - 1], 0, 0);
+    const bool fits =
+        codec == NULL ? r->stored == r->bytes : r->stored >= dt_packed_bytes(codec, 0, 0);
     if (!fits)
         return refuse(v, "the slot of %s has %" PRIu64 " bytes", named(v, r->tensor), r->stored);
     uint64_t to;

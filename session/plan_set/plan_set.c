@@ -29,12 +29,10 @@ dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo)
 }
 
 /* Whether packed values of so many words might need more than these bytes. */
-static bool may_need_more(int32_t codec, uint64_t words, uint64_t bytes)
+static bool may_need_more(int32_t number, uint64_t words, uint64_t bytes)
 {
-    size_t n;
-    const dt_codec *const *all = dt_codec_all(&n);
-    return codec > 0 && (size_t)codec <= n && all[codec - 1]->sparse &&
-           bytes < dt_packed_bytes(all[codec - 1], words, 1);
+    const dt_codec *codec = dt_codec_numbered(number);
+    return codec != NULL && codec->sparse && bytes < dt_packed_bytes(codec, words, 1);
 }
 
 /* Whether an encoder of the plan might run out of room. */
@@ -352,16 +350,20 @@ static dt_status open_given(dt_plan_set *p, dt_err *err)
     return st;
 }
 
+static bool is_lossy(int32_t number)
+{
+    const dt_codec *codec = dt_codec_numbered(number);
+    return codec != NULL && !codec->exact;
+}
+
 /* Whether all that a plan packs comes back as it was. */
 static bool packs_exactly(const dt_plan *p)
 {
-    size_t n;
-    const dt_codec *const *all = dt_codec_all(&n);
     for (size_t i = 0; i < p->n_op; i++)
-        if (p->op[i].codec > 0 && (size_t)p->op[i].codec <= n && !all[p->op[i].codec - 1]->exact)
+        if (is_lossy(p->op[i].codec))
             return false;
     for (size_t i = 0; i < p->n_row; i++)
-        if (p->row[i].codec > 0 && (size_t)p->row[i].codec <= n && !all[p->row[i].codec - 1]->exact)
+        if (is_lossy(p->row[i].codec))
             return false;
     return true;
 }

@@ -58,10 +58,8 @@ dt_status dti_plan_set_predict_by(
 /* The codec of a copied value whose size goes by its zeros; NULL: it has another, or none. */
 static const dt_codec *sparse_codec(const dt_row *r)
 {
-    size_t n;
-    const dt_codec *const *all = dt_codec_all(&n);
-    const bool packed = r->codec > 0 && (size_t)r->codec <= n;
-    return packed && all[r->codec - 1]->sparse ? all[r->codec - 1] : NULL;
+    const dt_codec *codec = dt_codec_numbered(r->codec);
+    return codec != NULL && codec->sparse ? codec : NULL;
 }
 
 static void add_copy(

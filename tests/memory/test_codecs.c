@@ -253,6 +253,19 @@ static void buffers_need_no_alignment(void **state)
     }
 }
 
+static void numbers_in_plans_give_their_codecs_back(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    for (size_t i = 0; i < n; i++)
+        assert_ptr_equal(dt_codec_numbered(dti_codec_number(all[i])), all[i]);
+    assert_int_equal(dti_codec_number(NULL), 0);
+    assert_null(dt_codec_numbered(0));
+    assert_null(dt_codec_numbered(-1));
+    assert_null(dt_codec_numbered((int32_t)n + 1));
+}
+
 /* Training has the processor take denormals for zeros. */
 static void flushing_of_denormals_changes_nothing(void **state)
 {
@@ -273,6 +286,7 @@ DT_TEST_GROUP(codecs)
         cmocka_unit_test(bytes_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(every_instruction_set_gives_the_same_bytes),
         cmocka_unit_test(buffers_need_no_alignment),
+        cmocka_unit_test(numbers_in_plans_give_their_codecs_back),
         cmocka_unit_test(flushing_of_denormals_changes_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

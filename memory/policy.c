@@ -308,16 +308,20 @@ bool dt_policies_host_updates(const dt_policies *s)
     return false;
 }
 
+static const dt_pool_desc *or_default(const dt_pool_desc *pool)
+{
+    return pool != NULL ? pool : dt_pool_find("greedy");
+}
+
 const dt_pool_desc *dti_pass_pool(const dt_pass_env *e)
 {
-    return e->pool != NULL ? e->pool : dt_pool_find("greedy");
+    return or_default(e->pool);
 }
 
 /* What places a plan that is only compared. */
 static const dt_pool_desc *tried_by(const dt_pool_desc *pool)
 {
-    if (pool == NULL)
-        pool = dt_pool_find("greedy");
+    pool = or_default(pool);
     while (pool->tries != NULL)
         pool = pool->tries;
     return pool;
@@ -358,6 +362,13 @@ dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e)
 {
     dt_lower_opts o = e->lower != NULL ? *e->lower : (dt_lower_opts){.pool = e->pool, .policy = ""};
     o.pool = tried_by(o.pool);
+    return o;
+}
+
+dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e)
+{
+    dt_lower_opts o = dti_pass_lower_opts(e);
+    o.pool = dti_pool_quick();
     return o;
 }
 
@@ -473,11 +484,10 @@ bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)
 /* Op i of a plan is the i-th op with a kernel in the program's order. */
 dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
 {
-    dt_lower_opts o = dti_pass_lower_opts(e);
+    const dt_lower_opts o = dti_pass_lower_quickly(e); /* where tensors lie counts for no op */
     const dt_costs *c = dti_pass_costs(e);
     dt_plan *plan = NULL;
     size_t at = 0;
-    o.pool = dt_pool_find("best_fit"); /* where tensors lie counts for no op */
     DT_CHECK(dt_lower(&plan, p, &o, err));
     for (size_t i = 0; i < p->n_op; i++)
         seconds[i] = 0;
@@ -525,7 +535,7 @@ double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwi
 
 double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *op)
 {
-    const dt_costs *c = e->costs != NULL ? e->costs : &dt_costs_default;
+    const dt_costs *c = dti_pass_costs(e);
     double bytes = 0;
     if (op->desc == NULL) /* a copy, which runs beside others */
         return 0;

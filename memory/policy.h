@@ -55,6 +55,8 @@ dt_status dti_pass_score(
 const dt_costs *dti_pass_costs(const dt_pass_env *e);
 dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
+/* The same by the quick pool: for who asks where tensors lie for a hint, or not at all. */
+dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e);
 
 /* Bytes of the device that a policy goes by: those that its own options name, or where they say 0
  * those of the run; 0: any. */

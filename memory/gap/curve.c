@@ -56,7 +56,7 @@ dt_status dti_load_curve_open(
 {
     dt_lower_opts o = dti_pass_lower_opts(e);
     o.above = within;
-    o.pool_above = dt_pool_find("best_fit");
+    o.pool_above = dti_pool_quick();
     *out = (dti_load_curve){.n = p->n_order};
     DT_CHECK(dt_lower(&out->plan, p, &o, err));
     out->begin = dt_alloc(out->n + 1, sizeof *out->begin);

@@ -214,15 +214,14 @@ static dt_status blocks(lowering *l, dt_err *err)
     return DT_OK;
 }
 
-/* By the quick pool, if that comes to no more than is there anyway: in place of greedy, which tries
- * for seconds, and of no other pool, as who names one gets it. Of few the peak is worth telling. */
+/* By what stands for the pool, if that comes to no more than is there anyway: some pools try for
+ * seconds. Of few blocks the peak is worth telling. */
 static dt_status place_quickly(lowering *l, uint64_t *peak, bool *done, dt_err *err)
 {
     *done = false;
-    if (l->n_block < MANY_BLOCKS || l->o->enough <= l->p->map->bytes ||
-        l->pool != dt_pool_find("greedy"))
+    if (l->n_block < MANY_BLOCKS || l->o->enough <= l->p->map->bytes || l->pool->quick == NULL)
         return DT_OK;
-    DT_CHECK(dt_pool_find("best_fit")->place(l->block, l->n_block, peak, err));
+    DT_CHECK(l->pool->quick->place(l->block, l->n_block, peak, err));
     *done = *peak <= l->o->enough - l->p->map->bytes;
     return DT_OK;
 }

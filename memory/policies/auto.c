@@ -58,20 +58,13 @@ static bool better(
     return a->seconds != b->seconds ? a->seconds < b->seconds : a->device < b->device;
 }
 
-static dt_lower_opts quickly(const dt_pass_env *e)
-{
-    dt_lower_opts o = dti_pass_lower_opts(e);
-    o.pool = dt_pool_find("best_fit");
-    return o;
-}
-
 /* @quick: a policy that places what it tries does so quickly. */
 static dt_status apply(
     const dti_auto *s, const char *policy, uint64_t budget, bool quick, dt_program *to, dt_err *err)
 {
     dt_policies ps;
     dt_pass_env e = *s->env;
-    dt_lower_opts lower = quickly(s->env);
+    dt_lower_opts lower = dti_pass_lower_quickly(s->env);
     e.budgets.device = budget;
     if (quick) {
         e.pool = lower.pool;
@@ -183,7 +176,7 @@ static dt_status cost_of(const dti_auto *s, dt_program *p, dti_found *f, dt_err 
 {
     dti_pass_cost *out = &f->cost;
     dt_pass_env quick = *s->env;
-    const dt_lower_opts lower = quickly(s->env);
+    const dt_lower_opts lower = dti_pass_lower_quickly(s->env);
     quick.lower = &lower;
     DT_CHECK(dti_pass_cost_of(&quick, p, out, err));
     if (hopeless(s, f, out)) {

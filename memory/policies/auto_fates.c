@@ -328,21 +328,14 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     return st;
 }
 
-/* What the problem asks of a plan is its rows, not where they lie: the fastest pool places it. */
-static dt_status lower_once(const dti_auto *s, dt_plan **plan, dt_err *err)
-{
-    dt_lower_opts o = dti_pass_lower_opts(s->env);
-    o.pool = dt_pool_find("best_fit");
-    return dt_lower(plan, s->p, &o, err);
-}
-
 dt_status dti_auto_add_searched(dti_auto *s, uint64_t least, uint64_t most, dt_err *err)
 {
     if (s->n_value == 0 || s->moves == 0)
         return DT_OK;
-    dt_plan *plan = NULL;
+    dt_plan *plan = NULL; /* the problem asks for its rows, not where they lie */
+    const dt_lower_opts o = dti_pass_lower_quickly(s->env);
     uint8_t *now = dt_alloc(s->n_value, 1);
-    dt_status st = now != NULL ? lower_once(s, &plan, err) : no_memory(err);
+    dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : no_memory(err);
     s->drawn = 0; /* the same whatever was searched before */
     for (int i = DTI_AUTO_BUDGETS; st == DT_OK && i >= 0; i--) {
         const uint64_t budget = i > 0 ? dti_auto_budget(s, i - 1) : least;

@@ -31,6 +31,11 @@ const dt_pool_desc *dt_pool_find(const char *name)
     return NULL;
 }
 
+const dt_pool_desc *dti_pool_quick(void)
+{
+    return &dt_pool_best_fit;
+}
+
 dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err)
 {
     for (size_t i = 0; i < n; i++) {

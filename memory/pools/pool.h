@@ -35,6 +35,8 @@ typedef struct dt_pool_effort {
  *           are the peak or more; NULL where that is the peak
  * @tries: what stands for this pool where many placements are compared and one is used: faster, and
  *         never lower; NULL: the pool itself
+ * @quick: what stands for this pool where very many intervals are placed and its peak is no higher
+ *         than what is taken anyway; NULL: the pool itself, as who names one gets it
  */
 typedef struct dt_pool_desc {
     const char *name, *summary;
@@ -42,12 +44,13 @@ typedef struct dt_pool_desc {
     dt_status (*search)(
         dt_interval *v, size_t n, dt_pool_effort *effort, uint64_t *peak, dt_err *err);
     dt_status (*reserve)(dt_interval *v, size_t n, uint64_t *peak, uint64_t *reserved, dt_err *err);
-    const struct dt_pool_desc *tries;
+    const struct dt_pool_desc *tries, *quick;
 } dt_pool_desc;
 
 /* memory/pools/pools.def holds a line a pool. */
 const dt_pool_desc *const *dt_pool_all(size_t *n);
 const dt_pool_desc *dt_pool_find(const char *name); /* NULL if unknown */
+const dt_pool_desc *dti_pool_quick(void); /* the fastest, for plans whose peak counts little */
 
 /* Largest sum of live bytes over time (each rounded up to its align): no placement is lower.
  * UINT64_MAX when that sum overflows. */

@@ -307,4 +307,5 @@ const dt_pool_desc dt_pool_greedy = {
     .summary = "knowing all lifetimes: the best of several orders, improved at the peak (default)",
     .place = place,
     .tries = &brief_greedy,
+    .quick = &dt_pool_best_fit,
 };

@@ -99,14 +99,12 @@ static size_t find_absences(const autotm *x, dti_absence_of *to)
 
 static dt_status open_all(autotm *x, dt_err *err)
 {
-    dti_gaps machine = {0};
     DT_CHECK(dt_program_index(x->p, err));
     DT_CHECK(dti_load_curve_open(&x->curve, x->p, x->env, 0, err));
-    dti_gaps_borrow(&machine, &x->curve, x->env);
     const size_t n = find_absences(x, NULL);
     x->gap = dt_alloc(n + 1, sizeof *x->gap);
     x->hidden = dt_alloc(x->curve.n + 1, sizeof *x->hidden);
-    x->hides = !machine.inline_copies;
+    x->hides = !dti_stands_between(x->env, dti_offload_tier(x->env));
     x->place = (dti_placement){.n_place = x->curve.n,
         .hidden = x->hidden,
         .load = x->curve.load,

@@ -242,9 +242,6 @@ static dt_status open_problem(advisor *x, dt_err *err)
     const dt_program *p = x->p;
     dti_swap_problem *s = &x->x;
     double *seconds = dt_alloc(p->n_op, sizeof *seconds);
-    dti_gaps machine = {0};
-    const dti_load_curve none = {0};
-    dti_gaps_borrow(&machine, &none, x->env);
     x->tensor = dt_alloc(p->n_tensor, sizeof *x->tensor);
     x->number = dt_alloc(p->n_tensor, sizeof *x->number);
     *s = (dti_swap_problem){.n_op = p->n_order,
@@ -256,7 +253,7 @@ static dt_status open_problem(advisor *x, dt_err *err)
         .size_of = dt_alloc(p->n_tensor, sizeof *s->size_of),
         .size = dt_alloc(p->n_tensor, sizeof *s->size),
         .guard = (int32_t)x->o->guard,
-        .inlined = machine.inline_copies};
+        .inlined = dti_stands_between(x->env, dti_offload_tier(x->env))};
     const bool ok = seconds != NULL && x->tensor != NULL && x->number != NULL &&
                     s->seconds != NULL && s->out != NULL && s->in != NULL && s->arg_at != NULL &&
                     s->arg != NULL && s->size_of != NULL && s->size != NULL;

@@ -60,21 +60,22 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * @inline_copies: copies stand between the ops, so none is hidden
  * @left:    by place: the load without what was chosen
  * @settled: it is so up to the limit, and one more that is gone can be taken from it
- * @over:    left above the limit (without one above 0), summed up to each place, as far as place
- * @summed, and on when dti_left_over asks for it; n_place + 1 of them. @over_first: the same of the
- * load, signed
+ * @over:    n_place + 1 sums: over[k] is what is left above the limit, or above 0 where there is
+ * none, at places below k
+ * @summed:  over[0 .. summed] is up to date; dti_left_over makes the rest
+ * @over_first: the same sums of the load, signed; they never change
  * @hopeless: by place: nothing can be done about it
- * @high:    a heap of n_high places that are not hopeless and above the limit, the highest first,
- * if
- * @heaped:  which it is from the first that is given up until what is left changes
+ * @high:    the n_high places above the limit and not hopeless: a heap, the highest first
+ * @heaped:  high is up to date: from the first place that is given up until what is left changes
  * @peak:    the place of the most that is left, of those not hopeless; DT_NONE when that is within
  * the limit
  * @out @back: the n_offload gaps that are offloaded, in the order of their copies; back from the
  * last one on
- * @turns:   both queues, the one back with its seconds negated, as time runs backwards in it; and
- * @turn_at, by place, how many go before a gap that begins there, and before one that ends there:
- * and seconds that ops wait for both, @late: as the queues are if @turned, which they are made when
- * a wait is asked for
+ * @turns:   both queues, the one back with its seconds negated, as time runs backwards in it
+ * @turn_at: by place, how many of the queue go before a gap that begins there (out) or ends there
+ * (back)
+ * @late:    seconds that ops wait for both queues
+ * @turned:  turns, turn_at and late are as the queues are; asking for a wait makes them so
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak

@@ -405,8 +405,12 @@ static dt_status lower_and_time(
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
     if (st == DT_OK)
-        *out = (dti_pass_cost){
-            plan->peak, plan->host_peak, plan->disk_peak, t.seconds, plan->bound, busiest(&t)};
+        *out = (dti_pass_cost){.device = plan->peak,
+            .host = plan->host_peak,
+            .disk = plan->disk_peak,
+            .seconds = t.seconds,
+            .bound = plan->bound,
+            .alone = busiest(&t)};
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;

@@ -512,20 +512,21 @@ dt_status dt_step_bound(
 {
     least l = {.env = env};
     const double room = room_of(kept, budget);
-    double low = 0, more = 0;
+    double again = 0; /* seconds of what must run again */
     dt_status st = open(&l, kept, err);
-    low = l.compute;
+    double low = l.compute;
     if (st == DT_OK)
-        st = extra(&l, room + low * l.rate, HUGE_VAL, &more, err);
-    /* a step of so many seconds moves so many bytes, and runs again what must with those away */
-    for (double high = low + more; st == DT_OK && more > 0 && high - low > 1e-4 * low;) {
+        st = extra(&l, room + low * l.rate, HUGE_VAL, &again, err);
+    double high = low + again;
+    while (st == DT_OK && high - low > 1e-4 * low) {
+        /* a step of so many seconds moves so many bytes, and runs again what must with those away
+         */
         const double at = (low + high) / 2;
-        st = extra(&l, room + at * l.rate, at - l.compute, &more, err);
-        if (l.compute + more >= at)
+        st = extra(&l, room + at * l.rate, at - l.compute, &again, err);
+        if (l.compute + again >= at)
             low = at;
         else
             high = at;
-        more = high - low;
     }
     if (st == DT_OK)
         st = by_price(&l, room, &low, err);

@@ -150,7 +150,8 @@ static bool hopeless(const dti_auto *s, const dti_found *f, const dti_pass_cost 
 {
     const bool own = f->fate == NULL && (f->aim == 0 || f->aim == f->budget);
     const double seconds = own ? c->alone : 0.995 * c->seconds;
-    const dti_pass_cost least = {c->bound, c->host, c->disk, seconds, c->bound, c->alone};
+    const dti_pass_cost least = {
+        .device = c->bound, .host = c->host, .disk = c->disk, .seconds = seconds};
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&s->plan[i].cost, &least))
             return true;

@@ -448,15 +448,21 @@ dt_status dti_pass_cost_placed(const dt_pass_env *e, dt_program *p, dti_pass_cos
     return cost_by(e, p, &o, out, err);
 }
 
+/* To be destroyed even after a failure. */
+static dt_status copy_rewritten(
+    dt_program **q, const dt_program *p, dti_rewrite_of *rewrite, void *self, dt_err *err)
+{
+    *q = NULL;
+    DT_CHECK(dt_program_copy(q, p, err));
+    DT_CHECK(dt_program_index(*q, err));
+    return rewrite(self, *q, err);
+}
+
 dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, dti_pass_cost *out, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_status st = dt_program_copy(&q, p, err);
-    if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(self, q, err);
+    dt_program *q;
+    dt_status st = copy_rewritten(&q, p, rewrite, self, err);
     if (st == DT_OK)
         st = dti_pass_cost_of(e, q, out, err);
     dt_program_destroy(q);
@@ -472,11 +478,17 @@ dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
     return st;
 }
 
-bool dti_pass_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
+dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t *bytes, dt_err *err)
 {
-    if ((a->device <= budget) != (b->device <= budget))
-        return a->device <= budget;
-    return a->device <= budget ? a->seconds < b->seconds : a->device < b->device;
+    dt_program *q;
+    dt_score score = {0};
+    dt_status st = copy_rewritten(&q, p, rewrite, self, err);
+    if (st == DT_OK)
+        st = dti_pass_score(e, q, false, &score, err);
+    dt_program_destroy(q);
+    *bytes = score.device;
+    return st;
 }
 
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)

@@ -84,9 +84,9 @@ dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
     void *self, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
 dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *peak, dt_err *err) DT_NODISCARD;
-/* Whether one plan is better than another, where the device has a budget: the one that keeps to it,
- * the faster of two that do, the smaller of two that do not. */
-bool dti_pass_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget);
+/* What no placement of that takes less of the device than, which is found faster. */
+dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t *bytes, dt_err *err) DT_NODISCARD;
 /* Whether the budgets of host and disk hold. */
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c);
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */

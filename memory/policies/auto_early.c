@@ -74,11 +74,17 @@ static size_t place_before(const dti_auto *s, const dt_program *p, size_t at, do
     return at;
 }
 
-static dt_status move_to(dt_program *p, size_t from, size_t to, dt_err *err)
+/* An op comes to an earlier place of the order. */
+typedef struct move {
+    size_t from, to;
+} move;
+
+static dt_status make_move(void *self, dt_program *p, dt_err *err)
 {
-    const int32_t op = p->order[from];
-    memmove(&p->order[to + 1], &p->order[to], (from - to) * sizeof *p->order);
-    p->order[to] = op;
+    const move *m = self;
+    const int32_t op = p->order[m->from];
+    memmove(&p->order[m->to + 1], &p->order[m->to], (m->from - m->to) * sizeof *p->order);
+    p->order[m->to] = op;
     p->stale = true;
     return dt_program_index(p, err);
 }
@@ -110,24 +116,17 @@ static dt_status look(const dti_auto *s, dt_program *p, const bool *tried, stall
 static dt_status try_earlier(const dti_auto *s, uint64_t budget, size_t at, double seconds,
     dt_program *p, dti_pass_cost *cost, bool *better, dt_err *err)
 {
-    dt_program *q = NULL;
     dti_pass_cost c = {0};
-    const size_t to = place_before(s, p, at, seconds);
+    move m = {.from = at, .to = place_before(s, p, at, seconds)};
     *better = false;
-    if (to == at)
+    if (m.to == at)
         return DT_OK;
-    dt_status st = dt_program_copy(&q, p, err);
-    if (st == DT_OK)
-        st = move_to(q, at, to, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(s->env, q, &c, err);
-    dt_program_destroy(q);
-    *better =
-        st == DT_OK && c.device <= budget && dti_pass_fits(s->env, &c) && c.seconds < cost->seconds;
+    DT_CHECK(dti_pass_cost_if(s->env, p, make_move, &m, &c, err));
+    *better = c.device <= budget && dti_pass_fits(s->env, &c) && c.seconds < cost->seconds;
     if (!*better)
-        return st;
+        return DT_OK;
     *cost = c;
-    return move_to(p, at, to, err);
+    return make_move(&m, p, err);
 }
 
 /* One copy; *done: none is waited for. */

@@ -272,36 +272,29 @@ static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_e
 
 /* ---- the length ---- */
 
-static dt_status copy_by(const sentinel *x, const choice *c, dt_program **q, dt_err *err)
+typedef struct trial {
+    const sentinel *x;
+    const choice *c;
+} trial;
+
+static dt_status rewrite_in(void *self, dt_program *copy, dt_err *err)
 {
-    DT_CHECK(dt_program_copy(q, x->p, err));
-    DT_CHECK(dt_program_index(*q, err));
-    return rewrite(x, *q, c, err);
+    const trial *t = self;
+    return rewrite(t->x, copy, t->c, err);
 }
 
 static dt_status look(const sentinel *x, choice *c, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_score score = {0};
-    dt_status st = copy_by(x, c, &q, err);
-    if (st == DT_OK)
-        st = dti_pass_score(x->env, q, false, &score, err);
-    dt_program_destroy(q);
-    c->bound = score.device;
     c->looked = true;
-    return st;
+    return dti_pass_bound_if(x->env, x->p, rewrite_in, &(trial){x, c}, &c->bound, err);
 }
 
 static dt_status fits(const sentinel *x, const choice *c, uint64_t budget, bool *yes, dt_err *err)
 {
-    dt_program *q = NULL;
-    dti_pass_cost cost = {0};
-    dt_status st = copy_by(x, c, &q, err);
-    if (st == DT_OK)
-        st = dti_pass_cost_of(x->env, q, &cost, err);
-    dt_program_destroy(q);
-    *yes = cost.device <= budget;
-    return st;
+    uint64_t peak = 0;
+    DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite_in, &(trial){x, c}, &peak, err));
+    *yes = peak <= budget;
+    return DT_OK;
 }
 
 /* Of equals the longer interval, which moves less. */

@@ -137,27 +137,22 @@ static bool may_pass(tflms *x)
     return dti_least_bytes(&x->least) <= x->limit;
 }
 
-static dt_status copy_by(tflms *x, dt_program **q, dt_err *err)
+static dt_status rewrite_in(void *self, dt_program *copy, dt_err *err)
 {
-    DT_CHECK(dt_program_copy(q, x->p, err));
-    DT_CHECK(dt_program_index(*q, err));
-    return dti_level_swaps_make(*q, x->swap, x->n_swap, err);
+    const tflms *x = self;
+    return dti_level_swaps_make(copy, x->swap, x->n_swap, err);
 }
 
 static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
 {
-    dt_program *q = NULL;
-    dt_score score = {0};
+    uint64_t bytes = 0;
     find_swaps(x, s);
     *passes = false;
     if (!may_pass(x))
         return DT_OK;
-    dt_status st = copy_by(x, &q, err);
-    if (st == DT_OK)
-        st = dti_pass_score(x->env, q, false, &score, err);
-    dt_program_destroy(q);
-    *passes = score.device <= x->limit;
-    return st;
+    DT_CHECK(dti_pass_bound_if(x->env, x->p, rewrite_in, x, &bytes, err));
+    *passes = bytes <= x->limit;
+    return DT_OK;
 }
 
 /* The largest value of one number of a setting that passes; its smallest, @least, does. */
@@ -211,12 +206,6 @@ static dt_status tune(tflms *x, setting *s, dt_err *err)
     return DT_OK;
 }
 
-static dt_status rewrite(void *self, dt_program *q, dt_err *err)
-{
-    const tflms *x = self;
-    return dti_level_swaps_make(q, x->swap, x->n_swap, err);
-}
-
 /* The largest numbers that pass a limit, and what comes of them where tensors are placed. */
 static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *err)
 {
@@ -226,7 +215,7 @@ static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *e
     x->limit = limit;
     DT_CHECK(tune(x, &s, err));
     find_swaps(x, &s);
-    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite, x, &cost, err));
+    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, x, &cost, err));
     if (!x->found || dti_pass_better(&cost, &x->cost, x->budget)) {
         x->best = s;
         x->cost = cost;

@@ -497,6 +497,26 @@ bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)
            (e->budgets.disk == 0 || c->disk <= e->budgets.disk);
 }
 
+bool dti_pass_is_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
+{
+    const bool fits_a = a->device <= budget, fits_b = b->device <= budget;
+    if (fits_a != fits_b)
+        return fits_a;
+    return fits_a ? a->seconds < b->seconds : a->device < b->device;
+}
+
+bool dti_pass_is_better_in_all(
+    const dt_pass_env *e, const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
+{
+    const bool fits_a = a->device <= budget && dti_pass_fits(e, a);
+    const bool fits_b = b->device <= budget && dti_pass_fits(e, b);
+    if (fits_a != fits_b)
+        return fits_a;
+    if (!fits_a && a->device != b->device)
+        return a->device < b->device;
+    return a->seconds != b->seconds ? a->seconds < b->seconds : a->device < b->device;
+}
+
 /* Op i of a plan is the i-th op with a kernel in the program's order. */
 dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
 {

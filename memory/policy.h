@@ -89,6 +89,14 @@ dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewri
     void *self, uint64_t *bytes, dt_err *err) DT_NODISCARD;
 /* Whether the budgets of host and disk hold. */
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c);
+/* Whether the first is to be taken of two, within so many bytes of the device: what fits before
+ * what does not; of two that fit the faster, of two that do not that of fewer bytes. Equals are not
+ * better. */
+bool dti_pass_is_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget);
+/* The same where host and disk must hold as well, and seconds and bytes each decide where the other
+ * is equal. */
+bool dti_pass_is_better_in_all(
+    const dt_pass_env *e, const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget);
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
 dt_status dti_pass_op_seconds(
     const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;

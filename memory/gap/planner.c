@@ -319,9 +319,9 @@ static dt_status plan(
 static bool better(const dti_planner *x, uint64_t peak, double seconds)
 {
     const uint64_t budget = x->o.budget > 0 ? x->o.budget : UINT64_MAX;
-    if ((peak <= budget) != (x->peak <= budget) || peak > budget)
-        return peak < x->peak;
-    return x->peak == UINT64_MAX || seconds < x->seconds;
+    const dti_pass_cost this = {.device = peak, .seconds = seconds};
+    const dti_pass_cost best = {.device = x->peak, .seconds = x->seconds};
+    return x->peak == UINT64_MAX || dti_pass_is_better(&this, &best, budget);
 }
 
 /* What does not fit wherever it lies is not placed. */

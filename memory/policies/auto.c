@@ -46,18 +46,6 @@ uint64_t dti_auto_budget(const dti_auto *s, int i)
 
 /* ---- one plan ---- */
 
-static bool better(
-    const dt_pass_env *e, const dti_pass_cost *a, const dti_pass_cost *b, uint64_t most)
-{
-    const bool fits_a = a->device <= most && dti_pass_fits(e, a);
-    const bool fits_b = b->device <= most && dti_pass_fits(e, b);
-    if (fits_a != fits_b)
-        return fits_a;
-    if (!fits_a && a->device != b->device)
-        return a->device < b->device;
-    return a->seconds != b->seconds ? a->seconds < b->seconds : a->device < b->device;
-}
-
 /* @quick: a policy that places what it tries does so quickly. */
 static dt_status apply(
     const dti_auto *s, const char *policy, uint64_t budget, bool quick, dt_program *to, dt_err *err)
@@ -281,7 +269,7 @@ static const dti_found *best_within(const dti_auto *s, uint64_t most)
 {
     const dti_found *best = &s->plan[0];
     for (size_t i = 1; i < s->n; i++)
-        if (better(s->env, &s->plan[i].cost, &best->cost, most))
+        if (dti_pass_is_better_in_all(s->env, &s->plan[i].cost, &best->cost, most))
             best = &s->plan[i];
     return best;
 }

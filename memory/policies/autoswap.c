@@ -136,7 +136,8 @@ static dt_status pick_in(void *env, dt_program *copy, dt_err *err)
     return pick(copy, env, err);
 }
 
-/* The fastest that fits; without a budget, where none takes longer, that of the fewest bytes. */
+/* The fastest that fits; without a budget, where none takes longer, that of the fewest bytes, and
+ * of equals there the fastest: samples of weights often come to the same swaps. */
 static bool better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
 {
     if (budget == 0 || a->device > budget || b->device > budget)

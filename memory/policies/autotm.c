@@ -186,7 +186,7 @@ static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *e
     x->place.reach = x->mode == ASYNCHRONOUS && x->hides ? (int32_t)x->o->reach : 0;
     DT_CHECK(dti_placement_solve(&x->place, err));
     DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite, x, &cost, err));
-    if (!x->found || dti_pass_better(&cost, &x->cost, x->budget))
+    if (!x->found || dti_pass_is_better(&cost, &x->cost, x->budget))
         keep(x, &cost);
     *peak = cost.device;
     return DT_OK;
@@ -226,8 +226,7 @@ static dt_status find(autotm *x, dt_err *err)
 static dt_status autotm_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    autotm x = {
-        .p = p, .env = env, .o = o, .budget = o->budget > 0 ? o->budget : env->budgets.device};
+    autotm x = {.p = p, .env = env, .o = o, .budget = dti_pass_budget(env, o->budget)};
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = open_all(&x, err);

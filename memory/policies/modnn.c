@@ -216,13 +216,6 @@ static dt_status schedule_in(void *env, dt_program *copy, dt_err *err)
     return schedule(copy, env, err);
 }
 
-static bool better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)
-{
-    if ((a->device <= budget) != (b->device <= budget) || a->device > budget)
-        return a->device < b->device;
-    return a->seconds < b->seconds;
-}
-
 static dt_status split_where_faster(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     dt_program *q = NULL;
@@ -240,7 +233,8 @@ static dt_status split_where_faster(dt_program *p, const dt_pass_env *env, dt_er
     if (st != DT_OK || !any)
         return st;
     DT_CHECK(dti_pass_cost_if(env, p, schedule_in, &e, &whole, err));
-    return better(&split, &whole, budget_of(env)) ? split_all(p, env, &any, err) : DT_OK;
+    return dti_pass_is_better(&split, &whole, budget_of(env)) ? split_all(p, env, &any, err)
+                                                              : DT_OK;
 }
 
 static dt_status modnn(dt_program *p, const dt_pass_env *env, dt_err *err)

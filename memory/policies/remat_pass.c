@@ -98,18 +98,6 @@ static dt_status rewrite(
     return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
 }
 
-static bool better(const dti_problem *x, const dti_pass_cost *a)
-{
-    const dti_pass_cost *b = &x->cost;
-    const bool fits_a = a->device <= x->budget && dti_pass_fits(x->env, a);
-    const bool fits_b = b->device <= x->budget && dti_pass_fits(x->env, b);
-    if (!x->found || fits_a != fits_b)
-        return !x->found || fits_a;
-    if (!fits_a)
-        return a->device < b->device;
-    return a->seconds < b->seconds || (!(a->seconds > b->seconds) && a->device < b->device);
-}
-
 /* Of what exceeds the budget bytes alone are compared, so rows are not made of it, nor timed. */
 static dt_status find_cost(const dti_problem *x, dt_program *p, dti_pass_cost *out, dt_err *err)
 {
@@ -142,7 +130,7 @@ dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *pea
     dt_program_destroy(copy);
     DT_CHECK(st);
     *peak = cost.device;
-    if (!better(x, &cost))
+    if (x->found && !dti_pass_is_better_in_all(x->env, &cost, &x->cost, x->budget))
         return DT_OK;
     dti_remat_sequence_deinit(&x->best);
     x->best = *runs;

@@ -375,7 +375,7 @@ static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
         dti_pass_cost cost = {0};
         DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
         DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_now, x, &cost, err));
-        if (!x->found || dti_pass_better(&cost, &x->cost, budget))
+        if (!x->found || dti_pass_is_better(&cost, &x->cost, budget))
             keep(x, &cost);
         x->x.limit = moved(x->x.limit, cost.device, budget);
     }

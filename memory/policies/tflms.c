@@ -216,7 +216,7 @@ static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *e
     DT_CHECK(tune(x, &s, err));
     find_swaps(x, &s);
     DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, x, &cost, err));
-    if (!x->found || dti_pass_better(&cost, &x->cost, x->budget)) {
+    if (!x->found || dti_pass_is_better(&cost, &x->cost, x->budget)) {
         x->best = s;
         x->cost = cost;
         x->found = true;

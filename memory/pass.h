@@ -22,6 +22,9 @@ typedef struct dti_gap {
     int32_t reason;
 } dti_gap;
 
+/* What becomes of a gap's bytes. Files of auto's plans hold the numbers of these. */
+typedef enum dti_fate { DTI_KEEP, DTI_RECOMPUTE, DTI_OFFLOAD, DTI_FATES } dti_fate;
+
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
  * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
  * them. The program's index must be fresh. */

@@ -11,8 +11,6 @@
 #include "memory/gap/turns.h"
 #include "memory/pass.h"
 
-typedef enum dti_fate { DTI_KEEP, DTI_OFFLOAD, DTI_RECOMPUTE } dti_fate;
-
 /**
  * struct dti_idle - a gap on the clock.
  * @bytes:     that lie idle in it

@@ -72,7 +72,7 @@ dt_status dti_auto_apply_fates(const dti_auto *s, const uint8_t *fates, dt_progr
     to->policy = "auto";
     dt_status st = dti_chen_open(&c, to, err);
     for (size_t i = 0; st == DT_OK && i < c.n && i < s->n_value; i++)
-        if (fates[i] == DTI_AGAIN) {
+        if (fates[i] == DTI_RECOMPUTE) {
             c.dropped[c.value[i].tensor] = true;
             st = dt_reasons_add(&to->reasons, &c.reason[c.value[i].tensor], err,
                 "auto: %.48s is made again, which takes least time",
@@ -81,7 +81,7 @@ dt_status dti_auto_apply_fates(const dti_auto *s, const uint8_t *fates, dt_progr
     if (st == DT_OK)
         st = dti_chen_rewrite(&c, err);
     for (size_t i = 0; st == DT_OK && i < c.n && i < s->n_value; i++)
-        if (fates[i] == DTI_AWAY)
+        if (fates[i] == DTI_OFFLOAD)
             st = offload(s, to, c.value[i].tensor, err);
     dti_chen_close(&c);
     return st == DT_OK && to->loss != DT_NONE ? dti_fetch_again(to, err) : st;
@@ -172,7 +172,7 @@ static void send_away(const dti_auto *s, double seconds, uint8_t *to)
     for (size_t i = s->n_value; i-- > 0;)
         if (s->value[i].away <= seconds && s->value[i].again > 0) {
             seconds -= s->value[i].away;
-            to[s->value[i].number] = DTI_AWAY;
+            to[s->value[i].number] = DTI_OFFLOAD;
         }
 }
 
@@ -185,8 +185,8 @@ static void take_over(const dti_auto *s, const dti_remat_program *r, const dt_re
         count[runs->op[i]]++;
     for (size_t i = 0; i < s->n_value; i++) {
         const uint32_t op = r->op_of[s->tensor[i]];
-        if (to[i] != DTI_AWAY)
-            to[i] = op != UINT32_MAX && count[op] > 1 ? DTI_AGAIN : DTI_KEEP;
+        if (to[i] != DTI_OFFLOAD)
+            to[i] = op != UINT32_MAX && count[op] > 1 ? DTI_RECOMPUTE : DTI_KEEP;
     }
 }
 
@@ -250,7 +250,7 @@ static dt_status with_away(
     dti_remat_program r = {0};
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
     for (size_t i = 0; away != NULL && i < s->n_value; i++)
-        away[s->tensor[i]] = f->fate[i] == DTI_AWAY;
+        away[s->tensor[i]] = f->fate[i] == DTI_OFFLOAD;
     dt_status st = away != NULL ? DT_OK : no_memory(err);
     if (st == DT_OK)
         st = dti_remat_of_program(&r, s->p, plan, s->seconds, away, err);

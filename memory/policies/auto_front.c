@@ -11,6 +11,10 @@
 
 enum { LINE = 320, SHORTEST = 24 }; /* of a plan, without its fates */
 
+/* A session may read what an older program has written. */
+_Static_assert(DTI_KEEP == 0 && DTI_RECOMPUTE == 1 && DTI_OFFLOAD == 2 && DTI_FATES == 3,
+    "files hold these numbers");
+
 void dti_front_destroy(void *front)
 {
     dti_front *f = front;

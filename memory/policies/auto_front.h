@@ -5,11 +5,9 @@
 
 #include "memory/policy.h"
 
-enum { DTI_FATES = 3 };
-
 /**
  * struct dti_found - a plan of the front, as it is made again; and what it comes to.
- * @list: a policy; @fate: or fates of values, by value, below DTI_FATES; NULL: the list
+ * @list: a policy; @fate: or fates of values, by value, each a dti_fate; NULL: the list
  * @aim:  the budget that the list goes by; 0: none
  * @then: a policy that goes on from there, by @budget; "": none does
  * @early: at last copies back that are waited for are asked for earlier, within so many bytes; 0:

@@ -7,8 +7,6 @@
 
 enum { DTI_AUTO_BUDGETS = 16, DTI_AUTO_MOST_LIGHT = 4 };
 
-enum { DTI_KEEP, DTI_AGAIN, DTI_AWAY }; /* fates of a value */
-
 /* A value that forward can make again: bytes, seconds in which it is made, and in which it goes
  * to where values wait; and its number. */
 typedef struct dti_auto_value {

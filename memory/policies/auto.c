@@ -39,6 +39,11 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
+dt_status dti_auto_no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+}
+
 uint64_t dti_auto_budget(const dti_auto *s, int i)
 {
     return s->least + (uint64_t)((double)(s->most - s->least) * i / (DTI_AUTO_BUDGETS - 1));
@@ -202,11 +207,6 @@ dt_status dti_auto_try(const dti_auto *s, dti_found *f, dt_program **kept, dt_er
     return try_on(s, s->p, false, f, kept, err);
 }
 
-static dt_status no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-}
-
 /* Those that others are ahead of are left out. */
 static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
 {
@@ -214,15 +214,11 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&s->plan[i].cost, &f->cost))
             return DT_OK;
-    dti_found own = *f;
-    own.fate = f->fate != NULL ? dt_alloc(s->n_value + 1, 1) : NULL;
-    if (f->fate != NULL && own.fate == NULL)
-        return no_memory(err);
-    if (f->fate != NULL)
-        memcpy(own.fate, f->fate, s->n_value);
+    dti_found own;
+    DT_CHECK(dti_found_copy(&own, f, s->n_value, err));
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&f->cost, &s->plan[i].cost))
-            dt_free(s->plan[i].fate);
+            dti_found_deinit(&s->plan[i]);
         else
             s->plan[n++] = s->plan[i];
     s->n = n;
@@ -233,8 +229,8 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
         s->plan[s->n++] = own;
         return DT_OK;
     }
-    dt_free(own.fate);
-    return no_memory(err);
+    dti_found_deinit(&own);
+    return dti_auto_no_memory(err);
 }
 
 dt_status dti_auto_add(dti_auto *s, dti_found *f, dt_program **kept, dt_err *err)
@@ -340,7 +336,7 @@ static void keep_front(dti_auto *s, const char key[DT_SHA256_TEXT])
 static void drop_plans(dti_auto *s)
 {
     for (size_t i = 0; i < s->n; i++)
-        dt_free(s->plan[i].fate);
+        dti_found_deinit(&s->plan[i]);
     dt_free(s->plan);
     s->plan = NULL;
     s->n = s->room = 0;
@@ -502,7 +498,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_OK;
     dti_auto *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+        return dti_auto_no_memory(err);
     lower.memo = dt_memo_create(); /* of what is tried most was tried before */
     own.lower = &lower;
     *s = (dti_auto){

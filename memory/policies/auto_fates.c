@@ -14,11 +14,6 @@
 static const double slack = 1.5; /* of a copy: others may be before it */
 enum { ROUNDS = 3, MOVES_AN_OP = 40 };
 
-static dt_status no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-}
-
 /* ---- from fates to programs ---- */
 
 double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t number)
@@ -118,7 +113,7 @@ static dt_status anneal(dti_auto *s, uint8_t *now, uint64_t budget, dt_err *err)
     dti_found f = {.aim = budget, .budget = budget, .fate = dt_alloc(s->n_value + 1, 1)};
     uint8_t *best = dt_alloc(s->n_value + 1, 1);
     double at = 0, least = 0;
-    dt_status st = f.fate != NULL && best != NULL ? DT_OK : no_memory(err);
+    dt_status st = f.fate != NULL && best != NULL ? DT_OK : dti_auto_no_memory(err);
     for (int64_t i = 0; st == DT_OK && i <= s->moves; i++) {
         const double heat = 0.01 * at * (1 - (double)i / (double)s->moves);
         if (i > 0)
@@ -137,7 +132,7 @@ static dt_status anneal(dti_auto *s, uint8_t *now, uint64_t budget, dt_err *err)
     }
     if (st == DT_OK)
         memcpy(now, best, s->n_value);
-    dt_free(f.fate);
+    dti_found_deinit(&f);
     dt_free(best);
     return st;
 }
@@ -199,7 +194,8 @@ static dt_status solve(
     dt_remat_sequence runs = {0};
     dt_remat_taken taken;
     uint32_t *count = dt_alloc(r->graph.n_op + 1, sizeof *count);
-    dt_status st = count != NULL ? dti_remat_in_order(&runs, &r->graph, err) : no_memory(err);
+    dt_status st =
+        count != NULL ? dti_remat_in_order(&runs, &r->graph, err) : dti_auto_no_memory(err);
     if (st == DT_OK)
         st = dti_remat_anneal(&r->graph, &how, &runs, &taken, err);
     if (st == DT_OK)
@@ -223,11 +219,8 @@ static dt_status fit_by(
     DT_CHECK(dti_auto_add(s, f, NULL, err)); /* with nothing made again */
     double aim = (double)budget - (double)f->cost.device + (double)whole.peak;
     const double least = (double)dt_remat_least_peak(&r->graph);
-    dti_found best = *f;
-    best.fate = dt_alloc(s->n_value + 1, 1);
-    if (best.fate == NULL)
-        return no_memory(err);
-    memcpy(best.fate, f->fate, s->n_value);
+    dti_found best;
+    DT_CHECK(dti_found_copy(&best, f, s->n_value, err));
     for (int i = 0; st == DT_OK && i < ROUNDS && f->cost.device != budget; i++) {
         aim = aim > least ? aim : least;
         st = solve(s, r, (uint64_t)aim, f->fate, err);
@@ -238,7 +231,7 @@ static dt_status fit_by(
         aim += (double)budget - (double)f->cost.device;
     }
     take(s, f, &best);
-    dt_free(best.fate);
+    dti_found_deinit(&best);
     return st;
 }
 
@@ -251,7 +244,7 @@ static dt_status with_away(
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
     for (size_t i = 0; away != NULL && i < s->n_value; i++)
         away[s->tensor[i]] = f->fate[i] == DTI_OFFLOAD;
-    dt_status st = away != NULL ? DT_OK : no_memory(err);
+    dt_status st = away != NULL ? DT_OK : dti_auto_no_memory(err);
     if (st == DT_OK)
         st = dti_remat_of_program(&r, s->p, plan, s->seconds, away, err);
     if (st == DT_OK)
@@ -264,15 +257,12 @@ static dt_status with_away(
 /* A program that policies go on from. */
 static dt_status add_base(dti_auto *s, const dti_found *f, dt_err *err)
 {
-    dti_auto_base base = {.of = *f};
-    base.of.fate = dt_alloc(s->n_value + 1, 1);
-    if (base.of.fate == NULL)
-        return no_memory(err);
-    memcpy(base.of.fate, f->fate, s->n_value);
+    dti_auto_base base = {.p = NULL};
+    DT_CHECK(dti_found_copy(&base.of, f, s->n_value, err));
     const dt_status st = dti_auto_try(s, &base.of, &base.p, err);
     if (st == DT_OK)
         return dti_auto_add_base(s, &base, err);
-    dt_free(base.of.fate);
+    dti_found_deinit(&base.of);
     return st;
 }
 
@@ -282,7 +272,7 @@ static dt_status divide(
 {
     dti_found f = {.aim = budget, .budget = budget, .fate = dt_alloc(s->n_value + 1, 1)};
     double best = -1;
-    dt_status st = f.fate != NULL ? DT_OK : no_memory(err);
+    dt_status st = f.fate != NULL ? DT_OK : dti_auto_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
         send_away(s, busy[i] * s->ops, f.fate);
         st = with_away(s, plan, budget, &f, err);
@@ -293,7 +283,7 @@ static dt_status divide(
             memcpy(now, f.fate, s->n_value);
         }
     }
-    dt_free(f.fate);
+    dti_found_deinit(&f);
     return st;
 }
 
@@ -304,7 +294,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     s->n_op = s->p->n_op;
     s->seconds = dt_alloc(s->n_op + 1, sizeof *s->seconds);
     if (s->seconds == NULL)
-        return no_memory(err);
+        return dti_auto_no_memory(err);
     DT_CHECK(dti_pass_op_seconds(s->env, s->p, s->seconds, err));
     for (size_t i = 0; i < s->p->n_op; i++)
         s->ops += s->seconds[i];
@@ -314,7 +304,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     if (st == DT_OK)
         s->tensor = dt_alloc(c.n + 1, sizeof *s->tensor);
     if (st == DT_OK && (s->value == NULL || s->tensor == NULL))
-        st = no_memory(err);
+        st = dti_auto_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
         const uint64_t bytes = s->p->tensor[c.value[i].tensor].bytes;
         s->tensor[i] = c.value[i].tensor;
@@ -335,7 +325,7 @@ dt_status dti_auto_add_searched(dti_auto *s, uint64_t least, uint64_t most, dt_e
     dt_plan *plan = NULL; /* the problem asks for its rows, not where they lie */
     const dt_lower_opts o = dti_pass_lower_quickly(s->env);
     uint8_t *now = dt_alloc(s->n_value, 1);
-    dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : no_memory(err);
+    dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : dti_auto_no_memory(err);
     s->drawn = 0; /* the same whatever was searched before */
     for (int i = DTI_AUTO_BUDGETS; st == DT_OK && i >= 0; i--) {
         const uint64_t budget = i > 0 ? dti_auto_budget(s, i - 1) : least;

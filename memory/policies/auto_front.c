@@ -15,13 +15,31 @@ enum { LINE = 320, SHORTEST = 24 }; /* of a plan, without its fates */
 _Static_assert(DTI_KEEP == 0 && DTI_RECOMPUTE == 1 && DTI_OFFLOAD == 2 && DTI_FATES == 3,
     "files hold these numbers");
 
+dt_status dti_found_copy(dti_found *to, const dti_found *from, size_t n_value, dt_err *err)
+{
+    *to = *from;
+    if (from->fate == NULL)
+        return DT_OK;
+    to->fate = dt_alloc(n_value + 1, 1);
+    if (to->fate == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    memcpy(to->fate, from->fate, n_value);
+    return DT_OK;
+}
+
+void dti_found_deinit(dti_found *f)
+{
+    dt_free(f->fate);
+    f->fate = NULL;
+}
+
 void dti_front_destroy(void *front)
 {
     dti_front *f = front;
     if (f == NULL)
         return;
     for (size_t i = 0; f->plan != NULL && i < f->n; i++)
-        dt_free(f->plan[i].fate);
+        dti_found_deinit(&f->plan[i]);
     dt_free(f->plan);
     dt_free(f);
 }
@@ -42,15 +60,8 @@ dti_front *dti_front_copy(const dti_front *from)
 {
     dti_front *f = create(from->n, from->n_value);
     bool ok = f != NULL;
-    for (size_t i = 0; f != NULL && i < f->n; i++) {
-        f->plan[i] = from->plan[i];
-        if (from->plan[i].fate == NULL)
-            continue;
-        f->plan[i].fate = dt_alloc(f->n_value + 1, 1);
-        ok = ok && f->plan[i].fate != NULL;
-        if (f->plan[i].fate != NULL)
-            memcpy(f->plan[i].fate, from->plan[i].fate, f->n_value);
-    }
+    for (size_t i = 0; ok && i < f->n; i++)
+        ok = dti_found_copy(&f->plan[i], &from->plan[i], f->n_value, NULL) == DT_OK;
     if (ok) {
         f->least = from->least;
         f->most = from->most;

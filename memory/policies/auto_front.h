@@ -21,6 +21,11 @@ typedef struct dti_found {
     dti_pass_cost cost;
 } dti_found;
 
+/* A plan with fates of its own; after DT_E_NOMEM it has none. */
+dt_status dti_found_copy(
+    dti_found *to, const dti_found *from, size_t n_value, dt_err *err) DT_NODISCARD;
+void dti_found_deinit(dti_found *f);
+
 /* @least @most: device peaks between which budgets lie */
 typedef struct dti_front {
     size_t n, n_value;

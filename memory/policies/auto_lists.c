@@ -88,7 +88,7 @@ dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err)
     }
     dt_program_destroy(base->p);
     dt_free(base->of.fate);
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
+    return dti_auto_no_memory(err);
 }
 
 /* A policy by itself, with a budget or without; others go on from what changes the program. */
@@ -337,22 +337,17 @@ dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err)
 
 dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err)
 {
-    dti_found f = *from; /* the front moves meanwhile, and fates with it */
-    dt_status st = DT_OK;
+    dti_found f;
     if (from->then[0] != '\0')
         return DT_OK;
-    if (from->fate != NULL) {
-        f.fate = dt_alloc(s->n_value + 1, 1);
-        if (f.fate == NULL)
-            return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-        memcpy(f.fate, from->fate, s->n_value);
-    }
+    /* a copy, as the front moves meanwhile, and fates with it */
+    dt_status st = dti_found_copy(&f, from, s->n_value, err);
     for (size_t i = 0; st == DT_OK && i < s->n_light; i++) {
         snprintf(f.then, sizeof f.then, "%s", s->light[i]->name);
         if (f.fate != NULL || strcmp(f.list, f.then) != 0)
             st = dti_auto_add(s, &f, NULL, err);
     }
-    dt_free(f.fate);
+    dti_found_deinit(&f);
     return st;
 }
 
@@ -360,7 +355,7 @@ void dti_auto_drop_bases(dti_auto *s)
 {
     for (size_t i = 0; i < s->n_base; i++) {
         dt_program_destroy(s->base[i].p);
-        dt_free(s->base[i].of.fate);
+        dti_found_deinit(&s->base[i].of);
     }
     s->n_base = 0;
 }

@@ -53,6 +53,8 @@ typedef struct dti_auto {
     const dt_policy *light[DTI_AUTO_MOST_LIGHT];
 } dti_auto;
 
+dt_status dti_auto_no_memory(dt_err *err) DT_NODISCARD;
+
 /* The i-th of sixteen budgets for all runs. */
 uint64_t dti_auto_budget(const dti_auto *s, int i);
 

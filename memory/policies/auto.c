@@ -1,12 +1,12 @@
 /* All policies at once. A front of plans is made for the program: each exact policy by itself, each
  * two of which one recomputes and the other offloads, encodes or has less to be read, and, at
- * sixteen budgets evenly from the least peak to keep_all's and at the run's own, those that go by a
- * budget (auto_lists.c) and what a search makes of the values by itself (auto_fates.c); all placed
- * by the run's pool and timed by the simulator. At the run's own budget policies that search are
- * tried as well, of a program of no more ops than each says (auto_ops), unless a bound tells that
- * they are in vain. A run takes the fastest that fits. So no such policy or pair is ahead of it;
- * and of the sixteen budgets a lower one never gives a higher peak nor a shorter step, but by what
- * those that search find.
+ * a ladder of budgets evenly from the least peak to keep_all's and at the run's own, those that go
+ * by a budget (auto_lists.c) and what a search makes of the values by itself (auto_fates.c); all
+ * placed by the run's pool and timed by the simulator. At the run's own budget policies that search
+ * are tried as well, of a program of no more ops than each says (auto_ops), unless a bound tells
+ * that they are in vain. A run takes the fastest that fits. So no such policy or pair is ahead of
+ * it; and of the ladder's budgets a lower one never gives a higher peak nor a shorter step, but by
+ * what those that search find.
  *
  * Where no plan fits, a run tries the same with the homes of each policy that has some, those on
  * the host first (session/plan_set.c): what lives elsewhere is away for the whole step, so none of
@@ -44,9 +44,21 @@ dt_status dti_auto_no_memory(dt_err *err)
     return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
 }
 
-uint64_t dti_auto_budget(const dti_auto *s, int i)
+static uint64_t step_of_ladder(const dti_auto *s, int i)
 {
     return s->least + (uint64_t)((double)(s->most - s->least) * i / (DTI_AUTO_BUDGETS - 1));
+}
+
+dti_auto_ladder dti_auto_ladder_of(const dti_auto *s, uint64_t least, uint64_t most)
+{
+    dti_auto_ladder to = {.n = 0};
+    for (int i = DTI_AUTO_BUDGETS; i-- > 0;) {
+        const uint64_t budget = step_of_ladder(s, i);
+        if (budget > least && budget <= most)
+            to.budget[to.n++] = budget;
+    }
+    to.budget[to.n++] = least;
+    return to;
 }
 
 /* ---- one plan ---- */
@@ -295,10 +307,10 @@ static dt_status find_at(dti_auto *s, uint64_t least, uint64_t most, dt_err *err
     const size_t searched = s->n_base;
     DT_CHECK(dti_auto_add_searched(s, least, most, err));
     DT_CHECK(dti_auto_go_on(s, searched, least, most, err));
-    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
-        if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
-            DT_CHECK(improve(s, dti_auto_budget(s, i), err));
-    return improve(s, least, err);
+    const dti_auto_ladder down = dti_auto_ladder_of(s, least, most);
+    for (size_t i = 0; i < down.n; i++)
+        DT_CHECK(improve(s, down.budget[i], err));
+    return DT_OK;
 }
 
 /* At the run's own budget. */
@@ -449,8 +461,9 @@ static dt_status find_or_take(dti_auto *s, dt_err *err)
 
 static bool is_of_all_runs(const dti_auto *s, uint64_t budget)
 {
-    for (int i = 0; i < DTI_AUTO_BUDGETS; i++)
-        if (dti_auto_budget(s, i) == budget)
+    const dti_auto_ladder all = dti_auto_ladder_of(s, s->least, s->most);
+    for (size_t i = 0; i < all.n; i++)
+        if (all.budget[i] == budget)
             return true;
     return false;
 }

@@ -327,13 +327,11 @@ dt_status dti_auto_add_searched(dti_auto *s, uint64_t least, uint64_t most, dt_e
     uint8_t *now = dt_alloc(s->n_value, 1);
     dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : dti_auto_no_memory(err);
     s->drawn = 0; /* the same whatever was searched before */
-    for (int i = DTI_AUTO_BUDGETS; st == DT_OK && i >= 0; i--) {
-        const uint64_t budget = i > 0 ? dti_auto_budget(s, i - 1) : least;
-        if (budget > most || (i > 0 && budget <= least))
-            continue;
-        st = divide(s, plan, budget, now, err);
+    const dti_auto_ladder down = dti_auto_ladder_of(s, least, most);
+    for (size_t i = 0; st == DT_OK && i < down.n; i++) {
+        st = divide(s, plan, down.budget[i], now, err);
         if (st == DT_OK)
-            st = anneal(s, now, budget, err);
+            st = anneal(s, now, down.budget[i], err);
     }
     dt_plan_destroy(plan);
     dt_free(now);

@@ -152,7 +152,7 @@ dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err)
 }
 
 /* Whether a base is what its policy makes for a budget. That it makes the same for a higher one
- * counts at the run's own alone: at all sixteen it would take a sixth more time. */
+ * counts at the run's own alone: at all of the ladder it would take a sixth more time. */
 static bool is_for(const dti_auto *s, const dti_auto_base *b, uint64_t budget)
 {
     const bool same = b->of.fate == NULL && budget == s->own && b->down_to <= budget;
@@ -288,18 +288,17 @@ static dt_status add_going_by(dti_auto *s, uint64_t budget, dt_err *err)
 
 dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err)
 {
-    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
-        if (dti_auto_budget(s, i) > least && !s->env->hasty)
-            DT_CHECK(add_going_by(s, dti_auto_budget(s, i), err));
-    return add_going_by(s, least, err);
+    const dti_auto_ladder down = dti_auto_ladder_of(s, least, s->env->hasty ? least : UINT64_MAX);
+    for (size_t i = 0; i < down.n; i++)
+        DT_CHECK(add_going_by(s, down.budget[i], err));
+    return DT_OK;
 }
 
 dt_status dti_auto_go_on(dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err)
 {
-    for (int i = DTI_AUTO_BUDGETS; i-- > 0;)
-        if (dti_auto_budget(s, i) > least && dti_auto_budget(s, i) <= most)
-            DT_CHECK(add_led_on(s, from, dti_auto_budget(s, i), err));
-    DT_CHECK(add_led_on(s, from, least, err));
+    const dti_auto_ladder down = dti_auto_ladder_of(s, least, most);
+    for (size_t i = 0; i < down.n; i++)
+        DT_CHECK(add_led_on(s, from, down.budget[i], err));
     return add_lightened(s, from, least, err);
 }
 

@@ -55,8 +55,13 @@ typedef struct dti_auto {
 
 dt_status dti_auto_no_memory(dt_err *err) DT_NODISCARD;
 
-/* The i-th of sixteen budgets for all runs. */
-uint64_t dti_auto_budget(const dti_auto *s, int i);
+/* The budgets of the ladder, which is for all runs, above @least and up to @most, the highest
+ * first; and @least last. The ladder has its steps evenly from the least peak to keep_all's. */
+typedef struct dti_auto_ladder {
+    uint64_t budget[DTI_AUTO_BUDGETS + 1];
+    size_t n;
+} dti_auto_ladder;
+dti_auto_ladder dti_auto_ladder_of(const dti_auto *s, uint64_t least, uint64_t most);
 
 /* Make, place and time a plan. *kept becomes its program, to be destroyed; NULL: that is not
  * wanted. */
@@ -76,9 +81,9 @@ dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err)
 
 /* Each policy without a budget, and each two, one after the other. */
 dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err) DT_NODISCARD;
-/* At @least bytes and those of the sixteen budgets above it, those that go by one. */
+/* At @least bytes and the budgets of the ladder above it, those that go by one. */
 dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err) DT_NODISCARD;
-/* At @least bytes and those of the sixteen budgets above it up to @most: what comes of plans above
+/* At @least bytes and the budgets of the ladder above it up to @most: what comes of plans above
  * the budget when another policy goes on from them. @from: the first base to be gone on from. */
 dt_status dti_auto_go_on(
     dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
@@ -104,7 +109,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err) DT_NODISCARD;
 double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t number);
 dt_status dti_auto_apply_fates(
     const dti_auto *s, const uint8_t *fates, dt_program *to, dt_err *err) DT_NODISCARD;
-/* At @least bytes and those of the sixteen budgets above it up to @most, the highest first. What
+/* At @least bytes and the budgets of the ladder above it up to @most, the highest first. What
  * only makes values again becomes a base. */
 dt_status dti_auto_add_searched(
     dti_auto *s, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;

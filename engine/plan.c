@@ -42,7 +42,7 @@ static const dt_stream usual[DT_USUAL_STREAMS] = {
     [DT_USUAL_HOST] = {DT_STREAM_COMPUTE, DT_TIER_HOST, 'h'},
 };
 _Static_assert((int)DT_USUAL_STREAMS <= (int)DT_MAX_STREAMS, "they fit");
-_Static_assert((int)DT_USUAL_COMPUTE == (int)DT_COMPUTE_STREAM, "what computes is the first");
+_Static_assert((int)DT_USUAL_COMPUTE == (int)DT_MAIN_STREAM, "what computes is the first");
 _Static_assert(DT_USUAL_HOST + 1 == DT_USUAL_STREAMS, "the last one can be left out");
 
 int dt_usual_streams(dt_stream to[DT_MAX_STREAMS], bool host)

@@ -51,7 +51,8 @@ typedef struct dt_stream {
     char letter;
 } dt_stream;
 
-enum { DT_MAX_STREAMS = 8, DT_COMPUTE_STREAM = 0 /* the first of every table */ };
+/* The first of every table is the one on which the device computes. */
+enum { DT_MAX_STREAMS = 8, DT_MAIN_STREAM = 0 };
 
 /**
  * struct dt_row - one row.

@@ -295,7 +295,7 @@ double dti_map_lanes_tall(const dti_map *m)
     double tall = 2 * DTI_MAP_LINE;
     for (int s = 0; s < m->p->n_stream; s++)
         if (has_lane(m, s))
-            tall += (s == DT_COMPUTE_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES) + DTI_MAP_GAP;
+            tall += (s == DT_MAIN_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES) + DTI_MAP_GAP;
     return tall;
 }
 
@@ -314,11 +314,11 @@ void dti_map_lanes(const dti_map *m, double y)
     stages(m, y - DTI_MAP_GAP);
     y += DTI_MAP_LINE - DTI_MAP_GAP;
     for (int s = 0; s < m->p->n_stream; s++) {
-        const double tall = s == DT_COMPUTE_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES;
+        const double tall = s == DT_MAIN_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES;
         if (!has_lane(m, s))
             continue;
         label(m, s, y, tall);
-        if (s == DT_COMPUTE_STREAM)
+        if (s == DT_MAIN_STREAM)
             ops_lane(m, s, y);
         else
             copies_lane(m, s, y);

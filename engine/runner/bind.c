@@ -68,7 +68,7 @@ enum { AWAITED = 1, CROSSES = 2 }; /* of awaited: by somebody, by another thread
 static int thread_of(const binder *b, int stream)
 {
     const int own = b->stream[stream];
-    return dti_streams_threaded(b->r->streams, own) ? own : DT_COMPUTE_STREAM;
+    return dti_streams_threaded(b->r->streams, own) ? own : DT_MAIN_STREAM;
 }
 
 /* Whether what two streams of the plan do is in the order of their rows without any event. */
@@ -97,7 +97,7 @@ static dti_step *new_step(binder *b, const dt_row *row, dti_step_kind kind)
     else
         b->to->step[b->last[thread]].next = at;
     b->last[thread] = at;
-    if (thread != DT_COMPUTE_STREAM)
+    if (thread != DT_MAIN_STREAM)
         b->to->threads |= 1U << thread;
     return s;
 }
@@ -335,7 +335,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     *c = (dti_compute){.op = row->op, .launched = 1, .updates = DT_NONE, .gradient = DT_NONE};
     DT_CHECK(find_call(b, op, &desc, &c->call, err));
     c->host = op->on_host && !b->r->d->host_memory;
-    if (c->host != (s->stream != DT_COMPUTE_STREAM))
+    if (c->host != (s->stream != DT_MAIN_STREAM))
         return DT_FAIL(err, DT_E_DATA, "%s: %s: plan again", op->name,
             c->host ? "the host computes it, but its row is not on the host's stream"
                     : "its row is on the stream of what the host computes");
@@ -582,7 +582,7 @@ static dt_status make_room(dt_runner *r, int n, dt_err *err)
 
 static dt_status batch_updates(dt_runner *r, dti_plan *p, dt_err *err)
 {
-    for (int32_t first = p->begin[DT_COMPUTE_STREAM]; first >= 0;) {
+    for (int32_t first = p->begin[DT_MAIN_STREAM]; first >= 0;) {
         const int32_t end = end_of_row(p, first);
         for (int32_t i = first; i != end; i = p->step[i].next)
             if (p->step[i].compute.launched == 1)

@@ -187,7 +187,7 @@ static dt_status run_rows(checker *k, const dti_run *u, dt_err *err)
             continue;
         }
         DT_CHECK(before_op(k, s, err));
-        DT_CHECK(dti_step_alone(u, s, DT_COMPUTE_STREAM, err));
+        DT_CHECK(dti_step_alone(u, s, DT_MAIN_STREAM, err));
         DT_CHECK(after_op(k, s, err));
         if (s->kind == DTI_COPY)
             measure_slot(k, &s->copy);

@@ -15,7 +15,7 @@
 #include "engine/base/mix.h"
 #include "engine/runner/runner_internal.h"
 
-enum { HOST = DT_COMPUTE_STREAM /* the calling thread */, MOST_DELAY = 150000 /* ns */ };
+enum { HOST = DT_MAIN_STREAM /* the calling thread */, MOST_DELAY = 150000 /* ns */ };
 
 /* ---- one row ---- */
 

@@ -8,7 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/runner/runner_internal.h"
 
-enum { HOST = DT_COMPUTE_STREAM /* the calling thread */ };
+enum { HOST = DT_MAIN_STREAM /* the calling thread */ };
 
 /* Steps of the calling thread, one after the other, that a device keeps as a whole; they end where
  * another thread is waited for, which is a range by itself (kept: NULL), or has to be told. What

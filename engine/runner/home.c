@@ -26,8 +26,8 @@ bool dti_home_on_host(const dt_runner *r, const dt_home *h)
 
 static dt_status copy(dt_runner *r, void *to, const void *from, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, to, from, bytes, err));
-    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
+    DT_CHECK(r->d->copy(r->device, DT_MAIN_STREAM, to, from, bytes, err));
+    return r->d->finish_queue(r->device, DT_MAIN_STREAM, err);
 }
 
 /* By a tier's read and write. */

@@ -56,7 +56,7 @@ static int team_of(const dt_runner *r, int stream)
 {
     const dt_stream *x = &r->stream[stream];
     const bool used = r->o.tier_bytes[x->tier] > 0;
-    if (stream == DT_COMPUTE_STREAM)
+    if (stream == DT_MAIN_STREAM)
         return 0;
     if (x->kind == DT_STREAM_COMPUTE)
         return used ? r->o.threads : 0;

@@ -12,14 +12,14 @@
 
 dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->copy(r->device, DT_COMPUTE_STREAM, to, r->base + off, bytes, err));
-    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
+    DT_CHECK(r->d->copy(r->device, DT_MAIN_STREAM, to, r->base + off, bytes, err));
+    return r->d->finish_queue(r->device, DT_MAIN_STREAM, err);
 }
 
 dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err)
 {
-    DT_CHECK(r->d->fill(r->device, DT_COMPUTE_STREAM, r->base + off, byte, bytes, err));
-    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
+    DT_CHECK(r->d->fill(r->device, DT_MAIN_STREAM, r->base + off, byte, bytes, err));
+    return r->d->finish_queue(r->device, DT_MAIN_STREAM, err);
 }
 
 void *dt_runner_home(dt_runner *r, int32_t home)

@@ -37,8 +37,8 @@ dt_status dti_trace_begin(const dti_run *u, dt_err *err)
     r->traced_from = dt_seconds();
     if (r->d->stamp == NULL)
         return DT_OK;
-    DT_CHECK(r->d->stamp(r->device, DT_COMPUTE_STREAM, 0, err));
-    return r->d->finish_queue(r->device, DT_COMPUTE_STREAM, err);
+    DT_CHECK(r->d->stamp(r->device, DT_MAIN_STREAM, 0, err));
+    return r->d->finish_queue(r->device, DT_MAIN_STREAM, err);
 }
 
 /* Rows that the host does by itself, its ops and those for the disk, are stamped on their queue,

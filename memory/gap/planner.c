@@ -393,7 +393,7 @@ static void add_waits(const dt_plan *p, const dt_timeline *t, const int32_t *by,
 {
     for (size_t k = 0; k < t->n; k++) {
         const dt_row *w = &p->row[k];
-        if (w->kind != DT_ROW_WAIT || w->stream != DT_COMPUTE_STREAM || t->end[k] <= t->begin[k] ||
+        if (w->kind != DT_ROW_WAIT || w->stream != DT_MAIN_STREAM || t->end[k] <= t->begin[k] ||
             by[w->event] == DT_NONE)
             continue;
         const dt_row *copy = &p->row[by[w->event]];

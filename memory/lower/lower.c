@@ -678,7 +678,7 @@ static void await_rows(lowering *l, int32_t before, int32_t *coming, size_t *n)
     for (size_t i = 0; i < *n; i++) {
         const dt_op *in = &p->op[coming[i]];
         if (in->join_before == before)
-            wait_row(l, DT_COMPUTE_STREAM, in->arg[0].tensor);
+            wait_row(l, DT_MAIN_STREAM, in->arg[0].tensor);
         else
             coming[left++] = coming[i];
     }
@@ -716,7 +716,7 @@ static uint8_t compute_stream(const lowering *l, const dt_op *op)
 {
     return beside_device(l->p, op)
                ? (uint8_t)dt_plan_stream(l->plan, DT_STREAM_COMPUTE, DT_TIER_HOST)
-               : DT_COMPUTE_STREAM;
+               : DT_MAIN_STREAM;
 }
 
 /* @by: by first, last and home place; @coming: room for as many as there are ops */

@@ -163,7 +163,7 @@ static void copy_in(syncer *y, const dt_row *r)
 /* The interval ends on the compute stream, which must know of every copy of it. */
 static void release(syncer *y, const dt_row *r)
 {
-    require(y, DT_COMPUTE_STREAM, &y->use[r->tensor].any);
+    require(y, DT_MAIN_STREAM, &y->use[r->tensor].any);
     forget(y, r->tensor, r->off);
     y->row[y->n_row++] = *r;
 }
@@ -173,7 +173,7 @@ static void release(syncer *y, const dt_row *r)
 static void await(syncer *y, const dt_row *r)
 {
     dti_clock need = {{0}};
-    need.done[DT_COMPUTE_STREAM] = y->now[DT_COMPUTE_STREAM].done[DT_COMPUTE_STREAM];
+    need.done[DT_MAIN_STREAM] = y->now[DT_MAIN_STREAM].done[DT_MAIN_STREAM];
     require(y, r->stream, r->tensor >= 0 ? &y->use[r->tensor].write : &need);
 }
 

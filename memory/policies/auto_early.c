@@ -25,7 +25,7 @@ static stall longest(
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *w = &p->row[i];
         const double seconds = t->end[i] - t->begin[i];
-        if (w->kind != DT_ROW_WAIT || w->stream != DT_COMPUTE_STREAM || seconds <= most.seconds)
+        if (w->kind != DT_ROW_WAIT || w->stream != DT_MAIN_STREAM || seconds <= most.seconds)
             continue;
         const int32_t by = signal[w->event];
         if (by < 0 || p->row[by].kind != DT_ROW_COPY_IN || tried[p->row[by].tensor])

@@ -29,7 +29,7 @@ static int worker_of(const dt_plan *p, const dt_row *r, const dt_simulate_opts *
 {
     const dt_stream *s = &p->stream[r->stream];
     const bool copies = s->kind != DT_STREAM_COMPUTE && s->tier == DT_TIER_HOST;
-    return copies && o->inline_copies ? DT_COMPUTE_STREAM : r->stream;
+    return copies && o->inline_copies ? DT_MAIN_STREAM : r->stream;
 }
 
 static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
@@ -45,7 +45,7 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
     const double density =
         o->density != NULL ? dt_densities_mean(o->density, s->p->tensor[r->tensor].name) : -1;
     return dti_costs_copy(
-        s->c, r, density < 0 ? 1 : density, worker_of(s->p, r, o) == DT_COMPUTE_STREAM);
+        s->c, r, density < 0 ? 1 : density, worker_of(s->p, r, o) == DT_MAIN_STREAM);
 }
 
 static dt_status prepare(simulation *s, const dt_simulate_opts *o, dt_err *err)
@@ -95,7 +95,7 @@ static void finish(simulation *s, worker *w)
     w->busy = false;
     if (r->kind != DT_ROW_WAIT)
         s->t->busy[r->stream] += seconds;
-    else if (w == &s->worker[DT_COMPUTE_STREAM])
+    else if (w == &s->worker[DT_MAIN_STREAM])
         s->t->stalled += seconds;
     signal_event(s, r);
 }

@@ -176,7 +176,7 @@ static dt_status placed(verifier *v, const dt_row *r)
             v, "%s is persistent: it is neither placed nor released", named(v, r->tensor));
     DT_CHECK(not_cut(v, r->tensor));
     const bool copy = r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
-    if (!copy && r->stream != DT_COMPUTE_STREAM)
+    if (!copy && r->stream != DT_MAIN_STREAM)
         return refuse(v, "%s is placed or released off the compute stream", named(v, r->tensor));
     return DT_OK;
 }
@@ -317,7 +317,7 @@ static dt_status end(verifier *v, int32_t t)
     holding *h = &v->hold[t];
     clock used = h->read;
     merge(&used, &h->write);
-    DT_CHECK(must_know(v, DT_COMPUTE_STREAM, &used, "a copy", t));
+    DT_CHECK(must_know(v, DT_MAIN_STREAM, &used, "a copy", t));
     merge(&used, &h->before);
     h->before = used;
     set_bytes(v, &(stretch){h->off, h->off + v->p->tensor[t].bytes, DT_NONE, used});
@@ -578,16 +578,15 @@ static dt_status argument(
     DT_CHECK(tensor_ok(v, a->tensor));
     if (dt_plan_in_slot(op, &v->p->tensor[a->tensor]))
         return argument_at_home(v, stream, a, reads);
-    if (stream != DT_COMPUTE_STREAM)
+    if (stream != DT_MAIN_STREAM)
         return refuse(v, "%s works on the host, where %s is not", op->name, named(v, a->tensor));
     if (!v->hold[a->tensor].live)
         return refuse(v, "%s holds nothing", named(v, a->tensor));
     if (a->from > a->to || a->to > v->p->tensor[a->tensor].bytes)
         return refuse(v, "bytes outside %s", named(v, a->tensor));
     if (reads)
-        return (a->mode & DT_READ) ? note_read(v, DT_COMPUTE_STREAM, a->tensor, a->to) : DT_OK;
-    return (a->mode & DT_WRITE) ? note_write(v, DT_COMPUTE_STREAM, a->tensor, a->from, a->to)
-                                : DT_OK;
+        return (a->mode & DT_READ) ? note_read(v, DT_MAIN_STREAM, a->tensor, a->to) : DT_OK;
+    return (a->mode & DT_WRITE) ? note_write(v, DT_MAIN_STREAM, a->tensor, a->from, a->to) : DT_OK;
 }
 
 /* What the op writes is new, unless it unpacks what the tensor was. */
@@ -605,7 +604,7 @@ static dt_status compute(verifier *v, const dt_row *r)
     const dt_plan_op *op = &v->p->op[r->op];
     if (v->p->stream[r->stream].kind != DT_STREAM_COMPUTE)
         return refuse(v, "%s is not on a stream that computes", op->name);
-    if (r->stream != DT_COMPUTE_STREAM && v->n_over > 0)
+    if (r->stream != DT_MAIN_STREAM && v->n_over > 0)
         return refuse(
             v, "%s shares bytes until the next compute of the device", named(v, v->over[0].tensor));
     if (v->ran[r->op])
@@ -631,7 +630,7 @@ static dt_status wait(verifier *v, const dt_row *r)
 static dt_status one_row(verifier *v, const dt_row *r)
 {
     if (v->n_over > 0 && r->kind != DT_ROW_PLACE && r->kind != DT_ROW_COMPUTE &&
-        r->stream == DT_COMPUTE_STREAM && r->kind != DT_ROW_WAIT)
+        r->stream == DT_MAIN_STREAM && r->kind != DT_ROW_WAIT)
         return refuse(v, "%s shares bytes until the next compute", named(v, v->over[0].tensor));
     if (r->stream >= v->p->n_stream)
         return refuse(v, "no stream %d", r->stream);
@@ -825,8 +824,8 @@ static dt_status streams(verifier *v)
         const bool copies = (x->kind == DT_STREAM_OUT || x->kind == DT_STREAM_IN) &&
                             (x->tier == DT_TIER_HOST || x->tier == DT_TIER_DISK);
         const bool computes =
-            x->kind == DT_STREAM_COMPUTE && x->tier == (s == DT_COMPUTE_STREAM ? 0 : DT_TIER_HOST);
-        if (s == DT_COMPUTE_STREAM ? !computes : !computes && !copies)
+            x->kind == DT_STREAM_COMPUTE && x->tier == (s == DT_MAIN_STREAM ? 0 : DT_TIER_HOST);
+        if (s == DT_MAIN_STREAM ? !computes : !computes && !copies)
             return refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
     }
     return DT_OK;

@@ -15,7 +15,7 @@ static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, do
     for (int k = 0; k < DT_MAX_STREAMS; k++)
         longest = t->alone[k] > longest ? t->alone[k] : longest;
     to->seconds += times * t->seconds;
-    to->compute += times * t->alone[DT_COMPUTE_STREAM];
+    to->compute += times * t->alone[DT_MAIN_STREAM];
     to->stalled += times * t->stalled;
     to->bound += times * longest;
     to->average += times * t->average * t->seconds;
@@ -137,7 +137,7 @@ static dt_status bound_of(
         dt_status st = x->kind == DT_PROGRAM_UPDATE
                            ? dt_simulate(&t, x->plan, &s->costs, &o, err)
                            : dt_step_bound(x->program, &env, budget, &least, err);
-        *seconds += times * (x->kind == DT_PROGRAM_UPDATE ? t.alone[DT_COMPUTE_STREAM] : least);
+        *seconds += times * (x->kind == DT_PROGRAM_UPDATE ? t.alone[DT_MAIN_STREAM] : least);
         dt_timeline_deinit(&t);
         DT_CHECK(st);
     }

@@ -299,7 +299,7 @@ static void to_device(dt_plan *p, void *arg)
     (void)arg;
     for (size_t i = 0; i < p->n_row; i++)
         if (p->row[i].kind == DT_ROW_COMPUTE && p->op[p->row[i].op].on_host)
-            p->row[i].stream = DT_COMPUTE_STREAM;
+            p->row[i].stream = DT_MAIN_STREAM;
 }
 
 static void an_op_of_the_host_is_on_its_stream(void **state)

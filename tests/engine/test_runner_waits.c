@@ -26,7 +26,7 @@ static bool may_go(const dt_plan *p, const dt_row *r)
 {
     return r->kind == DT_ROW_WAIT &&
            (p->stream[r->stream].kind == DT_STREAM_OUT ||
-               (r->stream == DT_COMPUTE_STREAM && signal_of(p, r->event)->tier == DT_TIER_HOST));
+               (r->stream == DT_MAIN_STREAM && signal_of(p, r->event)->tier == DT_TIER_HOST));
 }
 
 /* Take out the n-th of them, counted from 0; none for -1. */

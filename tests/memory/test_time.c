@@ -746,9 +746,9 @@ static int remove_path(void **state)
 static int32_t op_after(rows *r, int32_t first, int32_t second)
 {
     if (first >= 0)
-        add_wait(r, DT_COMPUTE_STREAM, first);
+        add_wait(r, DT_MAIN_STREAM, first);
     if (second >= 0)
-        add_wait(r, DT_COMPUTE_STREAM, second);
+        add_wait(r, DT_MAIN_STREAM, second);
     add_compute(r, DT_USUAL_COMPUTE, 1);
     return r->p.n_event - 1;
 }

@@ -394,7 +394,7 @@ static void check_copies_out(const dt_plan *p)
         bool waited = false, released = false;
         for (size_t k = i + 1; p->row[k].kind != DT_ROW_COMPUTE; k++) {
             const dt_row *r = &p->row[k];
-            waited = waited || (r->kind == DT_ROW_WAIT && r->stream == DT_COMPUTE_STREAM &&
+            waited = waited || (r->kind == DT_ROW_WAIT && r->stream == DT_MAIN_STREAM &&
                                    r->event == p->row[i].event);
             released = released || (r->kind == DT_ROW_RELEASE && r->tensor == p->row[i].tensor);
         }

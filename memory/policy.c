@@ -270,12 +270,18 @@ bool dt_policies_fill_host(const dt_policies *s)
     return false;
 }
 
-int64_t dt_policies_delay(const dt_policies *s)
+int64_t dt_policies_delay(const dt_policies *s, const char **by)
 {
     int64_t from = -1;
-    for (size_t i = 0; i < s->n; i++)
-        if (s->pass[i].policy->delay != NULL)
-            from = s->pass[i].policy->delay(s->pass[i].opts);
+    *by = NULL;
+    for (size_t i = 0; i < s->n; i++) {
+        const dt_policy *p = s->pass[i].policy;
+        const int64_t own = p->delay != NULL ? p->delay(s->pass[i].opts) : -1;
+        if (own >= 0) {
+            from = own;
+            *by = p->name;
+        }
+    }
     return from;
 }
 

@@ -265,8 +265,9 @@ bool dt_policies_exact(const dt_policies *s); /* all of them */
 void dt_policies_homes(const dt_policies *s, const dt_map *m, uint64_t host, dt_tier *tier);
 bool dt_policies_fill_host(const dt_policies *s);
 bool dt_policies_host_updates(const dt_policies *s);
-/* From which step on updates are delayed; below 0: never. */
-int64_t dt_policies_delay(const dt_policies *s);
+/* From which step on updates are delayed, and in *by the name of the policy that says so, whose
+ * option policy.NAME.delay asks for it; below 0 and NULL: never. */
+int64_t dt_policies_delay(const dt_policies *s, const char **by);
 /* After how many epochs steps are planned anew; 0: never. */
 int64_t dt_policies_replan(const dt_policies *s);
 bool dt_policies_timed(const dt_policies *s); /* by what ops and copies took */

@@ -220,7 +220,7 @@ static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err
         "the disk tier needs %s (%" PRIu64 " bytes) in '%s', where %s are free; set "
         "memory.disk_path to a folder on another disk, take a smaller batch, or memory.tier = "
         "host; "
-        "what lives on the disk by zero_infinity or [memory.layers] needs another home",
+        "what lives on the disk by memory.policy or [memory.layers] needs another home",
         dt_human_bytes(needs, need), need, dt_session_disk_path(s), dt_human_bytes(has, rest));
 }
 

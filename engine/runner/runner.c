@@ -88,7 +88,9 @@ static dt_status reserve(dt_runner *r, dt_err *err)
             r->tier[DT_TIER_DISK].desc->name);
     if (r->o.map->delayed && !r->d->immediate)
         return DT_FAIL(err, DT_E_CONFIG,
-            "delayed updates are made on the processor alone: leave policy.zero_offload.delay out");
+            "the map delays updates, which only a processor makes: the %s device wants one that "
+            "does not",
+            r->d->name);
     int team[DT_MAX_STREAMS] = {0};
     for (int s = 0; s < r->n_stream; s++)
         team[s] = team_of(r, s);

@@ -282,7 +282,8 @@ static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
     dt_policies_homes(p->policies, p->map, p->host_homes, tier);
     if (p->asked.fates != NULL)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
-    p->map->delayed_from = dt_policies_delay(p->policies);
+    const char *by;
+    p->map->delayed_from = dt_policies_delay(p->policies, &by);
     p->map->delayed = p->map->delayed_from >= 0;
     const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
     p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;

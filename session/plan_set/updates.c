@@ -37,14 +37,15 @@ static dt_status check_early(const dt_plan_set *p, dt_err *err)
 /* What updates that take the gradients of the step before cannot go with. */
 static dt_status check_delayed(const dt_plan_set *p, dt_err *err)
 {
-    char place[512], name[DT_HOME_NAME_BYTES];
-    const char *file = NULL, *why = NULL;
+    char place[512], name[DT_HOME_NAME_BYTES], section[DT_NAME_BYTES];
+    const char *file = NULL, *why = NULL, *by;
     int line = 0;
     const dt_session *s = p->session;
     const dt_map *m = p->map;
-    if (!m->delayed)
+    if (dt_policies_delay(p->policies, &by) < 0)
         return DT_OK;
-    dt_config_get(s->config, "policy.zero_offload", "delay", &file, &line);
+    snprintf(section, sizeof section, "policy.%s", by);
+    dt_config_get(s->config, section, "delay", &file, &line);
     if (p->asked.micro_batch < p->asked.batch)
         why = "gradients of several micro-batches are added up where they live; set micro_batch = "
               "batch";
@@ -57,14 +58,15 @@ static dt_status check_delayed(const dt_plan_set *p, dt_err *err)
     for (size_t i = 0; i < m->n && why == NULL; i++)
         if (m->home[i].port == DT_DP && m->home[i].next == m->home[i].off)
             return DT_FAIL(err, DT_E_CONFIG,
-                "%s: [policy.zero_offload] delay = on: %s lives on the %s and not on the host; "
-                "take "
-                "it out of [memory.layers], and zero_infinity out of memory.policy",
-                dt_config_place(place, sizeof place, file, line), dt_home_name(&m->home[i], name),
-                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier));
+                "%s: [%s] delay = on: %s lives on the %s and not on the host; take it out of "
+                "[memory.layers], and name %s behind other policies in memory.policy",
+                dt_config_place(place, sizeof place, file, line), section,
+                dt_home_name(&m->home[i], name),
+                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier),
+                by);
     return why == NULL ? DT_OK
-                       : DT_FAIL(err, DT_E_CONFIG, "%s: [policy.zero_offload] delay = on: %s",
-                             dt_config_place(place, sizeof place, file, line), why);
+                       : DT_FAIL(err, DT_E_CONFIG, "%s: [%s] delay = on: %s",
+                             dt_config_place(place, sizeof place, file, line), section, why);
 }
 
 dt_status dti_plan_set_check_updates(const dt_plan_set *p, dt_err *err)

@@ -175,7 +175,7 @@ static dt_status stand_there(dt_run *r, dt_err *err)
     if (c->waits && !dt_map_waits(r->s->plans->map, c->step))
         return DT_FAIL(err, DT_E_CONFIG,
             "'%s' holds gradients of step %" PRId64 ", whose update is delayed, but the run that "
-            "goes on delays none there: keep policy.zero_offload's delay and warmup",
+            "goes on delays none there: keep the delay and warmup of the policy that asked for it",
             dt_checkpoint_path(r->from), c->step);
     r->course = *c;
     keep_best(r);

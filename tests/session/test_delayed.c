@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/checkpoint/safetensors.h"
+#include "memory/policy.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 
@@ -262,7 +263,36 @@ static void what_a_delay_cannot_go_with_is_refused(void **state)
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "f.weight.gradient lives on the device");
     assert_has(r.err, "d.ini:");
+    assert_has(r.err, "[policy.zero_offload] delay = on");
     cli_done(&r);
+}
+
+static int64_t from_7(const void *opts)
+{
+    (void)opts;
+    return 7;
+}
+
+/* So that a message names the section that asked, whichever policy has it. */
+static void who_asks_for_a_delay_is_named(void **state)
+{
+    (void)state;
+    static const dt_policy other = {.name = "other", .delay = from_7};
+    const char *by = "";
+    dt_policies s;
+    dt_err err = {0};
+    assert_ok(dt_policies_open(&s, "zero_offload", NULL, &err), &err);
+    assert_true(dt_policies_delay(&s, &by) < 0);
+    assert_null(by);
+    s.pass[s.n].opts = NULL;
+    s.pass[s.n++].policy = &other;
+    assert_int_equal(dt_policies_delay(&s, &by), 7);
+    assert_string_equal(by, "other");
+    const dt_policies turned = {
+        .n = 2, .pass = {s.pass[1], s.pass[0]}}; /* the last one asks for none */
+    assert_int_equal(dt_policies_delay(&turned, &by), 7);
+    assert_string_equal(by, "other");
+    dt_policies_close(&s);
 }
 
 DT_TEST_GROUP(delayed)
@@ -273,6 +303,7 @@ DT_TEST_GROUP(delayed)
         cmocka_unit_test(norms_are_of_gradients_that_are_taken),
         cmocka_unit_test(a_delay_that_is_changed_begins_anew_or_is_refused),
         cmocka_unit_test(what_a_delay_cannot_go_with_is_refused),
+        cmocka_unit_test(who_asks_for_a_delay_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

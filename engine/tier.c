@@ -18,3 +18,16 @@ int dt_tier_find(const char *name)
             return i;
     return -1;
 }
+
+const char *dt_place_name(int place)
+{
+    return place == DT_AT_DEVICE ? "device" : dt_tier_name(place);
+}
+
+int dt_place_find(const char *name)
+{
+    for (int i = 0; i < DT_TIERS; i++)
+        if (strcmp(dt_place_name(i), name) == 0)
+            return i;
+    return -1;
+}

@@ -18,6 +18,10 @@ typedef enum dt_tier {
 const char *dt_tier_name(int tier);
 int dt_tier_find(const char *name); /* -1 if unknown */
 
+/* Where a tensor lives: on the device or in a tier, but not the input's. */
+const char *dt_place_name(int place);
+int dt_place_find(const char *name); /* -1 if unknown */
+
 /* Parts of a slot that are read and written by themselves begin at multiples of this. */
 enum { DT_PART_UNIT = 1 << 20 };
 

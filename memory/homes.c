@@ -21,14 +21,6 @@ void dti_home_rules_deinit(dt_home_rules *r)
     *r = (dt_home_rules){0};
 }
 
-int dti_home_place(const char *word)
-{
-    if (strcmp(word, "device") == 0)
-        return DT_AT_DEVICE;
-    const int tier = dt_tier_find(word);
-    return tier == DT_TIER_HOST || tier == DT_TIER_DISK ? tier : -1;
-}
-
 static const char *word_of(dt_port port)
 {
     return port == DT_P ? "" : port == DT_DP ? ".gradient" : port == DT_Q ? ".pending" : ".moments";

@@ -35,9 +35,6 @@ typedef struct dti_home_names {
 dt_status dti_home_names_of(const dt_graph *g, dti_home_names *names, dt_err *err) DT_NODISCARD;
 bool dti_home_known(const dti_home_names *names, const char *glob); /* it matches one of them */
 
-/* "device", "host" or "disk"; -1: no such place. */
-int dti_home_place(const char *word);
-
 /* In @tier, by entry of the map, what the rules say; others stay as they are there. */
 void dt_home_rules_apply(const dt_home_rules *r, const dt_map *m, dt_tier *tier);
 

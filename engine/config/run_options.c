@@ -289,9 +289,7 @@ static dt_status check_update(
     if (t->update != DT_UPDATE_EARLY)
         return DT_OK;
     if (t->micro_batch < t->batch)
-        return fail_at(c, "train", "update", err,
-            "update = early: gradients of several micro-batches are whole only at the end of a "
-            "step; set micro_batch = batch, or update = step");
+        return fail_at(c, "train", "update", err, "update = early: " DT_EARLY_WANTS_ONE_PART);
     if (t->clip > 0 && m->generations < 2)
         return fail_at(c, "train", "update", err,
             "update = early: the norm to clip by is known only when all gradients are; set clip = "

@@ -60,6 +60,11 @@ typedef enum dt_precision {
 
 typedef enum dt_update_choice { DT_UPDATE_STEP, DT_UPDATE_EARLY } dt_update_choice;
 
+/* Why early updates want micro_batch = batch: micro-batches are asked for, or chosen later. */
+#define DT_EARLY_WANTS_ONE_PART                                                                    \
+    "gradients of several micro-batches are whole only at the end of a step; set micro_batch = "   \
+    "batch, or update = step"
+
 typedef struct dt_train_opts {
     int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
     int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */

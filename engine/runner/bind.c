@@ -159,11 +159,6 @@ static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
     return DT_OK;
 }
 
-static const char *place_name(int tier)
-{
-    return tier == DT_AT_DEVICE ? "device" : dt_tier_name(tier);
-}
-
 /* Where an entry of the map lives, and whether in two generations. */
 static dt_status check_place(const dt_plan_tensor *t, const dt_home *h, dt_err *err)
 {
@@ -173,7 +168,8 @@ static dt_status check_place(const dt_plan_tensor *t, const dt_home *h, dt_err *
     return DT_FAIL(err, DT_E_CONFIG,
         "the plan keeps '%s' on the %s in %d generation%s, this run on the %s in %d, by policies, "
         "[memory.layers], generations and delays: set them back, or plan again",
-        t->name, place_name(t->tier), then, then == 1 ? "" : "s", place_name((int)h->tier), now);
+        t->name, dt_place_name(t->tier), then, then == 1 ? "" : "s", dt_place_name((int)h->tier),
+        now);
 }
 
 /* Tensor i of a plan is entry i of the map, as far as that goes, and no other persists but parts of

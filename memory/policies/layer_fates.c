@@ -168,7 +168,7 @@ static dt_status read_home(
     char word[64], rest[64];
     at = next_word(at, word);
     (void)next_word(at, rest);
-    const int tier = dti_home_place(word);
+    const int tier = dt_place_find(word);
     if (tier < 0 || rest[0] != '\0')
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] %.100s = %.100s: write home device, home host or home disk",

@@ -12,9 +12,7 @@ static dt_status check_early(const dt_plan_set *p, dt_err *err)
     const dt_map *m = p->map;
     int32_t why;
     if (t->update == DT_UPDATE_EARLY && p->asked.micro_batch < p->asked.batch)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: gradients of several micro-batches are whole only at the end of a step; set "
-            "micro_batch = batch, or update = step",
+        return DT_FAIL(err, DT_E_CONFIG, "%s: " DT_EARLY_WANTS_ONE_PART,
             dt_session_asked(asked, s, "train", "update"));
     if (!m->early || (t->clip <= 0 && !t->finite))
         return DT_OK;
@@ -24,8 +22,7 @@ static dt_status check_early(const dt_plan_set *p, dt_err *err)
             "be discarded, and %s, whose home is the %s, has one generation: add '* = home disk' "
             "under [memory.layers], or set clip = 0 and finite = off, or update = step",
             dt_session_asked(asked, s, "train", "update"), t->clip, t->finite ? "on" : "off",
-            dt_home_name(&m->home[why], name),
-            m->home[why].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[why].tier));
+            dt_home_name(&m->home[why], name), dt_place_name((int)m->home[why].tier));
     if (s->context.device != DT_CPU)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: a card does not tell how large the gradients of early updates were; set clip = 0 "
@@ -61,9 +58,7 @@ static dt_status check_delayed(const dt_plan_set *p, dt_err *err)
                 "%s: [%s] delay = on: %s lives on the %s and not on the host; take it out of "
                 "[memory.layers], and name %s behind other policies in memory.policy",
                 dt_config_place(place, sizeof place, file, line), section,
-                dt_home_name(&m->home[i], name),
-                m->home[i].tier == DT_AT_DEVICE ? "device" : dt_tier_name((int)m->home[i].tier),
-                by);
+                dt_home_name(&m->home[i], name), dt_place_name((int)m->home[i].tier), by);
     return why == NULL ? DT_OK
                        : DT_FAIL(err, DT_E_CONFIG, "%s: [%s] delay = on: %s",
                              dt_config_place(place, sizeof place, file, line), section, why);

@@ -173,19 +173,16 @@ static uint64_t peak_of(const dt_plan_set *set, int tier)
 /* Within what the run has reserved, or told where it is not. */
 static bool fits(dt_run *r, const dt_plan_set *set)
 {
-    static const char *const where[DT_TIERS] = {[DT_AT_DEVICE] = "of the device",
-        [DT_TIER_HOST] = "on the host",
-        [DT_TIER_DISK] = "on the disk"};
     for (int tier = DT_AT_DEVICE; tier < DT_TIERS; tier++) {
         const uint64_t needs = peak_of(set, tier), has = peak_of(r->s->plans, tier);
         char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
         if (needs <= has)
             continue;
         dti_run_tell(r, "planned",
-            "as before after step %" PRId64 ": anew it takes %s %s (%" PRIu64
+            "as before after step %" PRId64 ": anew it takes %s %s the %s (%" PRIu64
             " bytes), and %s (%" PRIu64 ") are reserved",
-            r->point.step, dt_human_bytes(a, needs), where[tier], needs, dt_human_bytes(b, has),
-            has);
+            r->point.step, dt_human_bytes(a, needs), tier == DT_AT_DEVICE ? "of" : "on",
+            dt_place_name(tier), needs, dt_human_bytes(b, has), has);
         return false;
     }
     return true;

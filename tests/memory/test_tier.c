@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "memory/policy.h"
 #include "tests/fixture/disk_check.h"
 #include "tests/fixture/leaks.h"
 
@@ -79,6 +80,22 @@ static void tiers_are_found_by_the_names_that_plans_use(void **state)
         assert_string_equal(dt_tier_standard(place)->name, dt_tier_name((int)place));
     }
     assert_null(dt_tier_desc_find("input"));
+}
+
+/* Policies whose options are homes go by the numbers of their words. */
+static void places_are_called_the_same_everywhere(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"zero_infinity", "zero_offload"};
+    assert_string_equal(dt_place_name(DT_AT_DEVICE), "device");
+    assert_int_equal(dt_place_find("input"), -1);
+    for (int place = DT_AT_DEVICE; place < DT_TIERS; place++)
+        assert_int_equal(dt_place_find(dt_place_name(place)), place);
+    for (size_t i = 0; i < DT_COUNT(policies); i++)
+        for (const dt_opt *o = dt_policy_find(policies[i])->opts; o->key != NULL; o++)
+            for (int k = 0; o->choices != NULL && o->choices[k] != NULL; k++)
+                if (strcmp(o->choices[k], "auto") != 0)
+                    assert_int_equal(dt_place_find(o->choices[k]), k);
 }
 
 static void the_host_tier_is_memory_that_can_be_mapped(void **state)
@@ -599,11 +616,11 @@ static void a_full_disk_is_known_at_once(void **state)
 DT_TEST_GROUP(tier)
 {
     const struct CMUnitTest tests[] = {T(tiers_are_found_by_the_names_that_plans_use),
-        T(the_host_tier_is_memory_that_can_be_mapped), T(a_host_tier_of_no_bytes_has_a_map),
-        T(a_host_tier_beyond_memory_is_refused), ALL(every_size_comes_back_at_every_address),
-        ALL(one_thread_writes_while_another_reads), ALL(a_changed_byte_is_found_by_its_checksum),
-        ALL(a_failed_allocation_leaves_nothing), T(the_file_has_no_name),
-        T(a_file_that_needs_a_name_loses_it_and_those_of_dead_runs),
+        T(places_are_called_the_same_everywhere), T(the_host_tier_is_memory_that_can_be_mapped),
+        T(a_host_tier_of_no_bytes_has_a_map), T(a_host_tier_beyond_memory_is_refused),
+        ALL(every_size_comes_back_at_every_address), ALL(one_thread_writes_while_another_reads),
+        ALL(a_changed_byte_is_found_by_its_checksum), ALL(a_failed_allocation_leaves_nothing),
+        T(the_file_has_no_name), T(a_file_that_needs_a_name_loses_it_and_those_of_dead_runs),
         T(a_folder_that_will_not_do_is_named), T(no_folder_is_a_wrong_configuration),
         T(more_than_any_file_holds_is_refused), T(slots_that_are_none_are_refused),
         T(the_memory_it_takes_is_told), T(what_is_not_as_good_as_it_could_be_is_said),

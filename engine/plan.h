@@ -176,11 +176,11 @@ typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
     int64_t batch, home_n;
     int32_t threads;
-    uint64_t budget;               /* of the arena; 0: none */
-    uint64_t persistent;           /* bytes of the map at the bottom of the arena */
-    uint64_t peak, bound;          /* end of the highest tensor; lower bound of any placement */
-    uint64_t host_peak, disk_peak; /* bytes of the tiers */
-    uint64_t out_bytes, in_bytes;  /* moved in a run; fetches of input count as in */
+    uint64_t budget;              /* of the arena; 0: none */
+    uint64_t persistent;          /* bytes of the map at the bottom of the arena */
+    uint64_t peak, bound;         /* end of the highest tensor; lower bound of any placement */
+    uint64_t tier_peak[DT_TIERS]; /* bytes of the tiers; the input has none */
+    uint64_t out_bytes, in_bytes; /* moved in a run; fetches of input count as in */
     int32_t n_event;
     int32_t n_stream;
     dt_stream stream[DT_MAX_STREAMS];

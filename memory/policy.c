@@ -410,13 +410,11 @@ static dt_status lower_and_time(
     dt_status st = dt_lower(&plan, p, o, err);
     if (st == DT_OK)
         st = time_plan(e, plan, &t, err);
-    if (st == DT_OK)
-        *out = (dti_pass_cost){.device = plan->peak,
-            .host = plan->host_peak,
-            .disk = plan->disk_peak,
-            .seconds = t.seconds,
-            .bound = plan->bound,
-            .alone = busiest(&t)};
+    if (st == DT_OK) {
+        *out = (dti_pass_cost){
+            .device = plan->peak, .seconds = t.seconds, .bound = plan->bound, .alone = busiest(&t)};
+        memcpy(out->tier, plan->tier_peak, sizeof out->tier);
+    }
     dt_timeline_deinit(&t);
     dt_plan_destroy(plan);
     return st;
@@ -499,8 +497,10 @@ dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewri
 
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c)
 {
-    return (e->budgets.host == 0 || c->host <= e->budgets.host) &&
-           (e->budgets.disk == 0 || c->disk <= e->budgets.disk);
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (e->budgets.tier[tier] > 0 && c->tier[tier] > e->budgets.tier[tier])
+            return false;
+    return true;
 }
 
 bool dti_pass_is_better(const dti_pass_cost *a, const dti_pass_cost *b, uint64_t budget)

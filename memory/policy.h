@@ -10,9 +10,9 @@
 #include "memory/score.h"
 #include "memory/time/simulate.h"
 
-/* Bytes that a run may take of each tier; 0: any. */
+/* Bytes that a run may take of the device and of each tier; 0: any. */
 typedef struct dt_budgets {
-    uint64_t device, host, disk;
+    uint64_t device, tier[DT_TIERS];
 } dt_budgets;
 
 /**
@@ -62,10 +62,11 @@ dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e);
  * those of the run; 0: any. */
 uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own);
 
-/* What a program comes to when it is lowered and timed: peaks of the tiers, and seconds of a run;
- * and what no placement takes less than of the device, and in seconds: its busiest stream alone. */
+/* What a program comes to when it is lowered and timed: peaks of the device and the tiers, and
+ * seconds of a run; and what no placement takes less than of the device, and in seconds: its
+ * busiest stream alone. */
 typedef struct dti_pass_cost {
-    uint64_t device, host, disk;
+    uint64_t device, tier[DT_TIERS];
     double seconds;
     uint64_t bound;
     double alone;
@@ -87,7 +88,7 @@ dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
 /* What no placement of that takes less of the device than, which is found faster. */
 dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *bytes, dt_err *err) DT_NODISCARD;
-/* Whether the budgets of host and disk hold. */
+/* Whether the budgets of the tiers hold. */
 bool dti_pass_fits(const dt_pass_env *e, const dti_pass_cost *c);
 /* Whether the first is to be taken of two, within so many bytes of the device: what fits before
  * what does not; of two that fit the faster, of two that do not that of fewer bytes. Equals are not

@@ -46,8 +46,6 @@ dt_score dt_score_plan(const dt_program *p, const dt_plan *plan)
 {
     dt_score s = score_ops(p);
     s.device = plan->peak;
-    s.host = plan->host_peak;
-    s.disk = plan->disk_peak;
     s.out = plan->out_bytes;
     s.in = plan->in_bytes;
     for (size_t i = 0; i < plan->n_op; i++)
@@ -83,8 +81,6 @@ void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
 {
     const uint64_t n = (uint64_t)times;
     to->device = larger(to->device, s->device);
-    to->host = larger(to->host, s->host);
-    to->disk = larger(to->disk, s->disk);
     to->out += n * s->out;
     to->in += n * s->in;
     to->to_disk += n * s->to_disk;

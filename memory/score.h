@@ -10,7 +10,7 @@
 
 /**
  * struct dt_score - one program, or those of a step together.
- * @device @host @disk: peaks of the tiers
+ * @device: peak
  * @out @in:  bytes moved; in counts inputs that are fetched
  * @to_disk:  of out
  * @packed:   bytes of the values that are packed
@@ -19,8 +19,7 @@
  * @limited_flops: of all ops whose algorithm the workspace limits
  */
 typedef struct dt_score {
-    uint64_t device, host, disk;
-    uint64_t out, in, to_disk, packed;
+    uint64_t device, out, in, to_disk, packed;
     int64_t recomputes;
     double recompute_flops, flops, limited_flops;
 } dt_score;

@@ -69,7 +69,7 @@ static dt_status tell_largest_in(const dt_session *s, dt_tier tier, dt_err *err)
     uint64_t most = 0;
     for (size_t i = 0; i < s->plans->n; i++) {
         const dt_plan *q = s->plans->planned[i]->plan;
-        const uint64_t peak = tier == DT_TIER_HOST ? q->host_peak : q->disk_peak;
+        const uint64_t peak = q->tier_peak[tier];
         if (peak > most) {
             most = peak;
             p = q;
@@ -108,8 +108,8 @@ static void read_budgets(const dt_session *s, budget b[BUDGETS])
     const dt_need n = dt_plan_set_need(s->plans);
     const dt_memory_opts *m = &s->opts.memory;
     b[0] = (budget){"device_budget", "device", n.device, m->device_budget};
-    b[1] = (budget){"host_budget", "host", n.host, m->host_budget};
-    b[2] = (budget){"disk_budget", "disk", n.disk, m->disk_budget};
+    b[1] = (budget){"host_budget", "host", n.tier[DT_TIER_HOST], m->host_budget};
+    b[2] = (budget){"disk_budget", "disk", n.tier[DT_TIER_DISK], m->disk_budget};
 }
 
 static const char *place(const dt_session *s, const char *key, char at[512])
@@ -154,10 +154,9 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
     const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)
         DT_CHECK(tell_largest(p, err));
-    if (need.host > have.host)
-        DT_CHECK(tell_largest_in(s, DT_TIER_HOST, err));
-    if (need.disk > have.disk)
-        DT_CHECK(tell_largest_in(s, DT_TIER_DISK, err));
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (need.tier[tier] > have.tier[tier])
+            DT_CHECK(tell_largest_in(s, (dt_tier)tier, err));
     DT_CHECK(dti_suggest(s, &have, err));
     return DT_E_BUDGET;
 }
@@ -262,7 +261,8 @@ void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
     const dt_session *s = p->session;
     const dt_need need = dt_plan_set_need(p);
     const int threads = threads_to_come(p, false);
-    *out = (dt_here){.need = arena_bytes(s, &need) + need.host + outside_bytes(s, &need, false),
+    *out = (dt_here){
+        .need = arena_bytes(s, &need) + need.tier[DT_TIER_HOST] + outside_bytes(s, &need, false),
         .memory = UINT64_MAX,
         .disk_error = disk_error(p)};
     dt_limits_read(s->context.limits, &l);
@@ -281,7 +281,7 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     const dt_need need = dt_plan_set_need(s->plans);
     const int threads = threads_to_come(s->plans, loaded);
     const uint64_t outside = outside_bytes(s, &need, loaded), arena = arena_bytes(s, &need);
-    const uint64_t sum = arena + need.host + outside;
+    const uint64_t sum = arena + need.tier[DT_TIER_HOST] + outside;
     const dt_limit *m = dt_limits_passed(l, sum, threads);
     if (m == NULL)
         return DT_OK;
@@ -290,9 +290,10 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     (void)DT_FAIL(err, DT_E_BUDGET,
         "does not fit: the run needs %s of memory (%s for the device, %s for the host tier, %s for "
         "batches, weights and libraries), and of %s (%" PRIu64 " bytes) %s are left: %s",
-        dt_human_bytes(a, sum), dt_human_bytes(b, arena), dt_human_bytes(c, need.host),
-        dt_human_bytes(d, outside), dt_human_bytes(e, m->bytes), m->bytes,
-        dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
+        dt_human_bytes(a, sum), dt_human_bytes(b, arena),
+        dt_human_bytes(c, need.tier[DT_TIER_HOST]), dt_human_bytes(d, outside),
+        dt_human_bytes(e, m->bytes), m->bytes, dt_human_bytes(f, dt_limit_rest(m, threads)),
+        m->from);
     const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);

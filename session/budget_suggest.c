@@ -304,10 +304,10 @@ static void peaks(const dt_need *n, char *to, size_t bytes)
 {
     char size[DT_HUMAN_BYTES];
     snprintf(to, bytes, "%s", dt_human_bytes(size, n->device));
-    if (n->host > 0)
-        add(to, bytes, " and %s on the host", dt_human_bytes(size, n->host));
-    if (n->disk > 0)
-        add(to, bytes, " and %s on the disk", dt_human_bytes(size, n->disk));
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (n->tier[tier] > 0)
+            add(to, bytes, " and %s on the %s", dt_human_bytes(size, n->tier[tier]),
+                dt_tier_name(tier));
 }
 
 /* "; a step moves 1.29 GiB out and back, computes 12.3 GFLOP again (27.0 %)" */
@@ -545,10 +545,11 @@ static dt_status suggest_tier(search *x, dt_err *err)
     const dt_need own = dt_plan_set_need(x->s->plans);
     variant v = x->own;
     trial t;
-    if (own.host == 0 && own.disk == 0)
+    const uint64_t host = own.tier[DT_TIER_HOST], disk = own.tier[DT_TIER_DISK];
+    if (host == 0 && disk == 0)
         return DT_OK;
-    v.tier = v.tier == DT_TO_DISK || (own.disk > x->available->disk && own.host == 0) ? DT_TO_HOST
-                                                                                      : DT_TO_DISK;
+    const bool full = disk > x->available->tier[DT_TIER_DISK];
+    v.tier = v.tier == DT_TO_DISK || (full && host == 0) ? DT_TO_HOST : DT_TO_DISK;
     DT_CHECK(try_variant(x, v, &t, err));
     tell(x, &t, "", err);
     return DT_OK;

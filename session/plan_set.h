@@ -180,13 +180,13 @@ dt_status dti_plan_set_check_updates(const dt_plan_set *p, dt_err *err) DT_NODIS
 /* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches
  * decoded ahead, and weights while they are read and saved. */
 typedef struct dt_need {
-    uint64_t device, host, disk, batches, weights;
+    uint64_t device, tier[DT_TIERS], batches, weights;
 } dt_need;
 
 /* What there is; UINT64_MAX: no limit. @memory is for all but the disk together, and but the device
  * where that has memory of its own (@apart). */
 typedef struct dt_available {
-    uint64_t device, host, disk, memory;
+    uint64_t device, tier[DT_TIERS], memory;
     bool apart;
 } dt_available;
 

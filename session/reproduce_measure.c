@@ -157,12 +157,12 @@ static double transient_gb(const planned *p)
 
 static double host_mib(const planned *p)
 {
-    return (double)p->need.host / MIB;
+    return (double)p->need.tier[DT_TIER_HOST] / MIB;
 }
 
 static double host_share(const planned *p)
 {
-    const double host = (double)p->need.host;
+    const double host = (double)p->need.tier[DT_TIER_HOST];
     return 100 * host / (host + weights_mib(p) * MIB);
 }
 

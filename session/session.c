@@ -83,7 +83,8 @@ dt_plan_request dt_session_request(const dt_session *s)
         .given = s->given.n > 0 ? &s->given : NULL,
         .given_by = s->given_by,
         .costs = &s->costs,
-        .budgets = {m->device_budget, m->host_budget, m->disk_budget}};
+        .budgets = {.device = m->device_budget,
+            .tier = {[DT_TIER_HOST] = m->host_budget, [DT_TIER_DISK] = m->disk_budget}}};
 }
 
 dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)

@@ -79,8 +79,8 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->beyond = !here.fits;
     row->memory = here.memory;
     row->peak = need.device;
-    row->host_peak = need.host;
-    row->disk_peak = need.disk;
+    row->host_peak = need.tier[DT_TIER_HOST];
+    row->disk_peak = need.tier[DT_TIER_DISK];
     row->out_bytes = score.out;
     row->in_bytes = score.in;
     row->traffic = dt_plan_set_traffic(t->plans);

@@ -30,8 +30,8 @@ static void add_variant(dti_json *o, const dt_compare *c, const dt_compare_row *
 static void add_found(dti_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
 {
     dti_json_whole(o, "device_peak", r->need.device);
-    dti_json_whole(o, "host_peak", r->need.host);
-    dti_json_whole(o, "disk_peak", r->need.disk);
+    dti_json_whole(o, "host_peak", r->need.tier[DT_TIER_HOST]);
+    dti_json_whole(o, "disk_peak", r->need.tier[DT_TIER_DISK]);
     dti_json_real(o, "step_seconds", r->time.seconds, 9);
     dti_json_real(o, "images_per_second", r->time.rate, 6);
     dti_json_flag(o, "exact", r->exact);
@@ -136,8 +136,8 @@ static void csv_found(const dt_compare *c, const entry *e, FILE *f)
 {
     const dt_compare_row *r = e->r;
     fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%s", e->budget,
-        dt_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.host, r->need.disk,
-        r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
+        dt_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.tier[DT_TIER_HOST],
+        r->need.tier[DT_TIER_DISK], r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
     fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dt_compare_least(c, r, e->b),
         r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
         dt_compare_costs(r));

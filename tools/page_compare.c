@@ -55,7 +55,7 @@ static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r,
     put_bytes(p, r->budget);
     put_bytes(p, r->need.device);
     dti_page_share(p, (double)r->need.device / (double)dt_compare_kept(c, r)->need.device);
-    put_bytes(p, r->need.host + r->need.disk);
+    put_bytes(p, r->need.tier[DT_TIER_HOST] + r->need.tier[DT_TIER_DISK]);
     put_seconds(p, r->time.seconds);
     put_seconds(p, r->time.stalled);
     if (ran)

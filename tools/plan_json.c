@@ -25,11 +25,11 @@ static void tiers(dti_json *to, const dti_report *r)
     dti_json_leave(to, &device);
     dti_json host = dti_json_inner(to, "host");
     budget(&host, m->host_budget);
-    dti_json_whole(&host, "peak", r->need.host);
+    dti_json_whole(&host, "peak", r->need.tier[DT_TIER_HOST]);
     dti_json_leave(to, &host);
     dti_json disk = dti_json_inner(to, "disk");
     budget(&disk, m->disk_budget);
-    dti_json_whole(&disk, "peak", r->need.disk);
+    dti_json_whole(&disk, "peak", r->need.tier[DT_TIER_DISK]);
     dti_json_leave(to, &disk);
 }
 

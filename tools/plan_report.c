@@ -18,8 +18,8 @@ dt_status dti_report_init(dti_report *out, const dt_session *s, dt_err *err)
             r->top = p;
         r->bound = p->plan->bound > r->bound ? p->plan->bound : r->bound;
         r->again = r->again || p->dense;
-        if (!p->dense && p->plan->host_peak > r->host)
-            r->host = p->plan->host_peak;
+        if (!p->dense && p->plan->tier_peak[DT_TIER_HOST] > r->host)
+            r->host = p->plan->tier_peak[DT_TIER_HOST];
     }
     DT_ASSERT(r->top != NULL);
     const dt_available have = dt_plan_set_available(s->plans);

@@ -186,9 +186,9 @@ static void answer(const dti_report *r)
     const struct {
         uint64_t bytes;
         const char *where;
-    } away[] = {
-        {r->need.host, host_is_device(r->session) ? "host, which is the same memory here" : "host"},
-        {r->need.disk, "disk"}};
+    } away[] = {{r->need.tier[DT_TIER_HOST],
+                    host_is_device(r->session) ? "host, which is the same memory here" : "host"},
+        {r->need.tier[DT_TIER_DISK], "disk"}};
     for (size_t i = 0; i < DT_COUNT(away); i++)
         if (away[i].bytes > 0)
             at += (size_t)snprintf(text + at, TEXT_BYTES - at, ", %s on the %s",
@@ -350,14 +350,14 @@ static void totals(const dti_report *r)
     printf(
         "   peak / bound %.4f\n", r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
     no_card(r->session);
-    if (r->need.host > 0 || m->host_budget > 0)
-        tier("host", r->need.host, m->host_budget);
-    if (r->host < r->need.host) {
+    if (r->need.tier[DT_TIER_HOST] > 0 || m->host_budget > 0)
+        tier("host", r->need.tier[DT_TIER_HOST], m->host_budget);
+    if (r->host < r->need.tier[DT_TIER_HOST]) {
         print_size("of the host", r->host);
         printf("   is used but for steps that are run again\n");
     }
-    if (r->need.disk > 0 || m->disk_budget > 0)
-        tier("disk", r->need.disk, m->disk_budget);
+    if (r->need.tier[DT_TIER_DISK] > 0 || m->disk_budget > 0)
+        tier("disk", r->need.tier[DT_TIER_DISK], m->disk_budget);
     here(r);
     if (r->saving.text[0] != '\0') {
         char text[sizeof r->saving.text + 256];

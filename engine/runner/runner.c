@@ -175,10 +175,18 @@ void dt_runner_destroy(dt_runner *r)
     dt_free(r);
 }
 
+/* Whether the arena and the tiers are large enough. */
+static bool has_room(const dt_runner *r, const dt_plan *plan)
+{
+    for (int t = 0; t < DT_TIERS; t++)
+        if (plan->tier_peak[t] > r->o.tier_bytes[t])
+            return false;
+    return plan->peak <= r->o.arena_bytes;
+}
+
 dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err)
 {
-    if (plan->peak > r->o.arena_bytes || plan->host_peak > r->o.tier_bytes[DT_TIER_HOST] ||
-        plan->disk_peak > r->o.tier_bytes[DT_TIER_DISK])
+    if (!has_room(r, plan))
         return DT_FAIL(err, DT_E_INTERNAL, "a plan larger than the arena or a tier");
     size_t at = 0; /* of one that was dropped */
     while (at < r->n_plan && r->plan[at].step != NULL)

@@ -146,8 +146,9 @@ dt_status dti_planner_open(
 {
     *x = (dti_planner){
         .p = p, .env = e, .o = *o, .n_tensor = p->n_tensor, .n_op = p->n_op, .peak = UINT64_MAX};
-    x->room =
-        dti_offload_tier(e) == DT_TIER_HOST && e->budgets.host > 0 ? e->budgets.host : UINT64_MAX;
+    x->room = dti_offload_tier(e) == DT_TIER_HOST && e->budgets.tier[DT_TIER_HOST] > 0
+                  ? e->budgets.tier[DT_TIER_HOST]
+                  : UINT64_MAX;
     DT_CHECK(dt_program_index(p, err));
     DT_CHECK(dti_load_curve_open(&x->curve, p, e, 0, err));
     x->n_gap = count_gaps(x);

@@ -344,12 +344,12 @@ static dt_status tiers(lowering *l, dt_err *err)
     for (size_t i = 0; i < n; i++)
         l->slot_of[i] = -1;
     collect(l);
-    DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
-    if (l->o->spill && l->plan->host_peak > l->o->host_budget) {
+    DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->tier_peak[DT_TIER_HOST], err));
+    if (l->o->spill && l->plan->tier_peak[DT_TIER_HOST] > l->o->host_budget) {
         DT_CHECK(spill(l, err));
-        DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->host_peak, err));
+        DT_CHECK(place(l, DT_TIER_HOST, UINT64_MAX, &l->plan->tier_peak[DT_TIER_HOST], err));
     }
-    return place(l, DT_TIER_DISK, UINT64_MAX, &l->plan->disk_peak, err);
+    return place(l, DT_TIER_DISK, UINT64_MAX, &l->plan->tier_peak[DT_TIER_DISK], err);
 }
 
 /* ---- tables and rows, in the program's order ---- */

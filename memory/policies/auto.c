@@ -144,8 +144,10 @@ static void look(const dt_program *p, dti_found *f)
 /* Whether the first is in nothing behind the second. */
 static bool ahead(const dti_pass_cost *a, const dti_pass_cost *b)
 {
-    return a->device <= b->device && a->host <= b->host && a->disk <= b->disk &&
-           a->seconds <= b->seconds;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (a->tier[tier] > b->tier[tier])
+            return false;
+    return a->device <= b->device && a->seconds <= b->seconds;
 }
 
 /* Whether a plan of the front is ahead of this one however it is placed. Where tensors lie decides
@@ -155,8 +157,9 @@ static bool hopeless(const dti_auto *s, const dti_found *f, const dti_pass_cost 
 {
     const bool own = f->fate == NULL && (f->aim == 0 || f->aim == f->budget);
     const double seconds = own ? c->alone : 0.995 * c->seconds;
-    const dti_pass_cost least = {
-        .device = c->bound, .host = c->host, .disk = c->disk, .seconds = seconds};
+    dti_pass_cost least = *c;
+    least.device = c->bound;
+    least.seconds = seconds;
     for (size_t i = 0; i < s->n; i++)
         if (ahead(&s->plan[i].cost, &least))
             return true;
@@ -419,8 +422,8 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
     ADD(sum, s->moves);
     ADD(sum, s->lossy);
     ADD(sum, searches);
-    ADD(sum, e->budgets.host);
-    ADD(sum, e->budgets.disk);
+    ADD(sum, e->budgets.tier[DT_TIER_HOST]);
+    ADD(sum, e->budgets.tier[DT_TIER_DISK]);
     ADD(sum, e->dense);
     dti_program_key(p, &sum); /* with what policies before have written into it */
     for (size_t i = 0; i < p->n_order; i++) {

@@ -85,8 +85,8 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
             "%" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64
             " %a %s %s",
             x->aim, x->budget, x->early, x->offloads, x->encodes, x->recomputes, x->cost.device,
-            x->cost.host, x->cost.disk, x->cost.seconds, x->then[0] != '\0' ? x->then : "-",
-            x->fate == NULL ? x->list : "=");
+            x->cost.tier[DT_TIER_HOST], x->cost.tier[DT_TIER_DISK], x->cost.seconds,
+            x->then[0] != '\0' ? x->then : "-", x->fate == NULL ? x->list : "=");
         for (size_t k = 0; x->fate != NULL && k < f->n_value; k++)
             to[at++] = (char)('0' + x->fate[k]);
         to[at++] = '\n';
@@ -120,7 +120,7 @@ static bool parse_plan(dti_found *x, const char *line, size_t n_value)
         "%" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64
         " %la %63s %n",
         &x->aim, &x->budget, &x->early, &offloads, &encodes, &recomputes, &x->cost.device,
-        &x->cost.host, &x->cost.disk, &x->cost.seconds, x->then, &at);
+        &x->cost.tier[DT_TIER_HOST], &x->cost.tier[DT_TIER_DISK], &x->cost.seconds, x->then, &at);
     const char *rest = line + at;
     const size_t n = strcspn(rest, "\n");
     if (got != 11 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||

@@ -49,8 +49,9 @@ static bool moves(const dti_auto *s, const dti_found *f)
 static bool same(const dti_found *a, const dti_found *b)
 {
     const dti_pass_cost *x = &a->cost, *y = &b->cost;
-    return strcmp(a->list, b->list) == 0 && x->device == y->device && x->host == y->host &&
-           x->disk == y->disk && !(x->seconds < y->seconds) && !(x->seconds > y->seconds);
+    return strcmp(a->list, b->list) == 0 && x->device == y->device &&
+           memcmp(x->tier, y->tier, sizeof x->tier) == 0 && !(x->seconds < y->seconds) &&
+           !(x->seconds > y->seconds);
 }
 
 /* What a policy has done in any plan so far. */

@@ -61,8 +61,8 @@ typedef struct verifier {
     clock *event;
     bool *signalled, *ran;
     pending over[DT_MAX_OVER];
-    int32_t *whole; /* at home in a tier and no part, the lowest first: of the host from the front
-                       on, of the disk from the end back */
+    int32_t *wholes;          /* at home in a tier and no part, tier after tier */
+    int32_t *whole[DT_TIERS]; /* those of a tier in there, the lowest first */
     size_t n_whole[DT_TIERS];
     size_t n_stretch, n_saved;
     int n_over;
@@ -445,7 +445,7 @@ static dt_status slot_checks(verifier *v, const dt_row *r)
     if (!fits)
         return refuse(v, "the slot of %s has %" PRIu64 " bytes", named(v, r->tensor), r->stored);
     uint64_t to;
-    const uint64_t peak = r->tier == DT_TIER_HOST ? v->p->host_peak : v->p->disk_peak;
+    const uint64_t peak = v->p->tier_peak[r->tier];
     if (__builtin_add_overflow(r->slot, r->stored, &to) || to > peak)
         return refuse(v,
             "the slot of %s, of %" PRIu64 " bytes at %" PRIu64
@@ -678,24 +678,18 @@ static bool lies_within(const dt_plan_tensor *x, const dt_plan_tensor *whole)
            x->next - x->home == whole->next - whole->home;
 }
 
-/* The i-th of a tier that is no part. */
-static int32_t *whole_at(const verifier *v, dt_tier tier, size_t i)
-{
-    return &v->whole[tier == DT_TIER_HOST ? i : v->p->n_tensor - 1 - i];
-}
-
 /* The last of them that begins at a place of its tier or before it; -1: none does. */
 static int32_t whole_before(const verifier *v, dt_tier tier, uint64_t home)
 {
     size_t low = 0, high = v->n_whole[tier];
     while (low < high) {
         const size_t mid = low + (high - low) / 2;
-        if (v->p->tensor[*whole_at(v, tier, mid)].home > home)
+        if (v->p->tensor[v->whole[tier][mid]].home > home)
             high = mid;
         else
             low = mid + 1;
     }
-    return low > 0 ? *whole_at(v, tier, low - 1) : -1;
+    return low > 0 ? v->whole[tier][low - 1] : -1;
 }
 
 /* Nothing is held for it as a whole, whose parts come. */
@@ -740,7 +734,7 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
     uint64_t to, end;
     if (x->tier != DT_TIER_HOST && x->tier != DT_TIER_DISK)
         return refuse(v, "%s is at home in no tier %d", x->name, x->tier);
-    const uint64_t peak = x->tier == DT_TIER_HOST ? p->host_peak : p->disk_peak;
+    const uint64_t peak = p->tier_peak[x->tier];
     const uint64_t align = dt_tier_align((dt_tier)x->tier);
     if (__builtin_add_overflow(x->home, x->bytes, &to) ||
         __builtin_add_overflow(x->next, x->bytes, &end) || end > peak)
@@ -752,16 +746,32 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
     if (last >= 0 && x->home < p->tensor[last].next + p->tensor[last].bytes)
         DT_CHECK(part_of(v, t, last));
     else
-        *whole_at(v, x->tier, v->n_whole[x->tier]++) = t;
+        v->whole[x->tier][v->n_whole[x->tier]++] = t;
     add_saved(v, &(saved){x->home, to, x->tier, t, 0, 0, {{0}}, {{0}}});
     if (two)
         add_saved(v, &(saved){x->next, end, x->tier, t, 0, NOTHING, {{0}}, {{0}}});
     return DT_OK;
 }
 
+/* Each tier has room for all that live there. */
+static void part_wholes(verifier *v)
+{
+    size_t lives[DT_TIERS] = {0}, from = 0;
+    for (size_t t = 0; t < v->p->n_tensor; t++)
+        if (v->p->tensor[t].persistent && v->p->tensor[t].tier < DT_TIERS)
+            lives[v->p->tensor[t].tier]++;
+    for (int tier = 0; tier < DT_TIERS; tier++) {
+        v->whole[tier] = v->wholes + from;
+        from += lives[tier];
+    }
+}
+
 static dt_status homes(verifier *v)
 {
-    int32_t last[DT_TIERS] = {-1, -1, -1};
+    int32_t last[DT_TIERS];
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        last[tier] = -1;
+    part_wholes(v);
     for (int32_t t = 0; (size_t)t < v->p->n_tensor; t++) {
         const dt_plan_tensor *x = &v->p->tensor[t];
         if (!x->persistent)
@@ -885,13 +895,21 @@ static dt_status run(verifier *v)
 /* Whoever reserves memory may add some of such numbers up. */
 static const uint64_t MOST_BYTES = (uint64_t)1 << 60;
 
+static uint64_t largest_peak(const dt_plan *p)
+{
+    uint64_t most = p->peak;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        most = p->tier_peak[tier] > most ? p->tier_peak[tier] : most;
+    return most;
+}
+
 dt_status dt_verify(const dt_plan *p, dt_err *err)
 {
     verifier v = {.p = p, .err = err};
     const size_t most =
         4 * p->n_row + 1; /* a row begins and ends a tensor at most, two cuts each */
     if (p->n_row > INT32_MAX / 4 - 1 || p->n_tensor > INT32_MAX / 4 || p->n_event < 0 ||
-        p->peak > MOST_BYTES || p->host_peak > MOST_BYTES || p->disk_peak > MOST_BYTES)
+        largest_peak(p) > MOST_BYTES)
         return DT_FAIL(err, DT_E_DATA, "plan: too large");
     v.hold = dt_alloc(p->n_tensor, sizeof *v.hold);
     v.stretch = dt_alloc(most, sizeof *v.stretch);
@@ -902,7 +920,7 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     v.event = dt_alloc((size_t)p->n_event, sizeof *v.event);
     v.signalled = dt_alloc((size_t)p->n_event, sizeof *v.signalled);
     v.ran = dt_alloc(p->n_op, sizeof *v.ran);
-    v.whole = dt_alloc(p->n_tensor, sizeof *v.whole);
+    v.wholes = dt_alloc(p->n_tensor, sizeof *v.wholes);
     for (size_t i = 0; v.by_address != NULL && i < most; i++)
         v.by_address[i] = (int32_t)i;
     for (size_t i = 0; v.by_slot != NULL && i < most_saved; i++)
@@ -910,7 +928,7 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     dt_status st;
     if (v.hold == NULL || v.stretch == NULL || v.by_address == NULL || v.saved == NULL ||
         v.by_slot == NULL || v.event == NULL || v.signalled == NULL || v.ran == NULL ||
-        v.whole == NULL)
+        v.wholes == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to verify a plan");
     else
         st = run(&v);
@@ -922,6 +940,6 @@ dt_status dt_verify(const dt_plan *p, dt_err *err)
     dt_free(v.event);
     dt_free(v.signalled);
     dt_free(v.ran);
-    dt_free(v.whole);
+    dt_free(v.wholes);
     return st;
 }

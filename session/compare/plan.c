@@ -257,9 +257,9 @@ static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
 
 static bool same_plans(const dt_compare_row *a, const dt_compare_row *b)
 {
-    return a->need.device == b->need.device && a->need.host == b->need.host &&
-           a->need.disk == b->need.disk && !(a->time.seconds < b->time.seconds) &&
-           !(a->time.seconds > b->time.seconds);
+    return a->need.device == b->need.device &&
+           memcmp(a->need.tier, b->need.tier, sizeof a->need.tier) == 0 &&
+           !(a->time.seconds < b->time.seconds) && !(a->time.seconds > b->time.seconds);
 }
 
 static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)

@@ -13,18 +13,16 @@
 /* "the host needs 1.21 GiB, 1.00 GiB are allowed" */
 static void tell_why(dt_refused_rung *to, const dt_need *n, const dt_available *a)
 {
-    const struct {
-        const char *what;
-        uint64_t need, most;
-    } all[] = {
-        {"device", n->device, a->device}, {"host", n->host, a->host}, {"disk", n->disk, a->disk}};
     char needs[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
     size_t at = 0;
-    for (size_t i = 0; i < DT_COUNT(all); i++)
-        if (all[i].need > all[i].most && at < sizeof to->why)
+    for (int place = DT_AT_DEVICE; place < DT_TIERS; place++) {
+        const uint64_t need = place == DT_AT_DEVICE ? n->device : n->tier[place];
+        const uint64_t has = place == DT_AT_DEVICE ? a->device : a->tier[place];
+        if (need > has && at < sizeof to->why)
             at += (size_t)snprintf(to->why + at, sizeof to->why - at,
-                "%sthe %s needs %s, %s are allowed", at > 0 ? "; " : "", all[i].what,
-                dt_human_bytes(needs, all[i].need), dt_human_bytes(most, all[i].most));
+                "%sthe %s needs %s, %s are allowed", at > 0 ? "; " : "", dt_place_name(place),
+                dt_human_bytes(needs, need), dt_human_bytes(most, has));
+    }
 }
 
 static dt_status open_rung(dt_plan_set **out, const dt_session *s, const dt_plan_request *r,

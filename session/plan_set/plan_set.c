@@ -22,8 +22,9 @@ dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo)
     return (dt_lower_opts){.pool = dt_pool_find(m->pool),
         .policy = p->list,
         .tier = p->asked.tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
-        .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.host > 0 && m->disk_path != NULL,
-        .host_budget = p->asked.budgets.host,
+        .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.tier[DT_TIER_HOST] > 0 &&
+                 m->disk_path != NULL,
+        .host_budget = p->asked.budgets.tier[DT_TIER_HOST],
         .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead},
         .memo = memo};
 }
@@ -315,7 +316,7 @@ static void forget(dt_plan_set *p)
  * are made twice: what moves does not depend on where tensors live. */
 static dt_status fill_host(dt_plan_set *p, dt_err *err)
 {
-    const uint64_t all = p->asked.budgets.host;
+    const uint64_t all = p->asked.budgets.tier[DT_TIER_HOST];
     const dt_plans *given = p->asked.given;
     if (all == 0 || !dt_policies_fill_host(p->policies))
         return DT_OK;
@@ -395,10 +396,11 @@ static const char *const instead[] = {"chen_sqrt", "chen_recursive"};
 static bool within(const dt_plan_set *p, const dt_plan *usual, const dt_plan *again)
 {
     const dt_budgets *b = &p->asked.budgets;
-    const uint64_t host = b->host > 0 ? b->host : usual->host_peak;
-    const uint64_t device = b->device > 0 ? b->device : b->host > 0 ? UINT64_MAX : usual->peak;
-    return again->host_peak <= host && again->peak <= device &&
-           (b->disk == 0 || again->disk_peak <= b->disk);
+    const uint64_t host = b->tier[DT_TIER_HOST], disk = b->tier[DT_TIER_DISK];
+    const uint64_t device = b->device > 0 ? b->device : host > 0 ? UINT64_MAX : usual->peak;
+    return again->peak <= device &&
+           again->tier_peak[DT_TIER_HOST] <= (host > 0 ? host : usual->tier_peak[DT_TIER_HOST]) &&
+           (disk == 0 || again->tier_peak[DT_TIER_DISK] <= disk);
 }
 
 /* Takes the place of *out if it is within bounds. */
@@ -702,7 +704,7 @@ uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier)
     uint64_t peak = 0;
     for (size_t i = 0; i < p->n; i++) {
         const dt_plan *x = p->planned[i]->plan;
-        const uint64_t bytes = tier == DT_TIER_HOST ? x->host_peak : x->disk_peak;
+        const uint64_t bytes = x->tier_peak[tier];
         peak = bytes > peak ? bytes : peak;
     }
     return peak;
@@ -823,11 +825,10 @@ static uint64_t weights(const dt_plan_set *p)
 
 dt_need dt_plan_set_need(const dt_plan_set *p)
 {
-    return (dt_need){.device = dt_plan_set_peak(p),
-        .host = dt_plan_set_tier_peak(p, DT_TIER_HOST),
-        .disk = dt_plan_set_tier_peak(p, DT_TIER_DISK),
-        .batches = batches(p),
-        .weights = weights(p)};
+    dt_need n = {.device = dt_plan_set_peak(p), .batches = batches(p), .weights = weights(p)};
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        n.tier[tier] = dt_plan_set_tier_peak(p, (dt_tier)tier);
+    return n;
 }
 
 static uint64_t or_any(uint64_t budget)
@@ -838,21 +839,32 @@ static uint64_t or_any(uint64_t budget)
 dt_available dt_plan_set_available(const dt_plan_set *p)
 {
     const dt_budgets *b = &p->asked.budgets;
-    return (dt_available){.device = or_any(b->device),
-        .host = or_any(b->host),
-        .disk = or_any(b->disk),
+    dt_available a = {.device = or_any(b->device),
         .memory = UINT64_MAX,
         .apart = p->session->context.device != DT_CPU};
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        a.tier[tier] = or_any(b->tier[tier]);
+    return a;
 }
 
-bool dt_need_fits(const dt_need *n, const dt_available *a)
+/* What counts against the machine's memory: the disk does not. */
+static bool memory_fits(const dt_need *n, const dt_available *a)
 {
-    const uint64_t parts[] = {a->apart ? 0 : n->device, n->host, n->batches, n->weights};
+    const uint64_t parts[] = {
+        a->apart ? 0 : n->device, n->tier[DT_TIER_HOST], n->batches, n->weights};
     uint64_t rest = a->memory;
     for (size_t i = 0; i < DT_COUNT(parts) && a->memory != UINT64_MAX; i++) {
         if (parts[i] > rest)
             return false;
         rest -= parts[i];
     }
-    return n->device <= a->device && n->host <= a->host && n->disk <= a->disk;
+    return true;
+}
+
+bool dt_need_fits(const dt_need *n, const dt_available *a)
+{
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (n->tier[tier] > a->tier[tier])
+            return false;
+    return n->device <= a->device && memory_fits(n, a);
 }

@@ -184,7 +184,7 @@ static unsigned char *learned(dt_graph *(*net)(void), const dt_trainee_opts *way
         const dt_plan *p = t.plan[DT_PROGRAM_FIRST];
         assert_true(of_host(p, DT_ROW_COMPUTE) > 0);
         assert_true(of_host(p, DT_ROW_WAIT) >= of_host(p, DT_ROW_COMPUTE));
-        assert_int_equal(p->disk_peak, 0);
+        assert_int_equal(p->tier_peak[DT_TIER_DISK], 0);
     }
     dt_trainee_close(&t);
     return got;
@@ -289,7 +289,7 @@ static void what_it_takes_is_planned_and_measured(void **state)
     dt_measure m;
     assert_ok(dt_runner_check(t.runner, t.id[DT_PROGRAM_FIRST], &a, &m, &err), &err);
     assert_int_equal(m.peak, t.plan[DT_PROGRAM_FIRST]->peak);
-    assert_int_equal(m.tier[DT_TIER_HOST], t.plan[DT_PROGRAM_FIRST]->host_peak);
+    assert_int_equal(m.tier[DT_TIER_HOST], t.plan[DT_PROGRAM_FIRST]->tier_peak[DT_TIER_HOST]);
     dt_trainee_close(&t);
 }
 

@@ -951,10 +951,12 @@ static void the_hosts_budget_binds(void **state)
     static const char *const policies[] = {"capuchin", "autoswap"};
     for (size_t n = 0; n < DT_COUNT(policies); n++) {
         dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, 32);
-        const dt_pass_env e = {.budgets = {.device = UINT64_C(1) << 30, .host = 200 << 20}};
+        const dt_pass_env e = {
+            .budgets = {.device = UINT64_C(1) << 30, .tier = {[DT_TIER_HOST] = 200 << 20}}};
         dt_rewrite_with(m.program, policies[n], NULL, &e);
         dt_plan *p = dt_lower_with(m.program, &e);
-        assert_true(p->host_peak > 0 && p->host_peak <= e.budgets.host);
+        assert_true(p->tier_peak[DT_TIER_HOST] > 0 &&
+                    p->tier_peak[DT_TIER_HOST] <= e.budgets.tier[DT_TIER_HOST]);
         dt_plan_destroy(p);
         dt_lowered_close(&m);
     }

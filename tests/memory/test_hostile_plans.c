@@ -38,8 +38,9 @@ static dt_runner *open_runner(const subject *s)
         .find_op = dt_layer_find,
         .codecs = &dt_codecs,
         .arena_bytes = p->peak,
-        .tier = {[DT_TIER_HOST] = p->host_peak > 0 ? dt_tier_desc_find("host") : NULL},
-        .tier_bytes = {[DT_TIER_HOST] = p->host_peak},
+        .tier = {[DT_TIER_HOST] =
+                     p->tier_peak[DT_TIER_HOST] > 0 ? dt_tier_desc_find("host") : NULL},
+        .tier_bytes = {[DT_TIER_HOST] = p->tier_peak[DT_TIER_HOST]},
         .seed = 3,
         .threads = 1};
     assert_ok(dt_runner_create(&r, &o, &err), &err);

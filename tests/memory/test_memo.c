@@ -151,9 +151,9 @@ static void costs_are_those_of_the_plans(void **state)
         const size_t before = dti_memo_hits(remembers.memo);
         assert_ok(dti_pass_cost_of(&plain, p, &is, &err), &err);
         assert_ok(dti_pass_cost_of(&with, p, &known, &err), &err);
-        if (is.device != known.device || is.host != known.host || is.disk != known.disk ||
-            is.bound != known.bound || !(is.seconds >= known.seconds) ||
-            !(is.seconds <= known.seconds))
+        if (is.device != known.device || is.tier[DT_TIER_HOST] != known.tier[DT_TIER_HOST] ||
+            is.tier[DT_TIER_DISK] != known.tier[DT_TIER_DISK] || is.bound != known.bound ||
+            !(is.seconds >= known.seconds) || !(is.seconds <= known.seconds))
             fail_msg("%s: %g s known as %g s", policy->name, is.seconds, known.seconds);
         assert_true(i < n || dti_memo_hits(remembers.memo) > before);
         dt_program_destroy(p);

@@ -325,7 +325,7 @@ static void an_input_is_fetched_again_and_never_copied_out(void **state)
     dt_plan *p = lowered(t.first);
     assert_int_equal(p->out_bytes, 0);
     assert_int_equal(p->in_bytes, 2 * 1536 + 8);
-    assert_int_equal(p->host_peak, 0);
+    assert_int_equal(p->tier_peak[DT_TIER_HOST], 0);
     const size_t release = row(p, DT_ROW_RELEASE, "x", 0);
     assert_true(release < row(p, DT_ROW_COMPUTE, "bn1.f", 0));
     assert_true(row(p, DT_ROW_COPY_IN, "x", release) < row(p, DT_ROW_COMPUTE, "conv1.bw", 0));

@@ -97,10 +97,12 @@ static void assert_same_plan(const dt_plan *a, const dt_plan *b)
     assert_string_equal(a->device, b->device);
     assert_string_equal(a->program, b->program);
     assert_true(a->batch == b->batch && a->budget == b->budget && a->persistent == b->persistent);
-    assert_true(a->peak == b->peak && a->bound == b->bound && a->host_peak == b->host_peak);
+    assert_true(a->peak == b->peak && a->bound == b->bound &&
+                a->tier_peak[DT_TIER_HOST] == b->tier_peak[DT_TIER_HOST]);
     assert_true(a->out_bytes == b->out_bytes && a->in_bytes == b->in_bytes);
     assert_true(a->n_stream == b->n_stream && memcmp(a->stream, b->stream, sizeof a->stream) == 0);
-    assert_true(a->home_n == b->home_n && a->threads == b->threads && a->disk_peak == b->disk_peak);
+    assert_true(a->home_n == b->home_n && a->threads == b->threads &&
+                a->tier_peak[DT_TIER_DISK] == b->tier_peak[DT_TIER_DISK]);
     assert_int_equal(a->n_event, b->n_event);
     assert_int_equal(a->n_refused, b->n_refused);
     for (size_t i = 0; i < a->n_refused; i++)
@@ -160,7 +162,7 @@ static const sample sample_start = {
         .persistent = 64,
         .peak = 320,
         .bound = 256,
-        .host_peak = 128,
+        .tier_peak[DT_TIER_HOST] = 128,
         .out_bytes = 128,
         .in_bytes = 64,
         .n_event = 3,

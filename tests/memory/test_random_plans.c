@@ -307,10 +307,10 @@ static trainee prepare(const subject *s, bool random)
         t.program[k] = program(s, kind, random, plain_one ? NULL : &tally.trained);
         t.plan[k] = lowered(s, t.program[k], &pool);
         o.arena_bytes = t.plan[k]->peak > o.arena_bytes ? t.plan[k]->peak : o.arena_bytes;
-        if (t.plan[k]->host_peak > o.tier_bytes[DT_TIER_HOST])
-            o.tier_bytes[DT_TIER_HOST] = t.plan[k]->host_peak;
-        if (t.plan[k]->disk_peak > o.tier_bytes[DT_TIER_DISK])
-            o.tier_bytes[DT_TIER_DISK] = t.plan[k]->disk_peak;
+        if (t.plan[k]->tier_peak[DT_TIER_HOST] > o.tier_bytes[DT_TIER_HOST])
+            o.tier_bytes[DT_TIER_HOST] = t.plan[k]->tier_peak[DT_TIER_HOST];
+        if (t.plan[k]->tier_peak[DT_TIER_DISK] > o.tier_bytes[DT_TIER_DISK])
+            o.tier_bytes[DT_TIER_DISK] = t.plan[k]->tier_peak[DT_TIER_DISK];
     }
     check(dt_runner_create(&t.runner, &o, &err) == DT_OK, s->seed, "runner", &err);
     dti_runner_set_delay(t.runner, s->seed % 12 == 0 ? s->seed + 1 : 0);
@@ -341,8 +341,8 @@ static void measure(const subject *s, trainee *t, const dt_run_args *a)
             t->plan[k]->peak, m.peak);
         check(k == DT_PROGRAM_UPDATE ? m.peak <= t->plan[k]->peak : m.peak == t->plan[k]->peak,
             s->seed, what, NULL);
-        check(m.tier[DT_TIER_HOST] == t->plan[k]->host_peak &&
-                  m.tier[DT_TIER_DISK] == t->plan[k]->disk_peak,
+        check(m.tier[DT_TIER_HOST] == t->plan[k]->tier_peak[DT_TIER_HOST] &&
+                  m.tier[DT_TIER_DISK] == t->plan[k]->tier_peak[DT_TIER_DISK],
             s->seed, "a tier is not used as planned", NULL);
     }
 }

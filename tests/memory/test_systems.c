@@ -1012,7 +1012,7 @@ static void copies_to_the_disk_take_the_disks_seconds(void **state)
         dt_plan *fast = to_disk(rows[i][0], rows[i][1], DT_TIERS); /* none is */
         dt_plan *slow_host = to_disk(rows[i][0], rows[i][1], DT_TIER_HOST);
         dt_plan *slow_disk = to_disk(rows[i][0], rows[i][1], DT_TIER_DISK);
-        assert_true(fast->disk_peak > 0 && fast->host_peak == 0);
+        assert_true(fast->tier_peak[DT_TIER_DISK] > 0 && fast->tier_peak[DT_TIER_HOST] == 0);
         if (!same_rows(fast, slow_host))
             fail_msg("%s looks at the host's link", rows[i][0]);
         if (same_rows(fast, slow_disk))

@@ -82,7 +82,7 @@ static void vgg_moves_the_bytes_of_figure_12(void **state)
             dt_lowered m = dt_plan_model("vgg19", policies[all], n);
             assert_true(fabs((double)inputs / (1 << 20) - cases[i].mib[all]) <= 0.5);
             assert_int_equal(m.plan->out_bytes, inputs - image);
-            assert_int_equal(m.plan->host_peak, inputs - image);
+            assert_int_equal(m.plan->tier_peak[DT_TIER_HOST], inputs - image);
             assert_int_equal(m.plan->in_bytes, m.plan->out_bytes + 2 * image + labels);
             dt_lowered_close(&m);
         }
@@ -166,16 +166,17 @@ static void what_is_packed_takes_no_more_room_than_values(void **state)
         dt_lowered whole = compressed(models[i], 1, false), again = compressed(models[i], 1, true);
         dt_lowered half = compressed(models[i], 0.5, false);
         dt_lowered half_again = compressed(models[i], 0.5, true);
-        assert_int_equal(whole.plan->host_peak, all.plan->host_peak);
+        assert_int_equal(whole.plan->tier_peak[DT_TIER_HOST], all.plan->tier_peak[DT_TIER_HOST]);
         assert_int_equal(whole.plan->out_bytes, all.plan->out_bytes);
-        assert_int_equal(again.plan->host_peak, all.plan->host_peak);
-        assert_int_equal(half_again.plan->host_peak, all.plan->host_peak);
+        assert_int_equal(again.plan->tier_peak[DT_TIER_HOST], all.plan->tier_peak[DT_TIER_HOST]);
+        assert_int_equal(
+            half_again.plan->tier_peak[DT_TIER_HOST], all.plan->tier_peak[DT_TIER_HOST]);
         /* batch norm's input is not packed, which is more than half of what googlenet moves */
         const double want = i == 0 ? 0.5 + 1.0 / 32 : 0.85;
         const double ratio = (double)half.plan->out_bytes / (double)all.plan->out_bytes;
         print_message("%s: %.4f\n", models[i], ratio);
         assert_true(i == 0 ? fabs(ratio - want) < 0.001 : ratio > 0.55 && ratio < want);
-        assert_true(half.plan->host_peak < all.plan->host_peak);
+        assert_true(half.plan->tier_peak[DT_TIER_HOST] < all.plan->tier_peak[DT_TIER_HOST]);
         dt_lowered every = compressed_by(models[i], "density = 0.5\nvalues = all\n", false);
         const double packed = (double)every.plan->out_bytes / (double)all.plan->out_bytes;
         assert_true(fabs(packed - (0.5 + 1.0 / 32)) < 0.001);
@@ -479,7 +480,8 @@ static void copies_back_may_be_joined_to_layers(void **state)
                 assert_ok(dt_simulate(&t[j], by[j].plan, &dt_costs_default, &streams, &err), &err);
             }
             assert_int_equal(by[0].plan->peak, by[1].plan->peak);
-            assert_int_equal(by[0].plan->host_peak, by[1].plan->host_peak);
+            assert_int_equal(
+                by[0].plan->tier_peak[DT_TIER_HOST], by[1].plan->tier_peak[DT_TIER_HOST]);
             assert_int_equal(by[0].plan->out_bytes, by[1].plan->out_bytes);
             assert_int_equal(by[0].plan->in_bytes, by[1].plan->in_bytes);
             assert_true(check_joined(&by[1], &t[1]) > 0);
@@ -551,12 +553,12 @@ static void moving_more_never_takes_more(void **state)
                 dt_lowered m = dt_plan_model(all[i]->name, order[k], batch);
                 const uint64_t slack = m.plan->bound / 1000;
                 if (m.plan->bound > bound || m.plan->peak - slack > peak ||
-                    m.plan->host_peak < host)
+                    m.plan->tier_peak[DT_TIER_HOST] < host)
                     fail_msg("%s batch %d, %s: peak %" PRIu64 " after %" PRIu64, all[i]->name,
                         (int)batch, order[k], m.plan->peak, peak);
                 peak = m.plan->peak;
                 bound = m.plan->bound;
-                host = m.plan->host_peak;
+                host = m.plan->tier_peak[DT_TIER_HOST];
                 dt_lowered_close(&m);
             }
         }

@@ -121,7 +121,7 @@ static void moments_come_to_the_device_for_their_updates(void **state)
         assert_int_equal(rows(update, DT_ROW_COPY_OUT, h->name), is);
     }
     assert_true(moments > 0);
-    assert_int_equal(update->host_peak, moments);
+    assert_int_equal(update->tier_peak[DT_TIER_HOST], moments);
     assert_int_equal(update->out_bytes, update->in_bytes);
     assert_int_equal(kept->peak - first->peak, moments);
     assert_int_equal(first->peak - first->persistent, kept->peak - kept->persistent);
@@ -144,7 +144,7 @@ static void weights_come_for_each_layer_and_gradients_leave(void **state)
     assert_int_equal(rows(update, DT_ROW_COPY_IN, "g.f.weight"), 1);
     assert_int_equal(rows(update, DT_ROW_COPY_OUT, "g.f.weight"), 0);
     assert_int_equal(rows(update, DT_ROW_COPY_OUT, "f.weight"), 1);
-    assert_true(update->host_peak > 0 && update->disk_peak > 0);
+    assert_true(update->tier_peak[DT_TIER_HOST] > 0 && update->tier_peak[DT_TIER_DISK] > 0);
     dt_session_close(s);
 }
 
@@ -467,7 +467,7 @@ static void every_policy_plans_with_homes(void **state)
                 k == 0 ? "" : all[i]->name);
             dt_session *s = open_text(text);
             const dt_need need = dt_plan_set_need(s->plans);
-            assert_true(k == 0 ? need.disk > 0 : need.host > 0);
+            assert_true(k == 0 ? need.tier[DT_TIER_DISK] > 0 : need.tier[DT_TIER_HOST] > 0);
             dt_session_close(s);
         }
 }
@@ -484,10 +484,11 @@ static void auto_takes_homes_where_nothing_else_fits(void **state)
     assert_string_equal(list, "auto");
     const dt_need host = auto_takes(alone - 1, "", list);
     assert_string_equal(list, "auto,zero_offload");
-    assert_true(host.device < alone && host.host > 0 && host.disk == 0);
+    assert_true(host.device < alone && host.tier[DT_TIER_HOST] > 0 && host.tier[DT_TIER_DISK] == 0);
     const dt_need disk = auto_takes(alone - 1, "host_budget = 1KiB\ndisk_path = .\n", list);
     assert_string_equal(list, "auto,zero_infinity");
-    assert_true(disk.device < alone && disk.host <= 1024 && disk.disk > 0);
+    assert_true(
+        disk.device < alone && disk.tier[DT_TIER_HOST] <= 1024 && disk.tier[DT_TIER_DISK] > 0);
     (void)auto_takes(alone - 1, "host_budget = 1KiB\n", list); /* nobody named a disk */
     assert_string_equal(list, "auto");
     size_t n;
@@ -591,7 +592,8 @@ static void the_host_takes_what_its_budget_has_room_for(void **state)
             policy);
         dt_session *s = open_text(text);
         const dt_need far = dt_plan_set_need(s->plans);
-        const uint64_t budget = far.host + away(s->plans->map, &most) * (k % 4 + 1) / 4;
+        const uint64_t budget =
+            far.tier[DT_TIER_HOST] + away(s->plans->map, &most) * (k % 4 + 1) / 4;
         dt_session_close(s);
         snprintf(text, sizeof text,
             NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = %s\nhost_budget = %llu\n",
@@ -599,8 +601,10 @@ static void the_host_takes_what_its_budget_has_room_for(void **state)
         s = open_text(text);
         const dt_need need = dt_plan_set_need(s->plans);
         dt_session_close(s);
-        assert_true(need.host <= budget && need.host + most > budget);
-        assert_true(k % 4 == 3 ? need.disk == 0 : need.disk > 0 && need.disk < far.disk);
+        assert_true(need.tier[DT_TIER_HOST] <= budget && need.tier[DT_TIER_HOST] + most > budget);
+        assert_true(k % 4 == 3 ? need.tier[DT_TIER_DISK] == 0
+                               : need.tier[DT_TIER_DISK] > 0 &&
+                                     need.tier[DT_TIER_DISK] < far.tier[DT_TIER_DISK]);
         snprintf(sets, sizeof sets,
             "--set train.momentum=0.9 --set memory.policy=%s --set memory.host_budget=%llu", policy,
             (unsigned long long)budget);

@@ -402,7 +402,7 @@ static void encode_packs_and_move_packs_on_the_way(void **state)
     assert_int_equal(ops(p, DT_OP_ENCODE, "r1.y.enc"), 1);
     assert_int_equal(ops(p, DT_OP_DECODE, "r1.y.dec"), 1);
     assert_int_equal(rows(p, DT_ROW_COPY_OUT, "r2.y"), 1);
-    assert_true(p->disk_peak > 0 && p->host_peak == 0);
+    assert_true(p->tier_peak[DT_TIER_DISK] > 0 && p->tier_peak[DT_TIER_HOST] == 0);
     assert_false(dt_plan_set_exact(s->plans)); /* fp16 rounds */
     dt_session_close(s);
 }

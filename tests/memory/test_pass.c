@@ -11,6 +11,7 @@
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
 #include "memory/pass.h"
+#include "memory/policy.h"
 #include "memory/program_key.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
@@ -807,9 +808,30 @@ static void a_half_written_value_has_no_gap(void **state)
     dt_toy_close(&t);
 }
 
+/* Within 8 bytes of the device and 4 of the host. */
+static void the_better_cost_fits_and_is_faster(void **state)
+{
+    (void)state;
+    const dt_pass_env e = {.budgets = {.host = 4}};
+    const dti_pass_cost slow = {.device = 8, .seconds = 2}, fast = {.device = 9, .seconds = 1};
+    const dti_pass_cost small = {.device = 7, .seconds = 2}, large = {.device = 10};
+    const dti_pass_cost hosted = {.device = 6, .host = 5, .seconds = 1};
+    assert_true(dti_pass_is_better(&slow, &fast, 8)); /* the one fits */
+    assert_false(dti_pass_is_better(&fast, &slow, 8));
+    assert_true(dti_pass_is_better(&fast, &slow, 9));  /* both do */
+    assert_true(dti_pass_is_better(&fast, &large, 8)); /* neither does */
+    assert_false(dti_pass_is_better(&small, &slow, 8));
+    assert_false(dti_pass_is_better(&slow, &slow, 8));
+    assert_true(dti_pass_is_better_in_all(&e, &small, &slow, 8)); /* as fast, and less */
+    assert_true(dti_pass_is_better(&hosted, &slow, 8));
+    assert_false(dti_pass_is_better_in_all(&e, &hosted, &slow, 8));
+    assert_false(dti_pass_is_better_in_all(&e, &slow, &slow, 8));
+}
+
 DT_TEST_GROUP(pass)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_better_cost_fits_and_is_faster),
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
         cmocka_unit_test(inserting_keeps_the_index_right),

@@ -812,10 +812,10 @@ static void a_half_written_value_has_no_gap(void **state)
 static void the_better_cost_fits_and_is_faster(void **state)
 {
     (void)state;
-    const dt_pass_env e = {.budgets = {.host = 4}};
+    const dt_pass_env e = {.budgets = {.tier[DT_TIER_HOST] = 4}};
     const dti_pass_cost slow = {.device = 8, .seconds = 2}, fast = {.device = 9, .seconds = 1};
     const dti_pass_cost small = {.device = 7, .seconds = 2}, large = {.device = 10};
-    const dti_pass_cost hosted = {.device = 6, .host = 5, .seconds = 1};
+    const dti_pass_cost hosted = {.device = 6, .tier[DT_TIER_HOST] = 5, .seconds = 1};
     assert_true(dti_pass_is_better(&slow, &fast, 8)); /* the one fits */
     assert_false(dti_pass_is_better(&fast, &slow, 8));
     assert_true(dti_pass_is_better(&fast, &slow, 9));  /* both do */

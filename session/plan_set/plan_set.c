@@ -649,6 +649,18 @@ dt_status dt_plan_set_create(
     return DT_OK;
 }
 
+/* What plans take, as budgets, of which 0 would be any. */
+static dt_budgets taken_by(const dt_plan_set *of)
+{
+    const uint64_t device = dt_plan_set_peak(of);
+    dt_budgets b = {.device = device > 0 ? device : 1};
+    for (int tier = 0; tier < DT_TIERS; tier++) {
+        const uint64_t bytes = dt_plan_set_tier_peak(of, (dt_tier)tier);
+        b.tier[tier] = bytes > 0 ? bytes : 1;
+    }
+    return b;
+}
+
 dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *err)
 {
     *out = NULL;
@@ -661,6 +673,7 @@ dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *e
         .algorithms = of->algorithms,
         .host_homes = of->host_homes};
     p->asked.kept = false;
+    p->asked.budgets = taken_by(of);
     memcpy(p->list, of->list, sizeof p->list);
     dt_status st = dt_algorithm_table_init(&p->table, of->table.n, DT_LIMIT_ANY, err);
     if (st == DT_OK) {

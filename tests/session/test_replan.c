@@ -124,6 +124,31 @@ static void capuchin_plans_by_what_steps_took(void **state)
     dt_free(kept);
 }
 
+/* A run reserves what its plans take, which may be far less than its budget: more would be refused
+ * when it plans anew. */
+static void budgets_anew_are_what_is_reserved(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {
+        "memory.policy=capuchin", "policy.capuchin.least=0", "memory.device_budget=500KB"};
+    const dt_planned *first;
+    dt_session *s = NULL;
+    dt_plan_set *anew = NULL;
+    dt_err err = {0};
+    assert_ok(
+        dti_session_open_text(&s, "r.ini", INI, sizeof INI - 1, sets, DT_COUNT(sets), &err), &err);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, s->micro_batch, &first, &err), &err);
+    const uint64_t device = dt_plan_set_peak(s->plans);
+    const uint64_t host = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST);
+    assert_true(device > 0 && device < 500000 && host > 0);
+    assert_ok(dti_plan_set_again(&anew, s->plans, &err), &err);
+    assert_int_equal(anew->asked.budgets.device, device);
+    assert_int_equal(anew->asked.budgets.tier[DT_TIER_HOST], host);
+    assert_int_equal(anew->asked.budgets.tier[DT_TIER_DISK], 1); /* 0 would be any */
+    dt_plan_set_destroy(anew);
+    dt_session_close(s);
+}
+
 /* Two steps are told, the second in a quarter of the time: 1 ms for an op, 2 for a copy. */
 static void tell_steps(dti_row_times *t, const dt_plan *p, int id)
 {
@@ -187,6 +212,7 @@ static void what_was_seen_becomes_the_costs(void **state)
 DT_TEST_GROUP(replan)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(budgets_anew_are_what_is_reserved),
         cmocka_unit_test(what_was_seen_becomes_the_costs),
         cmocka_unit_test_teardown(capuchin_plans_by_what_steps_took, clean_workspace),
         cmocka_unit_test_teardown(epochs_are_planned_by_what_they_hold, clean_workspace),

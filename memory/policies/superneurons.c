@@ -324,18 +324,46 @@ static int32_t convolution_before(const dt_program *p, int32_t pos)
     return found;
 }
 
-static dt_status send_away(dt_program *p, const options *o, dti_gap *g, int32_t next, dt_err *err)
+/* @conv: the node; @next: the place of the next one */
+static dt_status send_away(
+    dt_program *p, const options *o, int32_t conv, dti_gap *g, int32_t next, dt_err *err)
 {
-    const int32_t maker = dti_producer(p, g->tensor);
     dti_offload_opt with = {.release_after = DT_NONE, .fetch_before = DT_NONE};
     if (next - 1 > g->from_pos)
         with.release_after = p->order[next - 1];
     if (o->prefetch)
         with.fetch_before = convolution_before(p, g->to_pos);
     DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err,
-        "%s: output of convolution %.48s, gone before %.40s", p->policy,
-        p->graph->node[p->op[maker].node].name, p->op[p->order[next]].name));
+        "%s: output of convolution %.48s, gone before %.40s", p->policy, p->graph->node[conv].name,
+        p->op[p->order[next]].name));
     return dti_offload(p, g, &with, err);
+}
+
+/* What the only reader in forward makes of a value, of as many bytes; DT_NONE: there is none. */
+static int32_t made_of(const dt_program *p, int32_t tensor)
+{
+    int32_t n, reader = DT_NONE;
+    const dt_access *a = dt_accesses(p, tensor, &n);
+    for (int32_t i = 0; i < n; i++) {
+        if ((a[i].mode & DT_READ) == 0)
+            continue;
+        if (reader != DT_NONE || p->op[a[i].op].kind != DT_OP_FORWARD ||
+            convolution(p, (size_t)dt_pos(p, a[i].op), DT_OP_FORWARD) != DT_NONE)
+            return DT_NONE;
+        reader = a[i].op;
+    }
+    const int32_t y = reader != DT_NONE ? dt_op_tensor(&p->op[reader], DT_Y) : DT_NONE;
+    return y != DT_NONE && p->tensor[y].bytes == p->tensor[tensor].bytes ? y : DT_NONE;
+}
+
+/* The gap over the loss of a convolution's output, or where backward does not read that, of what
+ * lies in its bytes by then: an activation of it. */
+static bool waits(const dt_program *p, int32_t output, dti_gap *g)
+{
+    for (int32_t t = output; t != DT_NONE; t = made_of(p, t))
+        if (dti_gap_crossing(p, t, g))
+            return true;
+    return false;
 }
 
 static dt_status offload(dt_program *p, const options *o, dt_err *err)
@@ -345,11 +373,12 @@ static dt_status offload(dt_program *p, const options *o, dt_err *err)
         const int32_t maker = dti_producer(p, (int32_t)t);
         dti_gap g;
         if (maker == DT_NONE || dt_op_tensor(&p->op[maker], DT_Y) != (int32_t)t ||
-            convolution(p, (size_t)dt_pos(p, maker), DT_OP_FORWARD) == DT_NONE)
+            convolution(p, (size_t)dt_pos(p, maker), DT_OP_FORWARD) == DT_NONE ||
+            !waits(p, (int32_t)t, &g))
             continue;
-        const int32_t next = next_convolution(p, dt_pos(p, maker));
-        if (next != DT_NONE && dti_gap_crossing(p, (int32_t)t, &g))
-            DT_CHECK(send_away(p, o, &g, next, err));
+        const int32_t next = next_convolution(p, dt_pos(p, dti_producer(p, g.tensor)));
+        if (next != DT_NONE)
+            DT_CHECK(send_away(p, o, p->op[maker].node, &g, next, err));
     }
     return DT_OK;
 }

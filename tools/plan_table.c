@@ -295,6 +295,25 @@ static void here(const dti_report *r)
             strerror(h->disk_error));
 }
 
+/* Whose seconds they are; and where ops of a profile are others than these, how few were measured.
+ */
+static void print_costs(const dt_costs *c, const dt_prediction *t)
+{
+    const double known =
+        t->share[DT_COST_MEASURED] + t->share[DT_COST_BETWEEN] + t->share[DT_COST_SCALED];
+    printf("by           %.60s", c->name);
+    if (c->simulated)
+        printf(", a card's constants\n");
+    else if (known >= 0.9)
+        printf(", as it was measured\n");
+    else
+        printf(": %.0f %% of the ops' time measured, the rest by\n"
+               "%*slayers alike; to measure these: dnntrain profile\n",
+            100 * known, 13, "");
+    if (c->hash[0] != '\0')
+        printf("profile      %.12s   the first digits of the file's SHA-256\n", c->hash);
+}
+
 /* "simulated" of a machine that is not here, "predicted" of the one that was measured. */
 static void predicted(const dti_report *r)
 {
@@ -314,11 +333,7 @@ static void predicted(const dti_report *r)
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
     print_size("on average", (uint64_t)(t->average + 0.5));
     printf("   in use, weighted by time\n");
-    printf("by           %.60s%s\n", r->session->costs.name,
-        r->session->costs.simulated ? ", a card's constants" : ", as it was measured");
-    if (r->session->costs.hash[0] != '\0')
-        printf("profile      %.12s   the first digits of the file's SHA-256\n",
-            r->session->costs.hash);
+    print_costs(&r->session->costs, t);
 }
 
 /* How much packed values take is known when they are packed; before that there is their room, and

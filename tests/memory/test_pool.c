@@ -250,6 +250,15 @@ static void every_pool_is_found_by_name(void **state)
     assert_null(dt_pool_find("greed"));
 }
 
+/* Who names another pool gets that. */
+static void greedy_alone_has_a_quick_pool(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < DT_COUNT(pools); i++)
+        assert_int_equal(dt_pool_find(pools[i])->quick != NULL, strcmp(pools[i], "greedy") == 0);
+    assert_ptr_equal(dt_pool_find("greedy")->quick, dti_pool_quick());
+}
+
 static void nothing_takes_no_bytes(void **state)
 {
     (void)state;
@@ -1056,6 +1065,7 @@ DT_TEST_GROUP(pool)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pool_is_found_by_name),
+        cmocka_unit_test(greedy_alone_has_a_quick_pool),
         cmocka_unit_test(nothing_takes_no_bytes),
         cmocka_unit_test(half_open_neighbours_share_bytes),
         cmocka_unit_test(best_fit_takes_the_tightest_hole),

@@ -349,6 +349,17 @@ dt_status dti_pass_score(
                             : dti_score_program(out, p, place ? pool : NULL, memo, err);
 }
 
+dt_status dti_pass_peak_within(
+    const dt_pass_env *e, dt_program *p, uint64_t most, uint64_t *bytes, dt_err *err)
+{
+    dt_score s = {0};
+    DT_CHECK(dti_pass_score(e, p, false, &s, err));
+    if (s.device <= most)
+        DT_CHECK(dti_pass_score(e, p, true, &s, err));
+    *bytes = s.device;
+    return DT_OK;
+}
+
 uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own)
 {
     return own > 0 ? own : e->budgets.device;

@@ -51,6 +51,11 @@ typedef struct dt_pass_env {
 dt_status dti_pass_score(
     const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err) DT_NODISCARD;
 
+/* Bytes of the device as the run's pool places it; or the bound, where that is above @most already
+ * and a placement would only be higher. */
+dt_status dti_pass_peak_within(
+    const dt_pass_env *e, dt_program *p, uint64_t most, uint64_t *bytes, dt_err *err) DT_NODISCARD;
+
 /* The machine's costs, how it runs plans, and how they are made; with what stands for NULL. */
 const dt_costs *dti_pass_costs(const dt_pass_env *e);
 dt_simulate_opts dti_pass_machine(const dt_pass_env *e);

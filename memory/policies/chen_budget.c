@@ -162,21 +162,16 @@ static dt_status first_guess(dt_program *p, dti_chen_cuts *cuts, double *segment
     return st;
 }
 
-/* Whether the rung's peak is at most this. One whose lower bound is not is not placed: its peak is
- * no lower. */
+/* Whether the rung's peak is at most this. */
 static dt_status try_rung(const search *x, rung *r, uint64_t most, bool *fits, dt_err *err)
 {
     dt_program *q = NULL;
-    dt_score s = {0};
     dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
         st = rewrite(q, x->env, r, err);
     if (st == DT_OK)
-        st = dti_pass_score(x->env, q, false, &s, err);
-    if (st == DT_OK && s.device <= most)
-        st = dti_pass_score(x->env, q, true, &s, err);
-    r->peak = s.device;
-    *fits = s.device <= most;
+        st = dti_pass_peak_within(x->env, q, most, &r->peak, err);
+    *fits = st == DT_OK && r->peak <= most;
     dt_program_destroy(q);
     return st;
 }

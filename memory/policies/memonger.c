@@ -84,12 +84,8 @@ static dt_status rewrite(
  * placed: that is told. */
 static dt_status find_cost(memonger *m, dt_program *p, uint64_t *cost, dt_err *err)
 {
-    dt_score score;
-    DT_CHECK(dti_pass_score(m->env, p, false, &score, err));
-    if (score.device < m->least)
-        DT_CHECK(dti_pass_score(m->env, p, true, &score, err));
-    *cost = score.device;
-    m->least = score.device < m->least ? score.device : m->least;
+    DT_CHECK(dti_pass_peak_within(m->env, p, m->least - 1, cost, err));
+    m->least = *cost < m->least ? *cost : m->least;
     return DT_OK;
 }
 

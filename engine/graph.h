@@ -102,6 +102,12 @@ static inline int dti_graph_params(const dt_node *nd)
 {
     return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
 }
+/* Whether it is a convolution, transposed or not: its weight has the height and width of a kernel.
+ */
+static inline bool dt_graph_convolves(const dt_node *nd)
+{
+    return nd->info.n_param > 0 && nd->info.param[0].rank == 4;
+}
 /* By node: whether something before it is trained, and whether that or the node itself is. */
 void dti_graph_trained(const dt_graph *g, bool *before, bool *trained);
 

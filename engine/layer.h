@@ -106,6 +106,19 @@ typedef struct dt_stash_info {
     size_t fixed_bytes, sample_bytes; /* fixed + batch * sample */
 } dt_stash_info;
 
+/* Kinds of arithmetic that reach different shares of a roof: products of matrices and all else,
+ * convolutions by the fastest algorithm, those of one pixel, which no transform shortens, those of
+ * one channel each, and, which is no layer's but an op's, those others by the algorithm with the
+ * least scratch. */
+typedef enum dt_work {
+    DT_WORK_MATRIX,
+    DT_WORK_CONV,
+    DT_WORK_CONV_POINTWISE,
+    DT_WORK_CONV_DEPTHWISE,
+    DT_WORK_CONV_SMALL,
+    DT_WORKS
+} dt_work;
+
 /* What infer finds out about one node, for n = 1. flops count a multiply-add as two. @ids: of a
  * layer that reads ids, how many there are: they are 0 to ids - 1. @scores: of how many classes X0
  * holds the scores, from class @first_score on; 0: it holds none. A loss need not say it: its X0
@@ -116,6 +129,7 @@ typedef struct dt_layer_info {
     dt_param_info param[DT_MAX_PARAM];
     dt_stash_info stash[DT_MAX_STASH];
     double forward_flops, backward_flops[2]; /* per sample */
+    dt_work work;
     int64_t ids, scores, first_score;
 } dt_layer_info;
 

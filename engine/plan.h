@@ -114,10 +114,12 @@ typedef struct dt_plan_refusal {
 } dt_plan_refusal;
 
 /* A layer whose ops the plan runs: its name in the network, and its options as the text of its node
- * has them, from byte @opts of the plan's text on, ended by NUL. */
+ * has them, from byte @opts of the plan's text on, ended by NUL. @work: its arithmetic, which the
+ * text of a plan does not tell: DT_WORK_MATRIX until dt_plan_suits has seen the network. */
 typedef struct dt_plan_node {
     char name[DT_NAME_BYTES];
     size_t opts;
+    dt_work work;
 } dt_plan_node;
 
 /**

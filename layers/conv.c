@@ -51,6 +51,13 @@ static int64_t outputs(int64_t size, int64_t reach, int64_t stride)
     return (size - reach) / stride + 1;
 }
 
+static dt_work work_of(const dt_conv *o)
+{
+    if (o->groups > 1 && o->groups == o->out)
+        return DT_WORK_CONV_DEPTHWISE;
+    return o->kernel == dt_sides(1, 1) ? DT_WORK_CONV_POINTWISE : DT_WORK_CONV;
+}
+
 static dt_status infer(
     const void *opts, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
@@ -79,6 +86,7 @@ static dt_status infer(
     info->n_stash = 0;
     info->forward_flops = 2.0 * fan_out * (double)depth * (double)info->y.h * (double)info->y.w;
     info->backward_flops[0] = info->backward_flops[1] = info->forward_flops;
+    info->work = work_of(o);
     return DT_OK;
 }
 

@@ -82,7 +82,7 @@ static dt_status plan(dt_plan_set **out, const dt_session *s, const dt_plan_requ
     return dti_plan_set_run(*out, false, 0, 0, err);
 }
 
-/* Bytes of the map in one role, all or only those of convolutions, whose weights have rank 4. */
+/* Bytes of the map in one role, all or only those of convolutions. */
 static double persistent(const dt_plan_set *p, dt_role role, bool convolutions)
 {
     double sum = 0;
@@ -91,7 +91,7 @@ static double persistent(const dt_plan_set *p, dt_role role, bool convolutions)
         if (h->role != role)
             continue;
         const dt_node *node = h->node >= 0 ? &p->session->graph->node[h->node] : NULL;
-        if (!convolutions || (node != NULL && node->info.param[0].rank == 4))
+        if (!convolutions || (node != NULL && dt_graph_convolves(node)))
             sum += (double)h->bytes;
     }
     return sum;

@@ -221,8 +221,8 @@ static dt_status find_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, 
     return DT_OK;
 }
 
-dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
-    const dt_context *context, int threads, dt_err *err)
+dt_status dt_plan_suits(dt_plan *p, const dt_graph *g, const dt_map *map, const dt_context *context,
+    int threads, dt_err *err)
 {
     const owner w = {g, map, context, threads};
     int32_t *node = dt_alloc(p->n_node, sizeof *node);
@@ -233,6 +233,8 @@ dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
         st = check_homes(&w, p, err);
     if (st == DT_OK)
         st = find_nodes(g, p, node, err);
+    for (size_t i = 0; st == DT_OK && i < p->n_node; i++)
+        p->node[i].work = g->node[node[i]].info.work;
     dt_free(node);
     return st;
 }

@@ -55,9 +55,10 @@ void dt_runner_destroy(dt_runner *r);
 const char *dt_runner_note(const dt_runner *r, dt_tier tier);
 
 /* Whether a plan is of this network with these options, this map, device and number of threads;
- * DT_E_CONFIG says what differs. dt_runner_add asks it, too, and more. */
-dt_status dt_plan_suits(const dt_plan *p, const dt_graph *g, const dt_map *map,
-    const dt_context *context, int threads, dt_err *err) DT_NODISCARD;
+ * DT_E_CONFIG says what differs. dt_runner_add asks it, too, and more. One that suits is told what
+ * its text leaves out: the arithmetic of each layer. */
+dt_status dt_plan_suits(dt_plan *p, const dt_graph *g, const dt_map *map, const dt_context *context,
+    int threads, dt_err *err) DT_NODISCARD;
 
 /* Prepare a verified plan, which may be destroyed afterwards. It must be of the runner's graph,
  * map, device and threads, and for the ways that the graph chooses now: DT_E_CONFIG says what

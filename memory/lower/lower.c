@@ -453,6 +453,7 @@ static void add_nodes(lowering *l, int32_t *node)
         dt_plan_node *to = &plan->node[plan->n_node];
         memcpy(to->name, from->name, sizeof to->name);
         to->opts = plan->n_text;
+        to->work = from->info.work;
         memcpy(plan->text + plan->n_text, from->opts_text, bytes);
         plan->n_text += bytes;
         node[i] = (int32_t)plan->n_node++;

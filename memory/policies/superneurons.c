@@ -291,9 +291,8 @@ static dt_status recompute(dt_program *p, int mode, dt_err *err)
 static int32_t convolution(const dt_program *p, size_t pos, dt_op_kind kind)
 {
     const dt_op *op = &p->op[p->order[pos]];
-    const bool is = op->kind == kind && op->node != DT_NONE &&
-                    p->graph->node[op->node].info.n_param > 0 &&
-                    p->graph->node[op->node].info.param[0].rank == 4;
+    const bool is =
+        op->kind == kind && op->node != DT_NONE && dt_graph_convolves(&p->graph->node[op->node]);
     return is ? op->node : DT_NONE;
 }
 

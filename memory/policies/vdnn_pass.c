@@ -51,11 +51,6 @@ typedef struct vdnn {
     int32_t *kernels; /* by op: how many of those before it run a kernel, which copies do not */
 } vdnn;
 
-static bool convolution(const dt_node *nd)
-{
-    return nd->info.n_param > 0 && nd->info.param[0].rank == 4;
-}
-
 static bool fully_connected(const dt_node *nd)
 {
     return nd->info.n_param > 0 && nd->info.param[0].rank == 2;
@@ -73,7 +68,7 @@ static int32_t find_classifier(const dt_graph *g)
 {
     int32_t i = 0;
     for (int32_t k = 0; k < (int32_t)g->n_node; k++)
-        if ((g->node[k].desc->mixes_positions || convolution(&g->node[k])) &&
+        if ((g->node[k].desc->mixes_positions || dt_graph_convolves(&g->node[k])) &&
             !global_average(g, &g->node[k]))
             i = k + 1;
     while (i < (int32_t)g->n_node && !g->node[i].desc->loss && !fully_connected(&g->node[i]) &&
@@ -91,7 +86,7 @@ static int32_t fed_convolution(const dt_program *p, const dti_gap *g)
     const dt_access *a = dt_accesses(p, value, &n);
     for (int32_t i = 0; i < n && dt_pos(p, a[i].op) <= g->from_pos; i++) {
         const dt_op *op = &p->op[a[i].op];
-        if (op->kind == DT_OP_FORWARD && convolution(&p->graph->node[op->node]) &&
+        if (op->kind == DT_OP_FORWARD && dt_graph_convolves(&p->graph->node[op->node]) &&
             dt_op_tensor(op, DT_X) == value)
             return op->node;
     }
@@ -144,7 +139,7 @@ static int32_t pick_prefetch(const vdnn *v, int32_t l)
     for (int32_t k = l - 1; k >= 0; k--) {
         if (v->layer[k].offloaded && !v->layer[k].fetched)
             return k;
-        if (convolution(&v->p->graph->node[k]))
+        if (dt_graph_convolves(&v->p->graph->node[k]))
             break;
     }
     return DT_NONE;

@@ -129,27 +129,13 @@ void dt_cost_signature(
 
 /* ---- the floor ---- */
 
-/* An option of the op's layer, "kernel=": a whole number, or 0. */
-static long option_of(const dt_plan *p, const dt_plan_op *op, const char *key)
-{
-    if (op->node < 0 || (size_t)op->node >= p->n_node)
-        return 0;
-    const char *at = strstr(p->text + p->node[op->node].opts, key);
-    char *end;
-    const long is = at != NULL ? strtol(at + strlen(key), &end, 10) : 0;
-    return at != NULL && (*end == ' ' || *end == '\0') ? is : 0;
-}
-
 static dt_work work_of(const dt_plan *p, const dt_plan_op *op)
 {
-    if (strcmp(op->layer, "conv") != 0)
+    if (op->node < 0 || (size_t)op->node >= p->n_node)
         return DT_WORK_MATRIX;
-    const long groups = option_of(p, op, "groups=");
-    if (groups > 1 && groups == option_of(p, op, "out="))
-        return DT_WORK_CONV_DEPTHWISE;
-    if (op->limit == DT_LIMIT_LEAST)
-        return DT_WORK_CONV_SMALL;
-    return option_of(p, op, "kernel=") == 1 ? DT_WORK_CONV_POINTWISE : DT_WORK_CONV;
+    const dt_work work = p->node[op->node].work;
+    const bool transformed = work == DT_WORK_CONV || work == DT_WORK_CONV_POINTWISE;
+    return transformed && op->limit == DT_LIMIT_LEAST ? DT_WORK_CONV_SMALL : work;
 }
 
 static double larger(double a, double b)

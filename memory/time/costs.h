@@ -60,18 +60,6 @@ typedef struct dt_codec_rate {
     bool across;
 } dt_codec_rate;
 
-/* Kinds of arithmetic that reach different shares of a roof: products of matrices and all else,
- * convolutions by the fastest algorithm, those of one pixel, which no transform shortens, those of
- * one channel each, and others by the algorithm with the least scratch. */
-typedef enum dt_work {
-    DT_WORK_MATRIX,
-    DT_WORK_CONV,
-    DT_WORK_CONV_POINTWISE,
-    DT_WORK_CONV_DEPTHWISE,
-    DT_WORK_CONV_SMALL,
-    DT_WORKS
-} dt_work;
-
 /* The median of measured ÷ floor over a layer's form; form DT_FORMS: over all of the layer. */
 typedef struct dt_kind_ratio {
     char layer[DT_LAYER_NAME_BYTES];

@@ -715,6 +715,31 @@ static void a_plan_that_is_not_this_runs_is_refused_and_told_why(void **state)
     close_session(&s);
 }
 
+/* A text does not tell it, and costs go by it. */
+static void a_plan_that_suits_is_told_what_its_layers_compute(void **state)
+{
+    (void)state;
+    enum { MOST_LAYERS = 32 };
+    session s = open_session(model("lenet5", 0, 0), 2, 2, 1);
+    dt_program *p = dt_program_on(s.at.graph, s.at.map, DT_PROGRAM_FIRST, 2);
+    dt_plan *mine = dt_planned_by(p, "keep_all", "greedy");
+    dt_work lowered[MOST_LAYERS];
+    dt_err err = {0};
+    assert_in_range(mine->n_node, 1, MOST_LAYERS);
+    for (size_t i = 0; i < mine->n_node; i++) {
+        lowered[i] = mine->node[i].work;
+        mine->node[i].work = DT_WORK_MATRIX;
+    }
+    assert_int_equal(lowered[0], DT_WORK_CONV);
+    assert_ok(
+        dt_plan_suits(mine, s.at.graph, s.at.map, &(dt_context){0}, dt_cpu_threads(), &err), &err);
+    for (size_t i = 0; i < mine->n_node; i++)
+        assert_int_equal(mine->node[i].work, lowered[i]);
+    dt_plan_destroy(mine);
+    dt_program_destroy(p);
+    close_session(&s);
+}
+
 static dt_graph *deep_chain(int layers)
 {
     dt_graph *g;
@@ -775,6 +800,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(a_plan_larger_than_the_arena_is_refused),
         cmocka_unit_test(a_thread_with_another_team_may_not_run_a_plan),
         cmocka_unit_test(a_plan_that_is_not_this_runs_is_refused_and_told_why),
+        cmocka_unit_test(a_plan_that_suits_is_told_what_its_layers_compute),
         cmocka_unit_test(layers_of_a_plan_are_found_in_any_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

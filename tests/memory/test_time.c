@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
+#include "layers/conv.h"
 #include "memory/time/card_costs.h"
 #include "memory/time/cost_file.h"
 #include "memory/time/simulate.h"
@@ -413,39 +414,43 @@ static void every_card_has_numbers(void **state)
 static void convolutions_have_rates_by_their_kernels(void **state)
 {
     (void)state;
-    static const struct {
-        const char *layer, *opts;
+    const struct {
+        int64_t out, kernel, groups;
         bool small;
         dt_work work;
     } ops[] = {
-        {"conv", "out=64 kernel=3 stride=1 groups=1", false, DT_WORK_CONV},
-        {"conv", "out=64 kernel=1 stride=1 groups=1", false, DT_WORK_CONV_POINTWISE},
-        {"conv", "out=64 kernel=1", false, DT_WORK_CONV_POINTWISE},
-        {"conv", "out=64 kernel=1x7 stride=1 groups=1", false, DT_WORK_CONV},
-        {"conv", "out=64 kernel=11 stride=4 groups=1", false, DT_WORK_CONV},
-        {"conv", "out=64 kernel=3 stride=1 groups=64", false, DT_WORK_CONV_DEPTHWISE},
-        {"conv", "out=64 kernel=3 stride=1 groups=32", false, DT_WORK_CONV},
-        {"conv", "out=1 kernel=3 stride=1 groups=1", false, DT_WORK_CONV},
-        {"conv", "out=64 kernel=1 stride=1 groups=1", true, DT_WORK_CONV_SMALL},
-        {"conv", "out=64 kernel=3 stride=1 groups=64", true, DT_WORK_CONV_DEPTHWISE},
-        {"conv", "", false, DT_WORK_CONV},
-        {"linear", "out=64", false, DT_WORK_MATRIX},
+        {64, 3, 1, false, DT_WORK_CONV},
+        {64, 1, 1, false, DT_WORK_CONV_POINTWISE},
+        {64, dt_sides(1, 7), 1, false, DT_WORK_CONV},
+        {64, 11, 1, false, DT_WORK_CONV},
+        {64, 3, 64, false, DT_WORK_CONV_DEPTHWISE},
+        {64, 3, 32, false, DT_WORK_CONV},
+        {1, 3, 1, false, DT_WORK_CONV},
+        {64, 1, 1, true, DT_WORK_CONV_SMALL},
+        {64, 3, 1, true, DT_WORK_CONV_SMALL},
+        {64, 3, 64, true, DT_WORK_CONV_DEPTHWISE},
     };
     dt_costs c;
+    dt_err err = {0};
     dt_costs_of_card(&c, dt_card_speed_find("titanx"));
     for (int w = 0; w < DT_WORKS; w++)
         c.flops[w][DT_F32] = 1e12 * (w + 1);
     for (size_t i = 0; i < DT_COUNT(ops); i++) {
-        char opts[128];
-        const int n = snprintf(opts, sizeof opts, "%s", ops[i].opts) + 1;
-        dt_plan_node node = {.name = "a"};
-        const dt_plan p = {.node = &node, .n_node = 1, .text = opts, .n_text = (size_t)n};
+        const dt_conv o = {ops[i].out, ops[i].kernel, 1, 0, 1, ops[i].groups, false};
+        const dt_shape x = {1, 16, 16, 64};
+        dt_layer_info info = {0};
+        assert_ok(dt_layer_conv.infer(&o, &x, 1, &info, &err), &err);
+        dt_plan_node node = {.name = "a", .work = info.work};
+        const dt_plan p = {.node = &node, .n_node = 1};
         dt_plan_op op = {.node = 0, .n1 = 1, .flops = 1e12, .dtype = DT_F32};
         op.limit = ops[i].small ? DT_LIMIT_LEAST : op.limit;
-        snprintf(op.layer, sizeof op.layer, "%s", ops[i].layer);
         if (fabs(dt_costs_floor(&c, &p, &op) * (ops[i].work + 1) - 1) > 1e-9)
-            fail_msg("%s %s: %g s", ops[i].layer, ops[i].opts, dt_costs_floor(&c, &p, &op));
+            fail_msg("convolution %zu: %g s", i, dt_costs_floor(&c, &p, &op));
     }
+    dt_plan_node none = {.name = "a"};
+    const dt_plan plain = {.node = &none, .n_node = 1};
+    const dt_plan_op least = {.n1 = 1, .flops = 1e12, .dtype = DT_F32, .limit = DT_LIMIT_LEAST};
+    assert_true(fabs(dt_costs_floor(&c, &plain, &least) - 1) < 1e-9);
     dt_costs_deinit(&c);
 }
 

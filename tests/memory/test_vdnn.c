@@ -93,7 +93,7 @@ static uint64_t convolution_weights(const dt_lowered *m)
     uint64_t sum = 0;
     for (size_t i = 0; i < m->map->n; i++) {
         const dt_home *h = &m->map->home[i];
-        if (h->port == DT_P && m->graph->node[h->node].info.param[0].rank == 4)
+        if (h->port == DT_P && dt_graph_convolves(&m->graph->node[h->node]))
             sum += h->bytes;
     }
     return sum;

@@ -248,8 +248,6 @@ static void axis(const dti_map *m)
     peak(m);
 }
 
-/* ---- around them ---- */
-
 /* ---- what colours mean ---- */
 
 static void entry(FILE *f, double *x, double *y, const char *class, const char *name)

@@ -285,12 +285,17 @@ const dt_course *dt_checkpoint_course(const dt_checkpoint *c)
     return &c->course;
 }
 
+const char *dt_fact_find(const dt_fact *facts, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(facts[i].key, key) == 0)
+            return facts[i].value;
+    return NULL;
+}
+
 const char *dt_checkpoint_fact(const dt_checkpoint *c, const char *key)
 {
-    for (size_t i = 0; i < c->m.n_fact; i++)
-        if (strcmp(c->m.fact[i].key, key) == 0)
-            return c->m.fact[i].value;
-    return NULL;
+    return dt_fact_find(c->m.fact, c->m.n_fact, key);
 }
 
 size_t dt_checkpoint_facts(const dt_checkpoint *c)

@@ -36,6 +36,7 @@ typedef struct dt_course {
 typedef struct dt_fact {
     const char *key, *value;
 } dt_fact;
+const char *dt_fact_find(const dt_fact *facts, size_t n, const char *key); /* NULL if none */
 
 /* What is saved, and what is loaded into. */
 typedef struct dt_trained {

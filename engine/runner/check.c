@@ -102,10 +102,8 @@ static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
         return DT_OK;
     if (k->p->tensor[b->tensor].role != DT_ROLE_WORKSPACE)
         DT_CHECK(all_are(k, b->from, PATTERN, b->to - b->from, &untouched, err));
-    if (!untouched) {
+    if (!untouched)
         k->m->peak = padded(b->to);
-        k->m->peak_tensor = b->tensor;
-    }
     return DT_OK;
 }
 
@@ -199,7 +197,7 @@ static dt_status run_rows(checker *k, const dti_run *u, dt_err *err)
 
 dt_status dt_runner_check(dt_runner *r, int id, const dt_run_args *a, dt_measure *m, dt_err *err)
 {
-    *m = (dt_measure){.peak_tensor = -1};
+    *m = (dt_measure){0};
     checker k = {.r = r, .p = &r->plan[id], .m = m};
     const dti_run u = {r, k.p, a};
     const dt_map *map = r->o.map;

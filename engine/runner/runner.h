@@ -172,7 +172,6 @@ void dt_runner_put_stats(dt_runner *r, const dt_runner_stats *s); /* as they wer
 /* What a checked run found. */
 typedef struct dt_measure {
     uint64_t peak;           /* end of the highest tensor any of whose bytes changed */
-    int32_t peak_tensor;     /* of the plan */
     uint64_t tier[DT_TIERS]; /* of tiers: end of the highest slot any of whose bytes changed */
 } dt_measure;
 

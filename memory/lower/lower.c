@@ -167,7 +167,7 @@ static dt_status all_segments(lowering *l, const dti_stays *stays, dt_err *err)
 static dt_status segments(lowering *l, dt_err *err)
 {
     dti_stays stays;
-    dt_status st = dti_stays_find(&stays, l->p, l->o != NULL ? l->o->ahead : NULL, err);
+    dt_status st = dti_stays_find(&stays, l->p, l->o->ahead, err);
     if (st == DT_OK)
         st = all_segments(l, &stays, err);
     dti_stays_deinit(&stays);
@@ -859,7 +859,8 @@ dt_status dt_lower_peak(
 
 dt_status dti_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)
 {
-    lowering l = {.p = p};
+    const dt_lower_opts o = {0};
+    lowering l = {.p = p, .o = &o};
     const dt_status st = lay_out(&l, err);
     if (st == DT_OK)
         *bound = p->map->bytes + dt_pool_lower_bound(l.block, l.n_block);

@@ -153,7 +153,7 @@ dt_status dti_stays_find(dti_stays *to, const dt_program *p, const uint64_t *ahe
     for (size_t t = 0; ok && t < p->n_tensor; t++)
         if (lives_away(p, (int32_t)t))
             stays_of(to, p, (int32_t)t);
-    if (ok && ahead != NULL)
+    if (ok)
         widen_all(to, p, ahead, list, last);
     dt_free(list);
     dt_free(last);

@@ -23,7 +23,7 @@ typedef struct dti_stays {
 } dti_stays;
 
 /* All stays of a program, whose index is fresh. Ops of one layer that stand together share a stay.
- * @ahead: by tier, see dt_lower_opts; NULL or 0: each stay is as short as can be. Free with
+ * @ahead: by tier, see dt_lower_opts; 0: each stay is as short as can be. Free with
  * dti_stays_deinit, even after a failure. */
 dt_status dti_stays_find(
     dti_stays *to, const dt_program *p, const uint64_t *ahead, dt_err *err) DT_NODISCARD;

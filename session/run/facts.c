@@ -294,14 +294,6 @@ dt_status dti_facts_check(const dt_run *r, dt_err *err)
 
 /* ---- comparing ---- */
 
-static const char *find(const dti_facts *f, const char *key)
-{
-    for (size_t i = 0; i < f->n; i++)
-        if (strcmp(f->fact[i].key, key) == 0)
-            return f->fact[i].value;
-    return NULL;
-}
-
 static const char *shown(const char *value)
 {
     return value == NULL ? "(not given)" : *value == '\0' ? "(none)" : value;
@@ -356,7 +348,7 @@ dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
             &differ, &table);
     for (size_t i = 0; i < dt_checkpoint_facts(c); i++) {
         const dt_fact then = dt_checkpoint_fact_at(c, i);
-        if (find(&now, then.key) == NULL)
+        if (dt_fact_find(now.fact, now.n, then.key) == NULL)
             compare_one(r, then.key, then.value, NULL, &differ, &table);
     }
     dti_facts_deinit(&now);

@@ -19,6 +19,11 @@ typedef struct dt_planned {
     uint64_t kept;
 } dt_planned;
 
+static inline bool dti_planned_is(const dt_planned *p, dt_program_kind kind, int64_t n, bool dense)
+{
+    return p->kind == kind && p->n == n && p->dense == dense;
+}
+
 /* A rung of a ladder that does not fit, and why. */
 typedef struct dt_refused_rung {
     char policy[DT_POLICY_LIST];
@@ -87,6 +92,10 @@ dt_status dti_plan_set_program(const dt_plan_set *p, dt_program_kind kind, int64
  * @last and @eval_last are the sizes of last partial batches, 0 for none. */
 dt_status dti_plan_set_run(
     dt_plan_set *p, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
+
+/* The plan of a kind, size and purpose; NULL: there is none yet. */
+const dt_planned *dti_plan_set_find(
+    const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense);
 
 uint64_t dt_plan_set_peak(const dt_plan_set *p); /* largest of all plans */
 uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);

@@ -131,21 +131,13 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
     return DT_OK;
 }
 
-static uint64_t highest_peak(const dt_plan_set *p)
-{
-    uint64_t peak = 0;
-    for (size_t i = 0; i < p->n; i++)
-        peak = p->planned[i]->plan->peak > peak ? p->planned[i]->plan->peak : peak;
-    return peak;
-}
-
 static dt_status make(
     const dt_plan_set *p, const dt_policies *policies, dt_planned *to, dt_err *err)
 {
     dt_memo *memo = dt_memo_create();
     dt_lower_opts lower = dti_plan_set_lower_opts(p, memo);
     dt_status st = make_program(p, policies, &lower, to, err);
-    lower.enough = highest_peak(p);
+    lower.enough = dt_plan_set_peak(p);
     if (st == DT_OK)
         st = dt_lower(&to->plan, to->program, &lower, err);
     dt_memo_destroy(memo);
@@ -422,25 +414,21 @@ static dt_status try_instead(
     return st;
 }
 
-static const dt_plan *usual_of(const dt_plan_set *p, const dt_planned *dense)
+/* By policies and fates, whatever the plans hold. */
+static bool asked_exactly(const dt_plan_set *p)
 {
-    for (size_t i = 0; i < p->n; i++)
-        if (p->planned[i]->kind == dense->kind && p->planned[i]->n == dense->n &&
-            !p->planned[i]->dense)
-            return p->planned[i]->plan;
-    return NULL;
+    return dt_policies_exact(p->policies) &&
+           (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
 }
 
 /* Only where no policy changes values, or the step would have other bits. */
 static dt_status fit_again(const dt_plan_set *p, dt_planned **out, dt_err *err)
 {
-    const dt_plan *usual = usual_of(p, *out);
-    const bool exact = dt_policies_exact(p->policies) &&
-                       (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
-    if (usual == NULL || !exact)
+    const dt_planned *usual = dti_plan_set_find(p, (*out)->kind, (*out)->n, false);
+    if (usual == NULL || !asked_exactly(p))
         return DT_OK;
-    for (size_t i = 0; i < DT_COUNT(instead) && !within(p, usual, (*out)->plan); i++)
-        DT_CHECK(try_instead(p, instead[i], usual, out, err));
+    for (size_t i = 0; i < DT_COUNT(instead) && !within(p, usual->plan, (*out)->plan); i++)
+        DT_CHECK(try_instead(p, instead[i], usual->plan, out, err));
     return DT_OK;
 }
 
@@ -461,11 +449,6 @@ static dt_status make_new(
     p->made++;
     *out = to;
     return DT_OK;
-}
-
-static bool is(const dt_planned *p, dt_program_kind kind, int64_t n, bool dense)
-{
-    return p != NULL && p->kind == kind && p->n == n && p->dense == dense;
 }
 
 /* What was refused before the rung that the plan is of. */
@@ -491,15 +474,13 @@ static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense
     const dt_planned **out, dt_err *err)
 {
     dt_planned *to = NULL;
-    for (size_t i = 0; i < p->n; i++)
-        if (is(p->planned[i], kind, n, dense)) {
-            *out = p->planned[i];
-            return DT_OK;
-        }
+    *out = dti_plan_set_find(p, kind, n, dense);
+    if (*out != NULL)
+        return DT_OK;
     if (!dt_grow((void **)&p->planned, &p->cap, p->n, sizeof(dt_planned *)))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     for (size_t i = 0; i < p->n_spare && to == NULL; i++)
-        if (is(p->spare[i], kind, n, dense)) {
+        if (p->spare[i] != NULL && dti_planned_is(p->spare[i], kind, n, dense)) {
             to = p->spare[i];
             p->spare[i] = NULL;
         }
@@ -706,6 +687,15 @@ void dt_plan_set_destroy(dt_plan_set *p)
 
 /* ---- what the plans come to ---- */
 
+const dt_planned *dti_plan_set_find(
+    const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (dti_planned_is(p->planned[i], kind, n, dense))
+            return p->planned[i];
+    return NULL;
+}
+
 uint64_t dt_plan_set_peak(const dt_plan_set *p)
 {
     const dt_plan *largest = dti_plan_set_largest(p);
@@ -734,15 +724,13 @@ const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
 
 bool dt_plan_set_exact(const dt_plan_set *p)
 {
-    const bool exact = dt_policies_exact(p->policies) &&
-                       (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
     const dt_plans *given = p->asked.given;
     bool all = given != NULL || p->n > 0;
     for (size_t i = 0; given != NULL && i < given->n; i++)
         all = all && packs_exactly(given->plan[i]);
     for (size_t i = 0; given == NULL && i < p->n; i++)
         all = all && packs_exactly(p->planned[i]->plan);
-    return (all || (given == NULL && exact)) && !p->map->delayed;
+    return (all || (given == NULL && asked_exactly(p))) && !p->map->delayed;
 }
 
 /* A step is the first micro-batch, all others, and the update. */

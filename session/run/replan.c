@@ -105,17 +105,6 @@ static void put_back(dt_run *r, const unsigned char *kept)
         memcpy(dt_runner_home(r->rig.runner, (int32_t)i), kept + m->home[i].off, m->home[i].bytes);
 }
 
-/* ---- the plans ---- */
-
-static const dt_planned *find(const dt_plan_set *p, const dt_planned *like)
-{
-    for (size_t i = 0; i < p->n; i++)
-        if (p->planned[i]->kind == like->kind && p->planned[i]->n == like->n &&
-            p->planned[i]->dense == like->dense)
-            return p->planned[i];
-    return NULL;
-}
-
 /* ---- times ---- */
 
 /* Of the plans that steps take. */
@@ -125,9 +114,9 @@ static dt_status begin_timing(dt_run *r, dt_err *err)
     dti_row_times_close(&p->times);
     for (size_t i = 0; i < r->rig.n && p->timed; i++) {
         const dt_ready *g = &r->rig.ready[i];
-        const dt_planned like = {.kind = g->kind, .n = g->n, .dense = g->dense};
-        const dt_planned *x = p->set != NULL ? find(p->set, &like) : NULL;
-        x = x != NULL ? x : find(r->s->plans, &like);
+        const dt_planned *x =
+            p->set != NULL ? dti_plan_set_find(p->set, g->kind, g->n, g->dense) : NULL;
+        x = x != NULL ? x : dti_plan_set_find(r->s->plans, g->kind, g->n, g->dense);
         if (x != NULL && x->kind != DT_PROGRAM_EVAL)
             DT_CHECK(dti_row_times_add(&p->times, g->id, x->plan, err));
     }
@@ -148,7 +137,7 @@ static dt_status end_timing(dt_run *r, dt_err *err)
 
 static bool is_new(const dt_plan_set *before, const dt_planned *x)
 {
-    const dt_planned *old = find(before, x);
+    const dt_planned *old = dti_plan_set_find(before, x->kind, x->n, x->dense);
     return old == NULL || old->plan->n_row != x->plan->n_row ||
            memcmp(old->plan->row, x->plan->row, x->plan->n_row * sizeof *x->plan->row) != 0;
 }
@@ -193,8 +182,7 @@ static dt_status place_of(dt_run *r, const dt_planned *x, size_t *at, dt_err *er
 {
     dt_rig *g = &r->rig;
     for (*at = 0; *at < g->n; ++*at)
-        if (g->ready[*at].kind == x->kind && g->ready[*at].n == x->n &&
-            g->ready[*at].dense == x->dense)
+        if (dti_planned_is(x, g->ready[*at].kind, g->ready[*at].n, g->ready[*at].dense))
             return DT_OK;
     dt_ready *more = dt_alloc(g->n + 1, sizeof *more);
     if (more == NULL)

@@ -72,8 +72,8 @@ dt_status dt_plan_set_create(
 void dt_plan_set_destroy(dt_plan_set *p);
 
 /* The same choice of policies and the same algorithms once more, without plans: for planning by
- * what the session has learned since, with what those plans take as budgets. Borrows from @of, which must outlive it. Not of given plans.
- * DT_E_NOMEM; NULL in *out after a failure. */
+ * what the session has learned since, with what those plans take as budgets. Borrows from @of,
+ * which must outlive it. Not of given plans. DT_E_NOMEM; NULL in *out after a failure. */
 dt_status dti_plan_set_again(dt_plan_set **out, const dt_plan_set *of, dt_err *err) DT_NODISCARD;
 
 /* A verified plan. Of those given the one of that kind and size, which must suit the session:

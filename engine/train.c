@@ -1,6 +1,4 @@
 /* The training loop: steps of micro-batches, updates, evaluation. */
-#define _POSIX_C_SOURCE 200809L
-
 #include "engine/train.h"
 
 #include <inttypes.h>

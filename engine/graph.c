@@ -256,6 +256,27 @@ void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part)
     g->next_key = g->node[with].key + 1;
 }
 
+void dti_graph_sharing(const dt_graph *g, int32_t *last, int32_t *n)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const int32_t owner = g->node[i].shares;
+        last[i] = DT_SHARES_NONE;
+        if (n != NULL)
+            n[i] = 0;
+        if (owner == DT_SHARES_NONE)
+            continue;
+        last[owner] = (int32_t)i; /* it comes before those that share with it */
+        if (n != NULL)
+            n[owner]++;
+    }
+}
+
+size_t dti_graph_value_bytes(const dt_graph *g, int32_t value)
+{
+    const dt_shape s = dt_graph_shape(g, value);
+    return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(g, value));
+}
+
 /* Behind layers that only hand their input on. */
 static bool is_input(const dt_graph *g, int32_t value)
 {

@@ -65,7 +65,18 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
  */
 void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part);
 
-dt_shape dt_graph_shape(const dt_graph *g, int32_t value); /* n = 1 */
+/* The node whose parameter 0 a node has: its own, or that of the one it shares with. */
+static inline int32_t dti_graph_owner(const dt_graph *g, int32_t node)
+{
+    const int32_t shares = g->node[node].shares;
+    return shares == DT_SHARES_NONE ? node : shares;
+}
+/* By node: the last of those that share its parameter, or DT_SHARES_NONE, and how many these are
+ * (NULL: nobody asks). */
+void dti_graph_sharing(const dt_graph *g, int32_t *last, int32_t *n);
+
+dt_shape dt_graph_shape(const dt_graph *g, int32_t value);      /* n = 1 */
+size_t dti_graph_value_bytes(const dt_graph *g, int32_t value); /* n = 1 */
 /* Type of a value and of its gradient. */
 dt_dtype dt_graph_dtype(const dt_graph *g, int32_t value);
 /* Type of the input: that of values, or fp32 where a layer reads ids. */

@@ -185,4 +185,10 @@ typedef struct dt_layer_desc {
     const struct dt_kernels *cpu;
 } dt_layer_desc;
 
+/* The form of its forward op, in training or in evaluation. */
+static inline dt_form_kind dti_forward_form(const dt_layer_desc *d, bool eval)
+{
+    return eval && d->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
+}
+
 #endif

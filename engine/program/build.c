@@ -58,13 +58,6 @@ static dt_status add_tensor(builder *b, const char *name, dt_role role, size_t f
     return dt_program_tensor(b->p, &t, id, err);
 }
 
-/* Of one sample. */
-static size_t value_bytes(const builder *b, int32_t value)
-{
-    const dt_shape s = dt_graph_shape(b->g, value);
-    return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(b->g, value));
-}
-
 static int32_t value_tensor(const builder *b, int32_t value)
 {
     return value == DT_GRAPH_INPUT ? b->image : b->value[value];
@@ -104,8 +97,7 @@ static dt_status append_work(builder *b, dt_op *op, dt_err *err)
 /* The persistent tensor of a node's parameter, which may be another node's. */
 static int32_t home_of(const builder *b, int32_t node, int i, dt_port port)
 {
-    const int32_t owner = b->g->node[node].shares;
-    return dti_map_find(b->p->map, owner == DT_SHARES_NONE ? node : owner, i, port);
+    return dti_map_find(b->p->map, dti_graph_owner(b->g, node), i, port);
 }
 
 /* Bind every parameter port the form names and the node has. */
@@ -177,7 +169,7 @@ static dt_status forward_node(builder *b, int32_t node, dt_err *err)
     if (b->labels == DT_NONE && (nd->desc->form[DT_FORWARD].reads & DT_BIT(DT_LABELS)) != 0)
         DT_CHECK(fetch_input(b, "labels", sizeof(int32_t) * (size_t)dt_graph_labels(b->g),
             DT_LABELS, &b->labels, err));
-    const dt_form_kind kind = eval && nd->desc->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
+    const dt_form_kind kind = dti_forward_form(nd->desc, eval);
     const dt_form *f = &nd->desc->form[kind];
     dt_op op = start_op(b, DT_OP_FORWARD, nd->desc, node, kind, f->suffix);
     op.flops = nd->info.forward_flops * (double)b->p->n;
@@ -195,8 +187,8 @@ static dt_status forward_node(builder *b, int32_t node, dt_err *err)
     if (f->writes & DT_BIT(DT_Y)) {
         char name[DT_TENSOR_NAME_BYTES];
         set_name(name, "%s.y", nd->name);
-        DT_CHECK(add_tensor(
-            b, name, DT_ROLE_ACTIVATIONS, 0, value_bytes(b, node), node, &b->value[node], err));
+        DT_CHECK(add_tensor(b, name, DT_ROLE_ACTIVATIONS, 0, dti_graph_value_bytes(b->g, node),
+            node, &b->value[node], err));
         dt_op_bind(&op, b->value[node], DT_Y, DT_WRITE);
     }
     if (!eval) {
@@ -233,8 +225,8 @@ static dt_status arrive(builder *b, int32_t value, int32_t tensor, dt_err *err)
     else
         set_name(name, "d.%s+%d", b->g->node[value].name, b->arrived[value]);
     int32_t id;
-    DT_CHECK(add_tensor(
-        b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, value), value, &id, err));
+    DT_CHECK(add_tensor(b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0,
+        dti_graph_value_bytes(b->g, value), value, &id, err));
     dt_op op = start_op(b, DT_OP_BACKWARD, b->o->ops.sum, DT_NONE, DT_FORWARD, "");
     set_name(op.name, "%s.sum", name + 2); /* without the "d." */
     op.dtype = dt_graph_dtype(b->g, value);
@@ -256,8 +248,8 @@ static dt_status new_gradient(builder *b, int32_t node, int i, int32_t *id, dt_e
         set_name(name, "d.%s", b->g->node[value].name);
     else
         set_name(name, "d.%s@%s", b->g->node[value].name, b->g->node[node].name);
-    return add_tensor(
-        b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, value), value, id, err);
+    return add_tensor(b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, dti_graph_value_bytes(b->g, value),
+        value, id, err);
 }
 
 /* The same for the one gradient of all inputs. No value's name is empty, so no other is called so.
@@ -267,21 +259,15 @@ static dt_status new_shared_gradient(builder *b, int32_t node, int32_t *id, dt_e
     char name[DT_TENSOR_NAME_BYTES];
     set_name(name, "d.@%s", b->g->node[node].name);
     return add_tensor(
-        b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, value_bytes(b, node), node, id, err);
-}
-
-/* The node whose parameter stands in for this one's. */
-static int32_t owner_of(const builder *b, int32_t node)
-{
-    const int32_t shares = b->g->node[node].shares;
-    return shares == DT_SHARES_NONE ? node : shares;
+        b, name, DT_ROLE_ACTIVATION_GRADIENTS, 0, dti_graph_value_bytes(b->g, node), node, id, err);
 }
 
 /* Whether the parameter's gradient already holds something: that of earlier micro-batches, or that
  * of a layer further on that shares the parameter. */
 static bool adds(const builder *b, int32_t node, int i)
 {
-    return b->p->kind == DT_PROGRAM_AGAIN || (i == 0 && b->last_sharing[owner_of(b, node)] > node);
+    return b->p->kind == DT_PROGRAM_AGAIN ||
+           (i == 0 && b->last_sharing[dti_graph_owner(b->g, node)] > node);
 }
 
 /* A transient that holds a parameter's gradient until it is in place; the name tells the stage. */
@@ -297,16 +283,16 @@ static dt_status loose_gradient(
  * transient. */
 static int32_t gradient_of(const builder *b, int32_t node, int i)
 {
-    return b->p->map->loose ? b->whole[owner_of(b, node)][i] : home_of(b, node, i, DT_DP);
+    return b->p->map->loose ? b->whole[dti_graph_owner(b->g, node)][i] : home_of(b, node, i, DT_DP);
 }
 
 /* A new place for it, where it has none at home. */
 static dt_status place_gradient(builder *b, int32_t node, int i, dt_err *err)
 {
     const size_t bytes = b->p->tensor[home_of(b, node, i, DT_P)].bytes;
-    return b->p->map->loose
-               ? loose_gradient(b, node, i, "g", bytes, &b->whole[owner_of(b, node)][i], err)
-               : DT_OK;
+    return b->p->map->loose ? loose_gradient(b, node, i, "g", bytes,
+                                  &b->whole[dti_graph_owner(b->g, node)][i], err)
+                            : DT_OK;
 }
 
 /* An op that adds a finished gradient to the one of earlier micro-batches, or of layers further on
@@ -560,7 +546,7 @@ static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *e
  * nobody reads the parameters any more. */
 static dt_status update_early(builder *b, int32_t node, dt_err *err)
 {
-    if (!b->p->map->early || owner_of(b, node) != node)
+    if (!b->p->map->early || dti_graph_owner(b->g, node) != node)
         return DT_OK;
     for (int i = 0; i < b->g->node[node].info.n_param; i++)
         if (gradient_of(b, node, i) != DT_NONE)
@@ -607,10 +593,9 @@ static dt_status build_update(builder *b, dt_err *err)
 static void survey(builder *b)
 {
     dti_graph_trained(b->g, b->p->needs_dx, b->trained);
+    dti_graph_sharing(b->g, b->last_sharing, NULL);
     for (size_t i = 0; i < b->g->n_node; i++) {
         const dt_node *nd = &b->g->node[i];
-        if (nd->shares != DT_SHARES_NONE)
-            b->last_sharing[nd->shares] = (int32_t)i;
         for (int k = 0; k < nd->n_in && !nd->desc->identity; k++)
             if (dt_graph_behind(b->g, nd->in[k]) != DT_GRAPH_INPUT)
                 b->parts[dt_graph_behind(b->g, nd->in[k])]++;
@@ -620,7 +605,8 @@ static void survey(builder *b)
 static dt_status build_batch(builder *b, dt_err *err)
 {
     survey(b);
-    DT_CHECK(fetch_input(b, "x", value_bytes(b, DT_GRAPH_INPUT), DT_X, &b->image, err));
+    DT_CHECK(
+        fetch_input(b, "x", dti_graph_value_bytes(b->g, DT_GRAPH_INPUT), DT_X, &b->image, err));
     for (size_t i = 0; i < b->g->n_node; i++)
         DT_CHECK(forward_node(b, (int32_t)i, err));
     if (b->p->kind == DT_PROGRAM_EVAL) {
@@ -670,7 +656,7 @@ static bool reserve(builder *b)
         b->trained == NULL || b->sign == NULL || b->last_sharing == NULL)
         return false;
     for (size_t i = 0; i < n; i++) {
-        b->grad[i] = b->last_sharing[i] = DT_NONE;
+        b->grad[i] = DT_NONE;
         for (int k = 0; k < DT_MAX_PARAM; k++)
             b->whole[i][k] = DT_NONE;
     }

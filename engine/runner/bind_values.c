@@ -83,15 +83,19 @@ dt_status dti_values_init(
     v->needs_dx = dt_alloc(g->n_node, sizeof *v->needs_dx);
     v->trained = dt_alloc(g->n_node, sizeof *v->trained);
     v->gradient = dt_alloc(g->n_node, sizeof *v->gradient);
+    v->last_sharing = dt_alloc(g->n_node, sizeof *v->last_sharing);
+    v->sharing = dt_alloc(g->n_node, sizeof *v->sharing);
     v->written = dt_alloc(map->n, sizeof *v->written);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
     v->entry = dt_alloc(p->n_tensor, sizeof *v->entry);
     if (v->entry == NULL || v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL ||
-        v->written == NULL || v->holds == NULL || v->saved == NULL)
+        v->last_sharing == NULL || v->sharing == NULL || v->written == NULL || v->holds == NULL ||
+        v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     find_entries(v);
     dti_graph_trained(g, v->needs_dx, v->trained);
+    dti_graph_sharing(g, v->last_sharing, v->sharing);
     sum_gradients(v);
     return DT_OK;
 }
@@ -101,6 +105,8 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->needs_dx);
     dt_free(v->trained);
     dt_free(v->gradient);
+    dt_free(v->last_sharing);
+    dt_free(v->sharing);
     dt_free(v->written);
     dt_free(v->entry);
     dt_free(v->holds);
@@ -133,16 +139,16 @@ static dt_status wrong(const op_check *k, const char *what, int64_t has, int64_t
         k->op->name, what, has, should);
 }
 
-static dt_form_kind forward_form(const dti_values *v, const dt_layer_desc *d)
+static dt_form_kind forward_form(const op_check *k)
 {
-    return v->program == DT_PROGRAM_EVAL && d->form[DT_EVAL].suffix != NULL ? DT_EVAL : DT_FORWARD;
+    return dti_forward_form(k->desc, k->v->program == DT_PROGRAM_EVAL);
 }
 
 /* Whether an op of a layer may have this form here. */
 static bool may_be(const op_check *k, dt_form_kind form)
 {
     const dti_values *v = k->v;
-    const dt_form_kind forward = forward_form(v, k->desc);
+    const dt_form_kind forward = forward_form(k);
     const bool trains = v->program == DT_PROGRAM_FIRST || v->program == DT_PROGRAM_AGAIN;
     const bool trained = v->trained[k->call->node - v->graph->node];
     const bool own_recompute = forward == DT_FORWARD && k->desc->form[DT_RECOMPUTE].suffix != NULL;
@@ -268,12 +274,6 @@ static void want_home(op_check *k, int port, int mode, int32_t home)
     k->want[port].home = home >= 0 ? home : INT32_MAX;
 }
 
-static uint64_t sample_bytes(const dti_values *v, int32_t value)
-{
-    const dt_shape s = dt_graph_shape(v->graph, value);
-    return (uint64_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(v->graph, value));
-}
-
 static uint64_t output_of(const dti_values *v, int32_t value)
 {
     value = dt_graph_behind(v->graph, value);
@@ -282,14 +282,14 @@ static uint64_t output_of(const dti_values *v, int32_t value)
 
 static int32_t home_of(const op_check *k, int32_t node, int i, int port)
 {
-    const int32_t owner = k->v->graph->node[node].shares;
-    return dti_map_find(k->v->map, owner == DT_SHARES_NONE ? node : owner, i, (dt_port)port);
+    return dti_map_find(k->v->map, dti_graph_owner(k->v->graph, node), i, (dt_port)port);
 }
 
 static void want_inputs(op_check *k, const dt_node *nd)
 {
     for (int i = 0; i < nd->n_in; i++)
-        want_batch(k, DT_X + i, DT_READ, output_of(k->v, nd->in[i]), sample_bytes(k->v, nd->in[i]));
+        want_batch(k, DT_X + i, DT_READ, output_of(k->v, nd->in[i]),
+            dti_graph_value_bytes(k->v->graph, nd->in[i]));
 }
 
 static void want_stash(op_check *k, int32_t node, int i, int mode)
@@ -322,7 +322,8 @@ static void want_saved(op_check *k, const dt_node *nd, int32_t node)
     if (reads & DT_BIT(DT_X))
         want_inputs(k, nd);
     if (reads & DT_BIT(DT_Y)) {
-        want_batch(k, DT_Y, DT_READ, value_of(OUTPUT, node, 0), sample_bytes(k->v, node));
+        want_batch(
+            k, DT_Y, DT_READ, value_of(OUTPUT, node, 0), dti_graph_value_bytes(k->v->graph, node));
         k->want[DT_Y].other = sign_of(k->v, node);
     }
     for (int i = 0; i < nd->info.n_stash; i++)
@@ -337,7 +338,8 @@ static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports 
     const int mode = k->v->program == DT_PROGRAM_AGAIN ? DT_UPDATES : DT_WRITE;
     const dt_ports saved = nd->desc->n_alt > 0 ? nd->desc->alt[k->op->alt].reads & writes : 0;
     if (writes & DT_BIT(DT_Y))
-        want_batch(k, DT_Y, DT_WRITE, value_of(OUTPUT, node, 0), sample_bytes(k->v, node));
+        want_batch(
+            k, DT_Y, DT_WRITE, value_of(OUTPUT, node, 0), dti_graph_value_bytes(k->v->graph, node));
     for (int i = 0; i < nd->info.n_stash && k->v->program != DT_PROGRAM_EVAL; i++)
         if (saved & DT_BIT(DT_S + i)) {
             want_stash(k, node, i, DT_WRITE);
@@ -348,14 +350,12 @@ static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports 
             want_home(k, DT_Q + i, mode, home_of(k, node, i, DT_Q));
 }
 
+/* Whether the parameter's gradient holds something already: of earlier micro-batches, or of a layer
+ * further on that shares the parameter. */
 static bool adds(const dti_values *v, int32_t node, int i)
 {
-    const int32_t shares = v->graph->node[node].shares;
-    const int32_t owner = shares == DT_SHARES_NONE ? node : shares;
-    bool before = v->program == DT_PROGRAM_AGAIN;
-    for (size_t k = (size_t)node + 1; k < v->graph->n_node && i == 0; k++)
-        before = before || v->graph->node[k].shares == owner;
-    return before;
+    const int32_t last = v->last_sharing[dti_graph_owner(v->graph, node)];
+    return v->program == DT_PROGRAM_AGAIN || (i == 0 && last > node);
 }
 
 /* The tensor at a port; DT_NONE. */
@@ -422,7 +422,7 @@ static void want_gradients(op_check *k, const dt_node *nd, int32_t node, dt_port
         if (to == DT_GRAPH_INPUT || !k->v->trained[to] || (one && shared))
             continue;
         want_batch(k, DT_DX + (one ? 0 : i), DT_WRITE, GRADIENT | part_of(node, one ? 0 : i),
-            sample_bytes(k->v, one ? node : nd->in[i]));
+            dti_graph_value_bytes(k->v->graph, one ? node : nd->in[i]));
         shared = true;
     }
 }
@@ -446,7 +446,7 @@ static void want_params(op_check *k, const dt_node *nd, int32_t node, dt_ports r
 /* A recompute is given all that forward read, though its own form may not look at it. */
 static void want_params_of_first(op_check *k, const dt_node *nd, int32_t node, dt_ports reads)
 {
-    const dt_ports first = k->desc->form[forward_form(k->v, k->desc)].reads & ~reads;
+    const dt_ports first = k->desc->form[forward_form(k)].reads & ~reads;
     want_params(k, nd, node, first);
     for (int i = 0; i < DT_MAX_PARAM; i++)
         k->want[DT_P + i].optional = (first & DT_BIT(DT_P + i)) != 0;
@@ -471,7 +471,8 @@ static void want_layer(op_check *k, const dt_node *nd, int32_t node)
     if (f->reads & DT_BIT(DT_LABELS))
         want_batch(k, DT_LABELS, DT_READ, value_of(LABELS, 0, 0), labels);
     if (f->reads & DT_BIT(DT_DY))
-        want_batch(k, DT_DY, DT_READ, GRADIENT | k->v->gradient[node], sample_bytes(k->v, node));
+        want_batch(k, DT_DY, DT_READ, GRADIENT | k->v->gradient[node],
+            dti_graph_value_bytes(k->v->graph, node));
     if (f->saved)
         want_saved(k, nd, node);
     if (f->updates & DT_BIT(DT_METRICS))
@@ -510,8 +511,7 @@ static dt_status want_layouts(op_check *k, int32_t node)
         return DT_OK;
     }
     const int which = k->op->form == DT_DERIVE_B;
-    const dt_form_kind form =
-        which ? backward_that(k->desc, true, DT_D + 1) : forward_form(k->v, k->desc);
+    const dt_form_kind form = which ? backward_that(k->desc, true, DT_D + 1) : forward_form(k);
     DT_CHECK(served(k, form, &f));
     want_home(k, DT_P, DT_READ, home_of(k, node, 0, DT_P));
     want(k, DT_D + which, DT_WRITE, value_of(DERIVED, node, which), f.derived_bytes);
@@ -551,10 +551,7 @@ static void want_sum(op_check *k)
 /* The gradients that a parameter's is the sum of: one of each layer that has it. */
 static int parts_of(const dti_values *v, const dt_home *h)
 {
-    int n = 1;
-    for (size_t i = 0; i < v->graph->n_node; i++)
-        n += h->param == 0 && v->graph->node[i].shares == h->node;
-    return n;
+    return h->param == 0 ? 1 + v->sharing[h->node] : 1;
 }
 
 static dt_status want_update(op_check *k)
@@ -806,7 +803,7 @@ dt_status dti_values_fetch(dti_values *v, const dt_row *r, dt_err *err)
 {
     const bool labels = r->slot != 0;
     const uint64_t sample = labels ? sizeof(int32_t) * (uint64_t)dt_graph_labels(v->graph)
-                                   : sample_bytes(v, DT_GRAPH_INPUT);
+                                   : dti_graph_value_bytes(v->graph, DT_GRAPH_INPUT);
     uint64_t bytes;
     if (__builtin_mul_overflow(sample, (uint64_t)v->plan->batch, &bytes) || r->bytes != bytes)
         return DT_FAIL(err, DT_E_DATA,

@@ -63,12 +63,8 @@ static void listing_free(listing *l)
 static bool put_name(char **block, size_t *used, size_t *cap, const char *name, size_t *at)
 {
     const size_t n = strlen(name) + 1;
-    while (*cap - *used < n) {
-        void *p = *block;
-        if (!dt_grow(&p, cap, *cap, 1))
-            return false;
-        *block = p;
-    }
+    if (!dt_grow(block, cap, *used + n - 1, 1))
+        return false;
     memcpy(*block + *used, name, n);
     *at = *used;
     *used += n;
@@ -77,10 +73,8 @@ static bool put_name(char **block, size_t *used, size_t *cap, const char *name, 
 
 static bool put_item(listing *l, const char *name, const struct stat *st)
 {
-    void *p = l->items;
-    if (!dt_grow(&p, &l->cap, l->n, sizeof *l->items))
+    if (!dt_grow(&l->items, &l->cap, l->n, sizeof *l->items))
         return false;
-    l->items = p;
     struct item *i = &l->items[l->n];
     *i = (struct item){.stamp = dti_stamp_of(st)};
     if (!put_name(&l->names, &l->names_n, &l->names_cap, name, &i->at))
@@ -248,10 +242,8 @@ static dt_status put_files(
             err, DT_E_DATA, "%s: more than %d pictures", dti_escape(f->root).text, MAX_FILES);
     f->ignored += l->files - l->n;
     for (size_t i = 0; i < l->n; i++) {
-        void *p = f->files;
-        if (!dt_grow(&p, &f->files_cap, f->n_files, sizeof *f->files))
+        if (!dt_grow(&f->files, &f->files_cap, f->n_files, sizeof *f->files))
             return no_memory(f->root, err);
-        f->files = p;
         picture_file *file = &f->files[f->n_files];
         *file = (picture_file){.stamp = l->items[i].stamp, .class = (int32_t) class};
         if (!put_name(&f->names, &f->names_n, &f->names_cap, l->items[i].name, &file->name))

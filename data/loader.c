@@ -72,13 +72,11 @@ static dt_status skips_add(skips *s, int64_t sample, const dt_err *why, dt_err *
     const uint8_t bit = (uint8_t)(1u << (sample % 8));
     if ((s->bad[sample / 8] & bit) != 0)
         return DT_OK;
-    void *p = s->texts;
     char *text = first_line(why);
-    if (text == NULL || !dt_grow(&p, &s->cap, s->n, sizeof *s->texts)) {
+    if (text == NULL || !dt_grow(&s->texts, &s->cap, s->n, sizeof *s->texts)) {
         dt_free(text);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to note a bad sample");
     }
-    s->texts = p;
     s->texts[s->n++] = text;
     s->bad[sample / 8] |= bit;
     return skips_allowed(s, err);

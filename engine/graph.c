@@ -226,11 +226,8 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     const int32_t *in, int n_in, int32_t *id, dt_err *err)
 {
     DT_CHECK(check_name("layer", name, err));
-    void *nodes = g->node;
-    const bool room =
-        g->n_node < INT32_MAX / 2 && dt_grow(&nodes, &g->cap, g->n_node, sizeof *g->node);
-    g->node = nodes;
-    if (!room || !grow_places(g))
+    if (g->n_node >= INT32_MAX / 2 || !dt_grow(&g->node, &g->cap, g->n_node, sizeof *g->node) ||
+        !grow_places(g))
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
     dt_node *node = &g->node[g->n_node];
     *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};

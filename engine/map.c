@@ -56,7 +56,7 @@ static dt_status place(dt_map *m, dt_home *h, dt_err *err)
 
 static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
 {
-    if (!dt_grow((void **)&m->home, &m->cap, m->n, sizeof *m->home))
+    if (!dt_grow(&m->home, &m->cap, m->n, sizeof *m->home))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
     m->home[m->n] = *h;
     return place(m, &m->home[m->n++], err);

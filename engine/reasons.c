@@ -66,8 +66,8 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
         *number = *slot;
         return DT_OK;
     }
-    if (!dt_grow((void **)&r->text, &r->cap_text, r->n, sizeof *r->text) ||
-        !dt_grow((void **)&r->hash, &r->cap_hash, r->n, sizeof *r->hash))
+    if (!dt_grow(&r->text, &r->cap_text, r->n, sizeof *r->text) ||
+        !dt_grow(&r->hash, &r->cap_hash, r->n, sizeof *r->hash))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");
     memcpy(r->text[r->n], text, sizeof text);
     r->hash[r->n] = hash;

@@ -14,7 +14,7 @@ dt_status dt_densities_add(
     dt_densities *d, const char *glob, double value, double mean, dt_err *err)
 {
     char *own = NULL;
-    if (dt_grow((void **)&d->line, &d->cap, d->n, sizeof *d->line))
+    if (dt_grow(&d->line, &d->cap, d->n, sizeof *d->line))
         own = dt_strdup(glob);
     if (own == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");

@@ -51,7 +51,7 @@ static dt_status meet(fitting *f, const dt_program *p, const dt_op *op, uint64_t
         return DT_OK;
     choice *c = find(f, op->node, direction);
     if (c == NULL) {
-        if (!dt_grow((void **)&f->choice, &f->cap, f->n, sizeof *f->choice))
+        if (!dt_grow(&f->choice, &f->cap, f->n, sizeof *f->choice))
             return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
         c = &f->choice[f->n++];
         *c = (choice){.limit = &f->table->limit[op->node][direction],

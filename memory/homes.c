@@ -9,7 +9,7 @@
 
 dt_status dti_home_rules_add(dt_home_rules *r, const char *glob, dt_tier tier, dt_err *err)
 {
-    if (!dt_grow((void **)&r->rule, &r->cap, r->n, sizeof *r->rule))
+    if (!dt_grow(&r->rule, &r->cap, r->n, sizeof *r->rule))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
     r->rule[r->n++] = (dt_home_rule){glob, tier};
     return DT_OK;

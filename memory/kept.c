@@ -59,7 +59,7 @@ const void *dti_kept_find(const dt_kept *k, const char key[DT_SHA256_TEXT])
 void dti_kept_put(
     dt_kept *k, const char key[DT_SHA256_TEXT], void *value, void (*destroy)(void *value))
 {
-    if (k == NULL || !dt_grow((void **)&k->entry, &k->cap, k->n, sizeof *k->entry)) {
+    if (k == NULL || !dt_grow(&k->entry, &k->cap, k->n, sizeof *k->entry)) {
         destroy(value);
         return;
     }

@@ -55,7 +55,7 @@ static dt_status check(
 
 static dt_status put(dti_offloads *all, const dt_op *op, int32_t at, bool behind, dt_err *err)
 {
-    if (!dt_grow((void **)&all->put, &all->cap, all->n, sizeof *all->put))
+    if (!dt_grow(&all->put, &all->cap, all->n, sizeof *all->put))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for ops");
     all->put[all->n++] = (dti_copy_put){*op, at, behind};
     return DT_OK;

@@ -33,9 +33,9 @@ typedef dti_remakes request;
 static bool grow_tables(request *r)
 {
     size_t of_v = r->cap, of_todo = r->cap;
-    return dt_grow((void **)&r->v, &of_v, r->n_v, sizeof *r->v) &&
-           dt_grow((void **)&r->todo, &of_todo, r->n_v, sizeof *r->todo) &&
-           dt_grow((void **)&r->written, &r->cap, r->n_v, sizeof *r->written);
+    return dt_grow(&r->v, &of_v, r->n_v, sizeof *r->v) &&
+           dt_grow(&r->todo, &of_todo, r->n_v, sizeof *r->todo) &&
+           dt_grow(&r->written, &r->cap, r->n_v, sizeof *r->written);
 }
 
 /* Tensors that came since the last request; @counted: which made them. */

@@ -18,12 +18,8 @@ static dt_status no_memory(dt_err *err)
 
 static dt_status add(edges *e, int32_t from, int32_t to, dt_err *err)
 {
-    void *a = e->from, *b = e->to;
-    const bool ok = dt_grow(&a, &e->room[0], e->n, sizeof *e->from);
-    e->from = a;
-    const bool both = ok && dt_grow(&b, &e->room[1], e->n, sizeof *e->to);
-    e->to = b;
-    if (!both)
+    if (!dt_grow(&e->from, &e->room[0], e->n, sizeof *e->from) ||
+        !dt_grow(&e->to, &e->room[1], e->n, sizeof *e->to))
         return no_memory(err);
     e->from[e->n] = from;
     e->to[e->n++] = to;

@@ -135,7 +135,7 @@ static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
             *out = x->tried[i];
             return DT_OK;
         }
-    if (!dt_grow((void **)&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
+    if (!dt_grow(&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     if (dt_seconds() > x->until)
         return DT_E_STOPPED;

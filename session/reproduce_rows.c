@@ -192,7 +192,7 @@ static dt_status read_paper(reader *r, char *text)
     for (size_t i = 0; i < p->n_paper; i++)
         if (strcmp(p->paper[i].name, field[0]) == 0)
             return WRONG(r, "%s:%d: the paper %.40s stands above already", AT(r), field[0]);
-    if (!dt_grow((void **)&p->paper, &p->cap_paper, p->n_paper, sizeof *p->paper))
+    if (!dt_grow(&p->paper, &p->cap_paper, p->n_paper, sizeof *p->paper))
         return DT_FAIL(r->err, DT_E_NOMEM, "%s: no memory for a paper", r->path);
     dt_published_paper *to = &p->paper[p->n_paper++];
     *to = (dt_published_paper){0};
@@ -279,7 +279,7 @@ static dt_status read_row(reader *r, char *text)
     if (n != FIELDS)
         return WRONG(r, "%s:%d: a row has %d fields with | between them, this one %s%zu", AT(r),
             FIELDS, n > FIELDS ? "more than " : "", n > FIELDS ? (size_t)FIELDS : n);
-    if (!dt_grow((void **)&p->row, &p->cap_row, p->n_row, sizeof *p->row))
+    if (!dt_grow(&p->row, &p->cap_row, p->n_row, sizeof *p->row))
         return DT_FAIL(r->err, DT_E_NOMEM, "%s: no memory for a row", r->path);
     dt_published_row *to = &p->row[p->n_row++];
     *to = (dt_published_row){.paper = p->n_paper - 1};

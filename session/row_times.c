@@ -22,8 +22,7 @@ dt_status dti_row_times_add(dti_row_times *t, int id, const dt_plan *p, dt_err *
     t->trace = (dt_trace){t, ran};
     x.seconds = dt_alloc(p->n_row + 1, sizeof *x.seconds);
     x.moved = dt_alloc(p->n_row + 1, sizeof *x.moved);
-    if (x.seconds == NULL || x.moved == NULL ||
-        !dt_grow((void **)&t->of, &t->cap, t->n, sizeof *t->of)) {
+    if (x.seconds == NULL || x.moved == NULL || !dt_grow(&t->of, &t->cap, t->n, sizeof *t->of)) {
         dt_free(x.seconds);
         dt_free(x.moved);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to time a plan's %zu rows", p->n_row);

@@ -119,12 +119,12 @@ static size_t find(const dt_variants *v, const int *value)
 static dt_status add_pair(dt_variants *v, size_t list, const int *value, dt_err *err)
 {
     const size_t i = find(v, value);
-    if (!dt_grow((void **)&v->pair, &v->cap_pair, v->n_pair, sizeof *v->pair))
+    if (!dt_grow(&v->pair, &v->cap_pair, v->n_pair, sizeof *v->pair))
         return no_memory(err);
     v->pair[v->n_pair++] = (dt_variant_list){list, i};
     if (i < v->n)
         return DT_OK;
-    if (!dt_grow((void **)&v->variant, &v->cap, v->n, sizeof *v->variant))
+    if (!dt_grow(&v->variant, &v->cap, v->n, sizeof *v->variant))
         return no_memory(err);
     v->variant[v->n] = (dt_variant){.status = DT_OK};
     memcpy(v->variant[v->n++].value, value, sizeof v->variant->value);

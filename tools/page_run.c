@@ -49,7 +49,7 @@ static bool make_room(table *t)
     size_t cap = t->cap;
     for (int c = 0; c < COLUMNS; c++) {
         cap = t->cap; /* of each column the same */
-        room = room && dt_grow((void **)&t->v[c], &cap, t->n, sizeof *t->v[c]);
+        room = room && dt_grow(&t->v[c], &cap, t->n, sizeof *t->v[c]);
     }
     t->cap = cap;
     return room;

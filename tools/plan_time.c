@@ -114,7 +114,7 @@ static dt_status end_run(trace *x, dt_err *err)
 {
     if (x->last < 0)
         return DT_OK;
-    if (!dt_grow((void **)&x->whole, &x->cap_whole, x->n_whole, sizeof *x->whole))
+    if (!dt_grow(&x->whole, &x->cap_whole, x->n_whole, sizeof *x->whole))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
     x->whole[x->n_whole++] = x->end - x->begin;
     x->last = -1;
@@ -149,7 +149,7 @@ static dt_status take(trace *x, int64_t row, char **field, double begin, double 
     x->begin = begin < x->begin ? begin : x->begin;
     x->end = end > x->end ? end : x->end;
     x->last = (int32_t)row;
-    if (!dt_grow((void **)&x->of, &x->cap, x->n, sizeof *x->of))
+    if (!dt_grow(&x->of, &x->cap, x->n, sizeof *x->of))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
     x->of[x->n++] = (sample){(int32_t)row, begin, end - begin};
     return DT_OK;

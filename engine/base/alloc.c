@@ -152,15 +152,28 @@ void dt_alloc_forget(void *p, size_t n)
     drop_pages(p, n, &from, &to);
 }
 
-bool dt_grow(void **p, size_t *cap, size_t n, size_t each)
+/* By half of what there is at a time, so that n elements put one by one are copied 2 n times at
+ * most, however many there come to be; false if it overflows. */
+static bool grown_cap(size_t cap, size_t n, size_t *want)
 {
+    for (*want = cap < 8 ? 8 : cap + cap / 2; *want <= n; *want += *want / 2)
+        if (*want > SIZE_MAX - *want / 2)
+            return false;
+    return true;
+}
+
+/* A T * is no void *, so it is copied out and in: stored through a void ** it would be undefined.
+ */
+bool dt_grow(void *array, size_t *cap, size_t n, size_t each)
+{
+    void *p;
+    size_t want;
     if (n < *cap)
         return true;
-    const size_t want = *cap < 8 ? 8 : *cap + *cap / 2;
-    void *q = dt_realloc(*p, want, each);
-    if (q == NULL)
+    memcpy(&p, array, sizeof p);
+    if (!grown_cap(*cap, n, &want) || (p = dt_realloc(p, want, each)) == NULL)
         return false;
-    *p = q;
+    memcpy(array, &p, sizeof p);
     *cap = want;
     return true;
 }

@@ -21,8 +21,10 @@ void dt_alloc_trim(void);
  * zeros. */
 void dt_alloc_forget(void *p, size_t n);
 
-/* Make room for one more element in a growing array; false when memory is out, with *p intact. */
-bool dt_grow(void **p, size_t *cap, size_t n, size_t each) DT_NODISCARD;
+/* Make room for one more element behind the first n of a growing array, of whose pointer the
+ * address is given: dt_grow(&x->v, &x->cap, x->n, sizeof *x->v). False when memory is out, with all
+ * as it was. */
+bool dt_grow(void *array, size_t *cap, size_t n, size_t each) DT_NODISCARD;
 
 /* For tests, and one count for the process, as a block may be freed by another session, thread or
  * module than the one that asked for it. The k-th call from now on (1-based) fails once; 0 turns it

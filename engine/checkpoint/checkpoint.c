@@ -107,7 +107,7 @@ static dt_status list_steps(int64_t **step, size_t *n, const char *folder, dt_er
         const int64_t s = step_of(name);
         if (s < 0)
             continue;
-        if (!dt_grow((void **)step, &cap, *n, sizeof **step)) {
+        if (!dt_grow(step, &cap, *n, sizeof **step)) {
             st = DT_FAIL(err, DT_E_NOMEM, "no memory to list '%s'", folder);
             break;
         }

@@ -20,8 +20,7 @@ typedef struct text {
 
 static void put_bytes(text *t, const char *s, size_t n)
 {
-    while (!t->lost && t->cap - t->n < n)
-        t->lost = !dt_grow((void **)&t->p, &t->cap, t->cap, 1);
+    t->lost = t->lost || !dt_grow(&t->p, &t->cap, t->n + n, 1);
     if (t->lost)
         return;
     memcpy(t->p + t->n, s, n);

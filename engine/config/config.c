@@ -21,7 +21,7 @@ dt_status dti_no_memory(const dt_config *c, dt_err *err)
 /* Takes s over; NULL when s is, or when memory is out. */
 char *dti_own(dt_config *c, char *s)
 {
-    if (s == NULL || !dt_grow((void **)&c->owned, &c->owned_cap, c->n_owned, sizeof *c->owned)) {
+    if (s == NULL || !dt_grow(&c->owned, &c->owned_cap, c->n_owned, sizeof *c->owned)) {
         dt_free(s);
         return NULL;
     }
@@ -52,7 +52,7 @@ void dt_config_destroy(dt_config *c)
 /* A new section, of tidied text that lives as long as c. */
 static section *add_section(dt_config *c, const char *text, int line, bool set)
 {
-    if (!dt_grow((void **)&c->at, &c->cap, c->n, sizeof *c->at))
+    if (!dt_grow(&c->at, &c->cap, c->n, sizeof *c->at))
         return NULL;
     const char *space = strchr(text, ' ');
     const char *kind = text;
@@ -108,7 +108,7 @@ bool dti_grow_slots(by_name *x, const void *at, size_t each, size_t n)
 static entry *add_entry(section *s, const char *key, const char *value, int line, bool set)
 {
     if (!dti_grow_slots(&s->by_key, s->key, sizeof *s->key, s->n) ||
-        !dt_grow((void **)&s->key, &s->cap, s->n, sizeof *s->key))
+        !dt_grow(&s->key, &s->cap, s->n, sizeof *s->key))
         return NULL;
     entry *e = &s->key[s->n++];
     *e = (entry){.key = key, .value = value, .line = line, .set = set};

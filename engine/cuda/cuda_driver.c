@@ -56,7 +56,7 @@ static dt_status add_range(cuda_device *d, cuda_range r, dt_err *err)
     DT_CHECK(dti_cuda_status(
         (int)cudaHostGetDevicePointer(&there, r.host, 0), "cudaHostGetDevicePointer", err));
     r.there = there;
-    if (!dt_grow((void **)&d->range, &d->cap_range, d->n_range, sizeof *d->range))
+    if (!dt_grow(&d->range, &d->cap_range, d->n_range, sizeof *d->range))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to note what the device reaches");
     d->range[d->n_range++] = r;
     return DT_OK;
@@ -159,7 +159,7 @@ static dt_status cuda_events(void *self, int32_t n, dt_err *err)
     cuda_device *d = self;
     DT_CHECK(cuda_enter(err));
     for (; d->n_event < n; d->n_event++) {
-        if (!dt_grow((void **)&d->event, &d->cap_event, (size_t)d->n_event, sizeof(cudaEvent_t)))
+        if (!dt_grow(&d->event, &d->cap_event, (size_t)d->n_event, sizeof(cudaEvent_t)))
             return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRId32 " events", n);
         DT_CUDA_TRY(err, cudaEventCreateWithFlags(&d->event[d->n_event],
                              cudaEventDisableTiming | cudaEventBlockingSync));
@@ -396,7 +396,7 @@ static dt_status cuda_stamps(void *self, int32_t n, dt_err *err)
     cuda_device *d = self;
     DT_CHECK(cuda_enter(err));
     for (; d->n_stamp < n; d->n_stamp++) {
-        if (!dt_grow((void **)&d->stamp, &d->cap_stamp, (size_t)d->n_stamp, sizeof(cudaEvent_t)))
+        if (!dt_grow(&d->stamp, &d->cap_stamp, (size_t)d->n_stamp, sizeof(cudaEvent_t)))
             return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRId32 " stamps", n);
         DT_CUDA_TRY(err, cudaEventCreateWithFlags(&d->stamp[d->n_stamp], cudaEventDefault));
     }

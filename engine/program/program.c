@@ -95,7 +95,7 @@ void dt_program_swap(dt_program *p, dt_program *q)
 
 dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)
 {
-    if (!dt_grow((void **)&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))
+    if (!dt_grow(&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for tensors");
     p->tensor[p->n_tensor] = *t;
     *id = (int32_t)p->n_tensor++;
@@ -105,8 +105,8 @@ dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_e
 dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err)
 {
     DT_ASSERT(pos <= p->n_order);
-    if (!dt_grow((void **)&p->op, &p->cap_op, p->n_op, sizeof *p->op) ||
-        !dt_grow((void **)&p->order, &p->cap_order, p->n_order, sizeof *p->order))
+    if (!dt_grow(&p->op, &p->cap_op, p->n_op, sizeof *p->op) ||
+        !dt_grow(&p->order, &p->cap_order, p->n_order, sizeof *p->order))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for ops");
     p->op[p->n_op] = *op;
     *id = (int32_t)p->n_op++;
@@ -120,7 +120,7 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
 void dt_program_rebind(dt_program *p, int32_t op, int arg, int32_t tensor)
 {
     int32_t *bound = &p->op[op].arg[arg].tensor;
-    if (dt_grow((void **)&p->rebound, &p->cap_rebound, p->n_rebound, sizeof *p->rebound))
+    if (dt_grow(&p->rebound, &p->cap_rebound, p->n_rebound, sizeof *p->rebound))
         p->rebound[p->n_rebound++] = (dt_rebound){op, *bound};
     else
         p->stale = true;

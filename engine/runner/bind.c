@@ -38,7 +38,7 @@ static dt_status state_of(
             *state = r->state[i].state;
             return DT_OK;
         }
-    if (!dt_grow((void **)&r->state, &r->cap_state, r->n_state, sizeof *r->state))
+    if (!dt_grow(&r->state, &r->cap_state, r->n_state, sizeof *r->state))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare kernels");
     DT_CHECK(k->create(c, state, err));
     r->state[r->n_state] = (dti_state){desc, *c, *state, *first};

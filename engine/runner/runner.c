@@ -191,7 +191,7 @@ dt_status dt_runner_add(dt_runner *r, const dt_plan *plan, int *id, dt_err *err)
     size_t at = 0; /* of one that was dropped */
     while (at < r->n_plan && r->plan[at].step != NULL)
         at++;
-    if (!dt_grow((void **)&r->plan, &r->cap_plan, at, sizeof *r->plan))
+    if (!dt_grow(&r->plan, &r->cap_plan, at, sizeof *r->plan))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     if (at == r->n_plan)
         r->plan[r->n_plan++] = (dti_plan){0}; /* destroy frees it from here on */

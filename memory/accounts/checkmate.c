@@ -62,7 +62,7 @@ static int32_t op_of(const folding *f, int32_t value)
 static dt_status add_edge(folding *f, uint32_t from, uint32_t to, dt_err *err)
 {
     size_t cap = f->cap_edge;
-    if (!dt_grow((void **)&f->edge, &cap, f->n_edge, sizeof *f->edge))
+    if (!dt_grow(&f->edge, &cap, f->n_edge, sizeof *f->edge))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the edges of a graph");
     f->cap_edge = (uint32_t)cap;
     f->edge[f->n_edge++] = (dti_remat_edge){from, to};

@@ -75,7 +75,7 @@ void dti_extents_over(const dti_extents *r, uint64_t from, uint64_t to, dti_cloc
 static bool open_block(dti_extents *r, size_t at)
 {
     extent_block *b = dt_alloc(1, sizeof *b);
-    if (b == NULL || !dt_grow((void **)&r->block, &r->cap, r->n, sizeof(extent_block *))) {
+    if (b == NULL || !dt_grow(&r->block, &r->cap, r->n, sizeof(extent_block *))) {
         dt_free(b);
         return false;
     }

@@ -126,7 +126,7 @@ static bool extend(chains *c, int32_t i, int32_t j)
     const size_t k = place_of(c, j);
     if (k < c->n && c->pair[c->ends[k]].b == j)
         return true;
-    if (!dt_grow((void **)&c->pair, &c->cap_pair, c->n_pair, sizeof *c->pair))
+    if (!dt_grow(&c->pair, &c->cap_pair, c->n_pair, sizeof *c->pair))
         return false;
     c->pair[c->n_pair] = (pair){i, j, k > 0 ? c->ends[k - 1] : -1};
     c->ends[k] = (int32_t)c->n_pair++;

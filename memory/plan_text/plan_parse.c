@@ -244,7 +244,7 @@ static dt_status read_reference(const dict *d, const scan *s, word w, reference 
 static dt_status dict_declare(dict *d, const scan *s, word w, char name[DT_TENSOR_NAME_BYTES])
 {
     reference r;
-    if (!dt_grow((void **)&d->mark, &d->cap, d->n, sizeof *d->mark))
+    if (!dt_grow(&d->mark, &d->cap, d->n, sizeof *d->mark))
         return scan_no_memory(s);
     DT_CHECK(read_reference(d, s, w, &r));
     if (r.numbered && r.index != d->n)
@@ -427,7 +427,7 @@ static dt_status parse_refused(parser *x)
     dt_plan_refusal r = {.policy = ""};
     if (p->n_refused == MOST_REFUSED)
         return scan_bad(&x->s, "more than %d refusals", (int)MOST_REFUSED);
-    if (!dt_grow((void **)&p->refused, &x->cap_refused, p->n_refused, sizeof *p->refused))
+    if (!dt_grow(&p->refused, &x->cap_refused, p->n_refused, sizeof *p->refused))
         return scan_no_memory(&x->s);
     DT_CHECK(scan_escaped(&x->s, "policy", scan_word(&x->s), r.policy, sizeof r.policy));
     DT_CHECK(
@@ -462,7 +462,7 @@ static dt_status parse_tensor(parser *x)
     dt_plan *p = x->p;
     dt_plan_tensor t = {.name = ""};
     char role[32];
-    if (!dt_grow((void **)&p->tensor, &x->cap_tensor, p->n_tensor, sizeof *p->tensor))
+    if (!dt_grow(&p->tensor, &x->cap_tensor, p->n_tensor, sizeof *p->tensor))
         return scan_no_memory(&x->s);
     DT_CHECK(dict_declare(&x->tensors, &x->s, scan_word(&x->s), t.name));
     DT_CHECK(scan_escaped(&x->s, "role", scan_word(&x->s), role, sizeof role));
@@ -484,7 +484,7 @@ static dt_status parse_options(parser *x, word w, size_t *at)
     *at = p->n_text;
     for (size_t i = 0; i <= w.n; i++) {
         char c = i < w.n ? w.p[i] : '\0';
-        if (!dt_grow((void **)&p->text, &x->cap_text, p->n_text, 1))
+        if (!dt_grow(&p->text, &x->cap_text, p->n_text, 1))
             return scan_no_memory(&x->s);
         if (c == '\\') {
             char one[2];
@@ -505,7 +505,7 @@ static dt_status parse_node(parser *x)
     dt_plan *p = x->p;
     dt_plan_node n = {.opts = 0};
     char name[DT_TENSOR_NAME_BYTES];
-    if (!dt_grow((void **)&p->node, &x->cap_node, p->n_node, sizeof *p->node))
+    if (!dt_grow(&p->node, &x->cap_node, p->n_node, sizeof *p->node))
         return scan_no_memory(&x->s);
     DT_CHECK(dict_declare(&x->nodes, &x->s, scan_word(&x->s), name));
     if (strlen(name) >= sizeof n.name)
@@ -553,7 +553,7 @@ static dt_status parse_arg(parser *x, word w, int mode)
         DT_CHECK(scan_number(&x->s, "end of the range", to, bytes, &a.to));
         DT_CHECK(scan_number(&x->s, "start of the range", from, a.to, &a.from));
     }
-    if (!dt_grow((void **)&p->arg, &x->cap_arg, p->n_arg, sizeof *p->arg))
+    if (!dt_grow(&p->arg, &x->cap_arg, p->n_arg, sizeof *p->arg))
         return scan_no_memory(&x->s);
     p->arg[p->n_arg++] = a;
     return DT_OK;
@@ -680,7 +680,7 @@ static dt_status parse_op(parser *x)
     dt_plan *p = x->p;
     dt_plan_op o = {.first = (int32_t)p->n_arg, .node = DT_NONE};
     char kind[32];
-    if (!dt_grow((void **)&p->op, &x->cap_op, p->n_op, sizeof *p->op))
+    if (!dt_grow(&p->op, &x->cap_op, p->n_op, sizeof *p->op))
         return scan_no_memory(&x->s);
     DT_CHECK(dict_declare(&x->ops, &x->s, scan_word(&x->s), o.name));
     DT_CHECK(scan_escaped(&x->s, "kind of op", scan_word(&x->s), kind, sizeof kind));
@@ -803,7 +803,7 @@ static dt_status parse_reason(parser *x, word w, int32_t *reason)
 {
     dt_plan *p = x->p;
     char(*to)[DT_REASON_BYTES];
-    if (!dt_grow((void **)&p->reason, &x->cap_reason, p->n_reason, sizeof *p->reason))
+    if (!dt_grow(&p->reason, &x->cap_reason, p->n_reason, sizeof *p->reason))
         return scan_no_memory(&x->s);
     to = &p->reason[p->n_reason];
     DT_CHECK(scan_escaped(&x->s, "reason", w, *to, sizeof *to));
@@ -839,7 +839,7 @@ static dt_status parse_row(parser *x)
     dt_row r = {
         .op = DT_NONE, .tensor = DT_NONE, .over = DT_NONE, .event = DT_NONE, .reason = DT_NONE};
     uint64_t index = 0;
-    if (!dt_grow((void **)&p->row, &x->cap_row, p->n_row, sizeof *p->row))
+    if (!dt_grow(&p->row, &x->cap_row, p->n_row, sizeof *p->row))
         return scan_no_memory(&x->s);
     for (int i = 0; i < DTI_REASON; i++)
         cell[i] = scan_word(&x->s);
@@ -1022,7 +1022,7 @@ dt_status dt_plans_parse(
             DT_PLANS_TEXT_BYTES);
     do {
         const char *next = next_plan(at, end, &lines);
-        if (!dt_grow((void **)&to->plan, &to->cap, to->n, sizeof(dt_plan *)))
+        if (!dt_grow(&to->plan, &to->cap, to->n, sizeof(dt_plan *)))
             return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
         DT_CHECK(parse(&to->plan[to->n], name, at, (size_t)(next - at), line, err));
         to->n++;

@@ -237,10 +237,7 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
         else
             s->plan[n++] = s->plan[i];
     s->n = n;
-    void *grown = s->plan;
-    const bool ok = dt_grow(&grown, &s->room, s->n, sizeof *s->plan);
-    s->plan = grown;
-    if (ok) {
+    if (dt_grow(&s->plan, &s->room, s->n, sizeof *s->plan)) {
         s->plan[s->n++] = own;
         return DT_OK;
     }

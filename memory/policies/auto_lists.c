@@ -80,10 +80,7 @@ static void note_light(dti_auto *s, const dt_policy *policy, const dti_found *f)
 
 dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err)
 {
-    void *grown = s->base;
-    const bool ok = dt_grow(&grown, &s->room_base, s->n_base, sizeof *s->base);
-    s->base = grown;
-    if (ok) {
+    if (dt_grow(&s->base, &s->room_base, s->n_base, sizeof *s->base)) {
         s->base[s->n_base++] = *base;
         return DT_OK;
     }

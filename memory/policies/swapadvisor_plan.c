@@ -147,10 +147,7 @@ static int32_t find_victim(
 
 static dt_status add_swap(dti_swap_plan *s, dti_swap w, dt_err *err)
 {
-    void *grown = s->swap;
-    const bool ok = dt_grow(&grown, &s->cap, s->n, sizeof *s->swap);
-    s->swap = grown;
-    if (!ok)
+    if (!dt_grow(&s->swap, &s->cap, s->n, sizeof *s->swap))
         return no_memory(err);
     s->swap[s->n++] = w;
     return DT_OK;

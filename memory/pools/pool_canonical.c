@@ -146,12 +146,10 @@ static ground choose_ground(const dti_canon *c, uint32_t first, uint32_t last)
 
 static bool raise(dti_canon *c, uint32_t i, uint64_t low)
 {
-    void *undo = c->undo;
-    if (!dt_grow(&undo, &c->cap_undo, c->n_undo, sizeof *c->undo)) {
+    if (!dt_grow(&c->undo, &c->cap_undo, c->n_undo, sizeof *c->undo)) {
         c->cut = c->no_memory = true;
         return false;
     }
-    c->undo = undo;
     c->undo[c->n_undo++] = (dti_canon_undo){c->low[i], i};
     c->low[i] = low;
     return true;

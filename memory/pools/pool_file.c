@@ -86,10 +86,8 @@ static dt_status read_text(dt_interval **v, size_t *n, size_t *lines, const char
         end -= end > p && newline != NULL && end[-1] == '\r';
         at.line++;
         if (at.line > 1 || !is_header(p, end)) {
-            void *grown = *v;
-            if (!dt_grow(&grown, &cap, *n, sizeof **v))
+            if (!dt_grow(v, &cap, *n, sizeof **v))
                 return DT_FAIL(err, DT_E_NOMEM, "%s:%zu: out of memory", path, at.line);
-            *v = grown;
             DT_CHECK(read_line(&(*v)[*n], p, end, &at, err));
             ++*n;
         }

@@ -146,13 +146,11 @@ static bool store(table *t)
         for (; t->touched[w] != 0; t->touched[w] &= t->touched[w] - 1) {
             const size_t units = w * 64 + (size_t)__builtin_ctzll(t->touched[w]);
             const uint64_t cost = t->least[units];
-            void *grown = t->stair;
             t->least[units] = never;
             if (cost >= best)
                 continue;
-            if (!dt_grow(&grown, &t->cap, t->n_stairs, sizeof *t->stair))
+            if (!dt_grow(&t->stair, &t->cap, t->n_stairs, sizeof *t->stair))
                 return false;
-            t->stair = grown;
             t->stair[t->n_stairs++] = (stair){units, cost};
             best = cost;
         }
@@ -223,10 +221,8 @@ static bool solve_all(table *t)
 
 static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *err)
 {
-    void *grown = p->step;
-    if (!dt_grow(&grown, &p->cap, p->n, sizeof *p->step))
+    if (!dt_grow(&p->step, &p->cap, p->n, sizeof *p->step))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu steps", p->n + 1);
-    p->step = grown;
     p->step[p->n++] = (dt_chain_step){act, (uint32_t)stage};
     return DT_OK;
 }

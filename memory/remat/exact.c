@@ -32,10 +32,8 @@ typedef struct paths {
 
 static dt_status push(paths *p, entry e, dt_err *err)
 {
-    void *grown = p->heap;
-    if (!dt_grow(&grown, &p->cap_heap, p->n_heap, sizeof *p->heap))
+    if (!dt_grow(&p->heap, &p->cap_heap, p->n_heap, sizeof *p->heap))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu paths", p->n_heap);
-    p->heap = grown;
     size_t i = p->n_heap++;
     for (; i > 0 && p->heap[(i - 1) / 2].cost > e.cost; i = (i - 1) / 2)
         p->heap[i] = p->heap[(i - 1) / 2];

@@ -47,7 +47,7 @@ static dt_status no_memory(dt_err *err)
 
 static dt_status add_node(building *b, node v, dt_err *err)
 {
-    if (!dt_grow((void **)&b->v, &b->cap, b->n, sizeof *b->v))
+    if (!dt_grow(&b->v, &b->cap, b->n, sizeof *b->v))
         return no_memory(err);
     b->v[b->n++] = v;
     return DT_OK;
@@ -60,7 +60,7 @@ static dt_status add_edge(building *b, uint32_t from, uint32_t to, dt_err *err)
     for (size_t i = b->n_edge; i-- > 0 && b->edge[i].to == to;)
         if (b->edge[i].from == from)
             return DT_OK;
-    if (!dt_grow((void **)&b->edge, &b->cap_edge, b->n_edge, sizeof *b->edge))
+    if (!dt_grow(&b->edge, &b->cap_edge, b->n_edge, sizeof *b->edge))
         return no_memory(err);
     b->edge[b->n_edge++] = (dti_remat_edge){from, to};
     return DT_OK;

@@ -13,10 +13,8 @@ void dti_remat_sequence_deinit(dt_remat_sequence *s)
 
 dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
 {
-    void *grown = s->op;
-    if (!dt_grow(&grown, &s->cap, s->n, sizeof *s->op))
+    if (!dt_grow(&s->op, &s->cap, s->n, sizeof *s->op))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a sequence of %zu runs", s->n + 1);
-    s->op = grown;
     s->op[s->n++] = op;
     return DT_OK;
 }

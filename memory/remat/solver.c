@@ -13,21 +13,16 @@ static dt_status no_memory(dt_err *err)
 
 static bool grow(double **what, size_t *room, size_t n)
 {
-    void *grown = *what;
-    const bool ok = dt_grow(&grown, room, n, sizeof **what);
-    *what = grown;
-    return ok;
+    return dt_grow(what, room, n, sizeof **what);
 }
 
 dt_status dti_lp_col(
     dti_lp *p, double lower, double upper, double cost, bool whole, int *out, dt_err *err)
 {
     const size_t n = p->n_col;
-    void *grown = p->whole;
     const bool ok = n < INT_MAX && grow(&p->lower, &p->room_col[0], n) &&
                     grow(&p->upper, &p->room_col[1], n) && grow(&p->cost, &p->room_col[2], n) &&
-                    dt_grow(&grown, &p->room_col[3], n, sizeof *p->whole);
-    p->whole = grown;
+                    dt_grow(&p->whole, &p->room_col[3], n, sizeof *p->whole);
     if (!ok)
         return no_memory(err);
     p->lower[n] = lower;
@@ -42,11 +37,9 @@ dt_status dti_lp_col(
 dt_status dti_lp_row(dti_lp *p, double lower, double upper, dt_err *err)
 {
     const size_t n = p->n_row;
-    void *grown = p->start;
     const bool ok = n < INT_MAX - 1 && grow(&p->row_lower, &p->room_row[0], n) &&
                     grow(&p->row_upper, &p->room_row[1], n) &&
-                    dt_grow(&grown, &p->room_row[2], n + 1, sizeof *p->start);
-    p->start = grown;
+                    dt_grow(&p->start, &p->room_row[2], n + 1, sizeof *p->start);
     if (!ok)
         return no_memory(err);
     p->row_lower[n] = lower;
@@ -59,13 +52,10 @@ dt_status dti_lp_row(dti_lp *p, double lower, double upper, dt_err *err)
 
 dt_status dti_lp_entry(dti_lp *p, int column, double factor, dt_err *err)
 {
-    void *grown = p->column;
     if (p->n_entry >= INT_MAX)
         return DT_FAIL(err, DT_E_CONFIG, "an integer program of more than 2^31 entries");
-    const bool ok = grow(&p->factor, &p->room_entry[0], p->n_entry) &&
-                    dt_grow(&grown, &p->room_entry[1], p->n_entry, sizeof *p->column);
-    p->column = grown;
-    if (!ok)
+    if (!grow(&p->factor, &p->room_entry[0], p->n_entry) ||
+        !dt_grow(&p->column, &p->room_entry[1], p->n_entry, sizeof *p->column))
         return no_memory(err);
     p->factor[p->n_entry] = factor;
     p->column[p->n_entry++] = column;

@@ -171,7 +171,7 @@ void dt_costs_deinit(dt_costs *c)
 dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err)
 {
     char *own = NULL;
-    if (dt_grow((void **)&c->entry, &c->cap_entry, c->n_entry, sizeof *c->entry))
+    if (dt_grow(&c->entry, &c->cap_entry, c->n_entry, sizeof *c->entry))
         own = dt_strdup(e->signature);
     if (own == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of costs");
@@ -182,7 +182,7 @@ dt_status dt_costs_add(dt_costs *c, const dt_cost_entry *e, dt_err *err)
 
 dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err)
 {
-    if (!dt_grow((void **)&c->rate, &c->cap_rate, c->n_rate, sizeof *c->rate))
+    if (!dt_grow(&c->rate, &c->cap_rate, c->n_rate, sizeof *c->rate))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of costs");
     c->rate[c->n_rate++] = *r;
     return DT_OK;

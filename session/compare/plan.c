@@ -264,7 +264,7 @@ static bool same_plans(const dt_compare_row *a, const dt_compare_row *b)
 
 static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t budget, dt_err *err)
 {
-    if (!dt_grow((void **)&c->row, &c->cap, c->n, sizeof *c->row))
+    if (!dt_grow(&c->row, &c->cap, c->n, sizeof *c->row))
         return no_memory(err);
     dt_compare_row *r = &c->row[c->n];
     *r = row_of(c, pair, budget);

@@ -477,7 +477,7 @@ static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense
     *out = dti_plan_set_find(p, kind, n, dense);
     if (*out != NULL)
         return DT_OK;
-    if (!dt_grow((void **)&p->planned, &p->cap, p->n, sizeof(dt_planned *)))
+    if (!dt_grow(&p->planned, &p->cap, p->n, sizeof(dt_planned *)))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     for (size_t i = 0; i < p->n_spare && to == NULL; i++)
         if (p->spare[i] != NULL && dti_planned_is(p->spare[i], kind, n, dense)) {
@@ -554,7 +554,7 @@ static dt_status try_table(
     forget(p);
     DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
     for (*n = 0; *n < p->n; (*n)++) {
-        if (!dt_grow((void **)&f->all, &f->cap, *n, sizeof *f->all))
+        if (!dt_grow(&f->all, &f->cap, *n, sizeof *f->all))
             return DT_FAIL(err, DT_E_NOMEM, "no memory to choose algorithms");
         f->all[*n] = (dt_fitted){p->planned[*n]->program, p->planned[*n]->plan};
     }

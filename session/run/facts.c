@@ -81,7 +81,7 @@ static dt_status add(dti_facts *f, const char *key, const char *value, dt_err *e
     if (kind_of(key) == FREE)
         return DT_OK;
     char *k = tidy_text(key), *v = tidy_text(value);
-    if (k == NULL || v == NULL || !dt_grow((void **)&f->fact, &f->cap, f->n, sizeof *f->fact)) {
+    if (k == NULL || v == NULL || !dt_grow(&f->fact, &f->cap, f->n, sizeof *f->fact)) {
         dt_free(k);
         dt_free(v);
         return DT_FAIL(err, DT_E_NOMEM, "no memory to describe the run");

@@ -305,7 +305,7 @@ static void rename_to(dt_run_dir *d, const char *path)
     char *now = dt_strdup(path);
     char *file = dt_alloc(strlen(path) + FILE_NAME_BYTES, 1);
     if (now == NULL || file == NULL ||
-        !dt_grow((void **)&d->older, &d->cap_older, d->n_older + 1, sizeof *d->older)) {
+        !dt_grow(&d->older, &d->cap_older, d->n_older + 1, sizeof *d->older)) {
         dt_free(now);
         dt_free(file);
         return;

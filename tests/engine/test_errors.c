@@ -191,17 +191,34 @@ static void a_growing_array_keeps_its_content(void **state)
     int *p = NULL;
     size_t cap = 0;
     for (size_t n = 0; n < 1000; n++) {
-        assert_true(dt_grow((void **)&p, &cap, n, sizeof *p));
+        assert_true(dt_grow(&p, &cap, n, sizeof *p));
         assert_true(cap > n);
         p[n] = (int)n;
     }
     const size_t full = cap;
     dti_alloc_fail_at(1);
-    assert_false(dt_grow((void **)&p, &cap, full, sizeof *p));
+    assert_false(dt_grow(&p, &cap, full, sizeof *p));
     dti_alloc_fail_at(0);
     assert_int_equal(cap, full);
     for (int i = 0; i < 1000; i++)
         assert_int_equal(p[i], i);
+    dt_free(p);
+}
+
+static void an_array_grows_as_far_as_asked(void **state)
+{
+    (void)state;
+    char *p = NULL;
+    size_t cap = 0;
+    assert_true(dt_grow(&p, &cap, 5000, sizeof *p));
+    assert_true(cap > 5000);
+    memset(p, 1, 5001);
+    const char *const before = p;
+    const size_t full = cap;
+    assert_false(dt_grow(&p, &cap, SIZE_MAX - 1, sizeof *p));
+    assert_false(dt_grow(&p, &cap, SIZE_MAX, sizeof *p));
+    assert_ptr_equal(p, before);
+    assert_int_equal(cap, full);
     dt_free(p);
 }
 
@@ -215,6 +232,6 @@ DT_TEST_GROUP(errors)
         T(try_passes_a_failure_on_with_a_note), T(notes_hold_one_line_of_printable_text),
         T(escaped_notes_fill_a_trail_no_further_than_it_goes), T(every_status_has_a_name),
         T(the_chosen_allocation_fails_once), T(sizes_that_overflow_are_refused),
-        T(a_growing_array_keeps_its_content)};
+        T(a_growing_array_keeps_its_content), T(an_array_grows_as_far_as_asked)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -245,9 +245,7 @@ static dt_map *map_with_more(const dt_graph *g)
     dt_map *m;
     dt_err err = {0};
     assert_ok(dt_map_create(&m, g, NULL, 4, 1, &err), &err);
-    void *home = m->home;
-    assert_true(dt_grow(&home, &m->cap, m->n, sizeof *m->home));
-    m->home = home;
+    assert_true(dt_grow(&m->home, &m->cap, m->n, sizeof *m->home));
     dt_home more = m->home[m->metrics];
     snprintf(more.name, sizeof more.name, "more");
     more.port = DT_Q;

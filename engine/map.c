@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/numbers.h"
 
 static const char *const role_names[] = {
 #define NAME(id, text) text,
@@ -42,7 +43,7 @@ static dt_status place(dt_map *m, dt_home *h, dt_err *err)
     h->off = h->next = *bytes;
     if (h->bytes > SIZE_MAX / 4)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
-    size_t each = (h->bytes + align - 1) / align * align;
+    size_t each = dt_align_up(h->bytes, align);
     const bool delayed = m->delayed && h->tier == DT_TIER_HOST && h->port == DT_DP;
     if (delayed || (m->two && h->tier == DT_TIER_DISK && outlives_steps(h))) {
         h->next += each;

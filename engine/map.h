@@ -107,9 +107,4 @@ static inline bool dt_map_waits(const dt_map *m, int64_t step)
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */
 int32_t dti_map_find(const dt_map *m, int32_t node, int param, dt_port port);
 
-static inline size_t dti_align_up(size_t bytes)
-{
-    return (bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
-}
-
 #endif

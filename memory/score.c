@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/base/numbers.h"
+
 static const dt_costs *or_default(const dt_costs *c)
 {
     return c != NULL ? c : &dt_costs_default;
@@ -72,15 +74,10 @@ double dt_score_seconds(const dt_score *s, const dt_costs *costs)
            flops / c->flops[DT_WORK_CONV][DT_F32];
 }
 
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 void dt_score_add(dt_score *to, const dt_score *s, int64_t times)
 {
     const uint64_t n = (uint64_t)times;
-    to->device = larger(to->device, s->device);
+    to->device = dt_max_u64(to->device, s->device);
     to->out += n * s->out;
     to->in += n * s->in;
     to->to_disk += n * s->to_disk;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_file.h"
 
 /* @of: by tensor, the interval that it is in, -1 where it has no bytes */
@@ -25,7 +26,7 @@ static void place(walk *w, const dt_row *r)
     w->of[r->tensor] = (int64_t)w->n;
     w->v[w->n++] = (dt_interval){.lower = w->now,
         .upper = w->now + 1,
-        .bytes = (r->bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN,
+        .bytes = dt_align_up(r->bytes, DT_ALIGN),
         .align = DT_ALIGN,
         .id = r->tensor};
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 
 enum { PATTERN = 0xA5, MARGIN = 64, MOST = 2 * DT_MAX_ARGS };
@@ -31,11 +32,6 @@ typedef struct checker {
 } checker;
 
 /* ---- the checked run ---- */
-
-static uint64_t padded(uint64_t to)
-{
-    return (to + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
-}
 
 static dt_status all_are(
     const checker *k, uint64_t from, int byte, uint64_t bytes, bool *yes, dt_err *err)
@@ -61,7 +57,7 @@ static dt_status before_op(checker *k, const dti_step *s, dt_err *err)
         const dti_bytes *b = &k->p->touched[i];
         if (!b->written)
             continue;
-        const uint64_t end = padded(b->to) + MARGIN;
+        const uint64_t end = dt_align_up(b->to, DT_ALIGN) + MARGIN;
         DT_CHECK(remember(k, b->from > MARGIN ? b->from - MARGIN : 0, b->from, b->tensor, err));
         DT_CHECK(remember(
             k, b->to, end < k->r->o.arena_bytes ? end : k->r->o.arena_bytes, b->tensor, err));
@@ -98,12 +94,12 @@ static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
 static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
 {
     bool untouched = false;
-    if (padded(b->to) <= k->m->peak)
+    if (dt_align_up(b->to, DT_ALIGN) <= k->m->peak)
         return DT_OK;
     if (k->p->tensor[b->tensor].role != DT_ROLE_WORKSPACE)
         DT_CHECK(all_are(k, b->from, PATTERN, b->to - b->from, &untouched, err));
     if (!untouched)
-        k->m->peak = padded(b->to);
+        k->m->peak = dt_align_up(b->to, DT_ALIGN);
     return DT_OK;
 }
 
@@ -116,8 +112,7 @@ static bool holds_pattern(const unsigned char *at, uint64_t bytes)
 static void measure_slot(checker *k, const dti_copy *c)
 {
     const unsigned char *map = k->r->tier[c->tier].map;
-    const uint64_t align = dt_tier_align(c->tier);
-    const uint64_t end = (c->slot + c->stored + align - 1) / align * align;
+    const uint64_t end = dt_align_up(c->slot + c->stored, dt_tier_align(c->tier));
     if (c->out && end > k->m->tier[c->tier] &&
         (map == NULL || !holds_pattern(map + c->slot, c->stored)))
         k->m->tier[c->tier] = end;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 
 /* What generation is the current one, the runner knows: a plan's slots are those of a run in which
@@ -102,8 +103,8 @@ dt_status dti_home_bring(dt_runner *r, const dt_home *h, unsigned char **at, dt_
     *at = dti_home_at(r, h);
     if (*at != NULL)
         return DT_OK;
-    *at = r->base + dti_align_up(r->o.map->bytes);
-    if (dti_align_up(r->o.map->bytes) + h->bytes > r->o.arena_bytes)
+    *at = r->base + dt_align_up(r->o.map->bytes, DT_ALIGN);
+    if (dt_align_up(r->o.map->bytes, DT_ALIGN) + h->bytes > r->o.arena_bytes)
         return DT_FAIL(err, DT_E_INTERNAL, "no room on the device for %s", h->name);
     if (r->d->host_memory)
         return move(r, h, 0, *at, NULL, h->bytes, err);

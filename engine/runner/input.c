@@ -11,6 +11,7 @@
 
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
+#include "engine/base/numbers.h"
 #include "engine/label.h"
 #include "engine/runner/runner_internal.h"
 
@@ -22,7 +23,7 @@ dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err)
     const uint64_t label = !f->labels || f->bytes < in->label_bytes ? in->label_bytes : f->bytes;
     if (r->d->immediate || (image == in->image_bytes && label == in->label_bytes))
         return DT_OK;
-    const uint64_t each = (image + label + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+    const uint64_t each = dt_align_up(image + label, DT_ALIGN);
     void *base;
     DT_TRY(err, r->d->pin(r->device, 2 * each, &base, err), "pin %" PRIu64 " bytes for batches",
         2 * each);

@@ -1,6 +1,7 @@
 /* Values between the layout they live in and PyTorch's, a piece after the other, so that loading,
  * saving and first values take little memory besides the plans'. */
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 
 static const dt_home *home_of(const dti_passage *w)
@@ -29,14 +30,14 @@ static void *take(const dt_runner *r, uint64_t *from, size_t bytes, bool *owned)
     if (*owned)
         return dt_alloc(bytes, 1);
     void *at = r->base + *from;
-    *from += dti_align_up(bytes);
+    *from += dt_align_up(bytes, DT_ALIGN);
     return at;
 }
 
 static dt_status take_memory(dti_passage *w, bool apart, dt_err *err)
 {
     const dt_home *h = home_of(w);
-    uint64_t from = dti_align_up(w->runner->o.map->bytes);
+    uint64_t from = dt_align_up(w->runner->o.map->bytes, DT_ALIGN);
     w->borrowed = apart && !dti_home_on_host(w->runner, h);
     w->lives = w->borrowed ? take(w->runner, &from, h->bytes, &w->lives_owned)
                : apart     ? dti_home_at(w->runner, h)
@@ -90,7 +91,7 @@ static uint64_t beside(uint64_t *room, uint64_t bytes)
 
 uint64_t dt_passage_outside(const dt_runner_opts *o)
 {
-    const uint64_t lives = dti_align_up(o->map->bytes);
+    const uint64_t lives = dt_align_up(o->map->bytes, DT_ALIGN);
     const dt_driver *d = dti_runner_driver(o);
     const bool host = d != NULL && d->host_memory;
     uint64_t most = 0;
@@ -102,10 +103,10 @@ uint64_t dt_passage_outside(const dt_runner_opts *o)
             continue;
         const bool apart = cut(&w, o, h);
         const bool reached = h->tier == DT_TIER_HOST || (h->tier == DT_AT_DEVICE && host);
-        const uint64_t piece = dti_align_up((uint64_t)w.step * sizeof *w.piece);
+        const uint64_t piece = dt_align_up((uint64_t)w.step * sizeof *w.piece, DT_ALIGN);
         uint64_t bytes = apart ? piece : 0; /* a kernel's own, on the way to the layout */
         if (apart && !reached)
-            bytes += beside(&room, dti_align_up(h->bytes));
+            bytes += beside(&room, dt_align_up(h->bytes, DT_ALIGN));
         bytes += beside(&room, piece);
         most = bytes > most ? bytes : most;
     }

@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 
 /* ---- what is reserved ---- */
@@ -31,7 +32,7 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
 {
     enum { NUMBERS = 256 };
     const dt_driver *d = r->d;
-    const uint64_t arena = (r->o.arena_bytes + DT_ALIGN - 1) / DT_ALIGN * DT_ALIGN;
+    const uint64_t arena = dt_align_up(r->o.arena_bytes, DT_ALIGN);
     void *here;
     _Static_assert(sizeof *r->there <= NUMBERS && NUMBERS % DT_ALIGN == 0, "they fit");
     DT_TRY(err, d->open(r->n_stream, &r->device, err), "open the %s device", d->name);

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "engine/base/numbers.h"
 #include "layers/blocked/amx.h"
 #include "layers/blocked/pairs.h"
 #include "layers/cpu/tasks.h"
@@ -165,11 +166,6 @@ struct job {
     float *sums; /* [part][block][tap][SIDE][SIDE] */
 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t blocks(const struct job *j)
 {
     return j->x_blocks * j->dy_blocks;
@@ -186,7 +182,7 @@ static struct job job_of(const dti_weight_gradient *a)
     if (blocks(&j) * j.taps <= MOST_SUMS && a->n > 1) {
         j.each = dti_ceil_div(a->n, PARTS);
         j.parts = dti_ceil_div(a->n, j.each);
-        j.held = least(j.each, dti_ceil_div(GATHER, j.l.steps));
+        j.held = dt_min_i64(j.each, dti_ceil_div(GATHER, j.l.steps));
     }
     return j;
 }
@@ -284,7 +280,7 @@ DT_AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *p
             const int64_t phase = r % stride * j->l.side + q % stride;
             const dt_bf16 *x = packed_x + (phase * j->a.c + c) * j->l.pitch +
                                r / stride * j->l.across + q / stride;
-            const dti_span steps = {s, least(s + visit, all)};
+            const dti_span steps = {s, dt_min_i64(s + visit, all)};
             float *at = sums + tap * BLOCK;
             if (anew && s == 0)
                 clear_sums();
@@ -306,7 +302,7 @@ DT_AMX static void multiply(const struct job *j, int64_t block, const dt_bf16 *p
 DT_CLONES static void give(const struct job *j, int64_t block, const float *sums)
 {
     const int64_t c = block / j->dy_blocks * SIDE, o = block % j->dy_blocks * SIDE;
-    const int64_t rows = least(SIDE, j->a.c - c), columns = least(SIDE, j->a.out - o);
+    const int64_t rows = dt_min_i64(SIDE, j->a.c - c), columns = dt_min_i64(SIDE, j->a.out - o);
     for (int64_t tap = 0; tap < j->taps; tap++)
         for (int64_t i = 0; i < rows; i++) {
             const float *from = sums + tap * BLOCK + i * SIDE;
@@ -351,7 +347,7 @@ static void part_task(const void *job, int64_t part)
     float *sums = j->sums + part * (int64_t)sum_values(j);
     dti_amx_begin();
     for (int64_t i = mine.begin; i < mine.end; i += j->held) {
-        const dti_span some = {i, least(i + j->held, mine.end)};
+        const dti_span some = {i, dt_min_i64(i + j->held, mine.end)};
         pack(j, some, x, dy);
         for (int64_t b = 0; b < blocks(j); b++)
             multiply(

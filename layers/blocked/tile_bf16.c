@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/isa.h"
+#include "engine/base/numbers.h"
 #include "layers/blocked/amx.h"
 #include "layers/blocked/pairs.h"
 #include "layers/cpu/tasks.h"
@@ -29,11 +30,6 @@ typedef struct piece {
     _Alignas(64) uint32_t a[PIECE], b[PIECE];
     int64_t m, n, depth; /* of what is there */
 } piece;
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* A mask of the first @n of 16. */
 static uint16_t first_of(int64_t n)
@@ -187,7 +183,7 @@ DT_PAIRS DT_INLINE void multiply_rows(
         for (int v = 0; v < wide; v++)
             sum[r][v] = x->add ? _mm512_loadu_ps(c + r * row + v * TILE) : _mm512_setzero_ps();
     for (int64_t s = 0; s < x->pairs; s += TILE, a += WORDS, b += WORDS) {
-        const int64_t pairs = least(x->pairs - s, TILE);
+        const int64_t pairs = dt_min_i64(x->pairs - s, TILE);
         for (int64_t k = 0; k < pairs; k++) {
             __m512bh right[BLOCK / TILE];
             for (int v = 0; v < wide; v++)
@@ -234,8 +230,8 @@ static void multiply(block_fn *block, const dti_tile *t, const piece *p, bool ad
         for (int64_t j = 0; j < p->n; j += BLOCK) {
             const uint32_t *a = p->a + i / TILE * STEPS * WORDS;
             const uint32_t *b = p->b + j / TILE * STEPS * WORDS;
-            const extent x = {
-                least(p->m - i, BLOCK), least(p->n - j, BLOCK), dti_ceil_div(p->depth, 2), add};
+            const extent x = {dt_min_i64(p->m - i, BLOCK), dt_min_i64(p->n - j, BLOCK),
+                dti_ceil_div(p->depth, 2), add};
             float *to = c + i * t->c_row + j;
             if (x.m == BLOCK && x.n == BLOCK)
                 block(a, b, &x, to, t->c_row);
@@ -249,11 +245,11 @@ static void product(const dti_tile *t, block_fn *block)
     piece p;
     for (int64_t i = 0; i < t->m; i += SIDE)
         for (int64_t k = 0; k < t->depth; k += SIDE) {
-            p.m = least(t->m - i, SIDE);
-            p.depth = least(t->depth - k, SIDE);
+            p.m = dt_min_i64(t->m - i, SIDE);
+            p.depth = dt_min_i64(t->depth - k, SIDE);
             pack_a(t, i, k, &p);
             for (int64_t j = 0; j < t->n; j += SIDE) {
-                p.n = least(t->n - j, SIDE);
+                p.n = dt_min_i64(t->n - j, SIDE);
                 pack_b(t, k, j, &p);
                 multiply(block, t, &p, t->add || k > 0, t->c + i * t->c_row + j);
             }

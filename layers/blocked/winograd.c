@@ -5,6 +5,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "engine/base/numbers.h"
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
 #include "layers/cpu/tasks.h"
@@ -54,11 +55,6 @@ static const transforms *best_transforms(dt_dtype t)
  * apart from powers of two, so that they do not meet in one set of a cache. */
 enum { PANEL = 64, DEPTH = 128, FEW = 16, MOST = 64, IN_CACHE = 160 << 10, PAD = 16 };
 
-static inline int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* Tiles in columns, rows, and all samples. */
 static inline int64_t across(const dti_winograd *s)
 {
@@ -94,7 +90,7 @@ static inline int64_t panels_floats(int64_t rows, int64_t columns)
 
 static inline int64_t width_at(int64_t columns, int64_t at)
 {
-    return least(PANEL, columns - at);
+    return dt_min_i64(PANEL, columns - at);
 }
 
 /* Floats from one tap to the next of @each transformed tiles. */
@@ -122,7 +118,7 @@ static void multiply(dti_tile t, dti_tile_fn *tile, int64_t depth)
 {
     const bool add = t.add;
     for (int64_t k = 0; k < depth; k += DEPTH) {
-        t.depth = least(DEPTH, depth - k);
+        t.depth = dt_min_i64(DEPTH, depth - k);
         t.add = add || k > 0;
         tile(&t);
         t.a += DEPTH * t.step;
@@ -167,7 +163,7 @@ static void find_results(const dti_winograd *s, int64_t tile, int64_t result[SID
 static int64_t each_of(const dti_winograd *s)
 {
     const int64_t fit = IN_CACHE / (TAPS * (s->c + PAD)) / FEW * FEW;
-    return fit < FEW ? FEW : least(fit, MOST);
+    return fit < FEW ? FEW : dt_min_i64(fit, MOST);
 }
 
 static winograd_job new_job(const dti_winograd *s, float *work)
@@ -431,13 +427,13 @@ static cut cut_gradient(const dti_winograd *s)
     k.each = dti_ceil_div(tiles(s), k.parts);
     k.parts = dti_ceil_div(tiles(s), k.each);
     const int64_t fit = (k.parts > 1 ? SMALL : LARGE) / (TAPS * (s->c + s->out));
-    k.tiles = least(k.each, fit < FEW ? FEW : fit / FEW * FEW);
+    k.tiles = dt_min_i64(k.each, fit < FEW ? FEW : fit / FEW * FEW);
     lay_out(&k, s);
     if (k.parts > 1)
         return k;
     cut fewer = k;
     fewer.tiles = k.each;
-    fewer.columns = least(COLUMNS, s->out);
+    fewer.columns = dt_min_i64(COLUMNS, s->out);
     lay_out(&fewer, s);
     return fewer.scratch + fewer.u < k.scratch + k.u ? fewer : k;
 }
@@ -570,7 +566,8 @@ static void sum_part(const void *job, int64_t i)
     float *sum = j->work + i * out;
     memset(sum, 0, (size_t)out * sizeof *sum);
     for (int64_t r = of.begin; r < of.end; r += ROWS)
-        j->on->add_rows(dti_from(j->dy, r * out, j->s->type), least(ROWS, of.end - r), out, sum);
+        j->on->add_rows(
+            dti_from(j->dy, r * out, j->s->type), dt_min_i64(ROWS, of.end - r), out, sum);
 }
 
 static void put_bias(const winograd_job *j, float *dbias)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 /* ---- what is left ---- */
 
@@ -289,27 +290,17 @@ void dti_gaps_enqueue(dti_gaps *g, dti_idle *x)
     g->turned = false;
 }
 
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
-
-static double sooner(double a, double b)
-{
-    return a < b ? a : b;
-}
-
 /* When copies end and begin, if no op waits. */
 static void run_queues(dti_gaps *g)
 {
     double free = 0, next = g->n_place > 0 ? g->end[g->n_place - 1] : 0;
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->out[k]];
-        i->out_end = free = later(free, g->end[i->gap.from_pos]) + i->out;
+        i->out_end = free = dt_max_f64(free, g->end[i->gap.from_pos]) + i->out;
     }
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->back[k]];
-        i->in_begin = next = sooner(g->begin[i->gap.to_pos], next) - i->early - i->in;
+        i->in_begin = next = dt_min_f64(g->begin[i->gap.to_pos], next) - i->early - i->in;
     }
 }
 
@@ -322,12 +313,12 @@ static double wait_of(dti_gaps *g)
     for (size_t k = 0; k < g->n_offload; k++) {
         const dti_idle *i = &g->idle[g->out[k]];
         if (i->fixed) {
-            fixed += later(0, i->out_end - g->begin[i->release + 1]);
-            fixed += later(0, g->begin[i->fetch] - i->in_begin);
+            fixed += dt_max_f64(0, i->out_end - g->begin[i->release + 1]);
+            fixed += dt_max_f64(0, g->begin[i->fetch] - i->in_begin);
             continue;
         }
-        out = later(out, i->out_end - g->end[i->at - 1]);
-        in = later(in, g->begin[i->at + 1] - i->in_begin);
+        out = dt_max_f64(out, i->out_end - g->end[i->at - 1]);
+        in = dt_max_f64(in, g->begin[i->at + 1] - i->in_begin);
     }
     return out + in + fixed;
 }
@@ -498,7 +489,7 @@ static void schedule_out(dti_gaps *g, dti_idle *i, double *free)
 {
     double *end = g->shifted;
     const int32_t from = i->gap.from_pos, to = i->gap.to_pos;
-    i->out_end = *free = later(*free, end[from]) + i->out;
+    i->out_end = *free = dt_max_f64(*free, end[from]) + i->out;
     i->release = first_not_below(end, from, to - 1, i->out_end);
     if (!is_limited(g))
         return;
@@ -518,7 +509,7 @@ static void schedule_out(dti_gaps *g, dti_idle *i, double *free)
 static void schedule_in(dti_gaps *g, dti_idle *i, double *next)
 {
     const int32_t to = i->gap.to_pos;
-    double begin = sooner(g->begin[to], *next) - i->early - i->in;
+    double begin = dt_min_f64(g->begin[to], *next) - i->early - i->in;
     i->fetch = first_not_below(g->begin, i->release + 1, to, begin);
     if (i->fetch > i->release + 1 && g->begin[i->fetch] > begin)
         i->fetch--;
@@ -526,7 +517,7 @@ static void schedule_in(dti_gaps *g, dti_idle *i, double *next)
         for (int32_t k = to - 1; k >= i->fetch; k--)
             if (g->left[k] + i->bytes > g->limit) {
                 i->fetch = k + 1;
-                begin = later(begin, g->begin[i->fetch]);
+                begin = dt_max_f64(begin, g->begin[i->fetch]);
             }
         for (int32_t k = i->fetch; k < to; k++)
             g->left[k] += i->bytes;
@@ -544,7 +535,7 @@ void dti_gaps_schedule(dti_gaps *g)
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->out[k]];
         if (i->fixed)
-            i->out_end = free = later(free, g->shifted[i->gap.from_pos]) + i->out;
+            i->out_end = free = dt_max_f64(free, g->shifted[i->gap.from_pos]) + i->out;
         else if (g->inline_copies)
             i->release = i->gap.from_pos;
         else
@@ -553,7 +544,7 @@ void dti_gaps_schedule(dti_gaps *g)
     for (size_t k = 0; k < g->n_offload; k++) {
         dti_idle *i = &g->idle[g->back[k]];
         if (i->fixed)
-            i->in_begin = next = sooner(g->begin[i->gap.to_pos], next) - i->in;
+            i->in_begin = next = dt_min_f64(g->begin[i->gap.to_pos], next) - i->in;
         else if (g->inline_copies)
             i->fetch = i->gap.to_pos;
         else

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 /* Those asked for have few sizes, and rounding makes few more of them. */
 enum { SEEN = 4 };
@@ -31,14 +32,9 @@ void dti_turns_close(dti_turns *t)
     *t = (dti_turns){0};
 }
 
-static double later(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 static double done(const dti_turn *x, double free)
 {
-    return later(free, x->ready) + x->early + x->takes;
+    return dt_max_f64(free, x->ready) + x->early + x->takes;
 }
 
 void dti_turns_run(dti_turns *t, size_t n, size_t n_own, double free)
@@ -53,15 +49,15 @@ void dti_turns_run(dti_turns *t, size_t n, size_t n_own, double free)
         x->seen = 0;
         free = done(x, free);
         if (x->own != 0)
-            t->own_without[x->own] = later(0, free - x->by);
+            t->own_without[x->own] = dt_max_f64(0, free - x->by);
         else
-            before = later(before, free - x->by);
+            before = dt_max_f64(before, free - x->by);
     }
     t->turn[n] = (dti_turn){.free = free, .before = before, .next = n};
     for (size_t q = n; q-- > 0;) {
         dti_turn *x = &t->turn[q], *then = &t->turn[q + 1];
         x->next = x->own != 0 ? q : then->next;
-        x->behind = x->own != 0 ? then->behind : later(then->behind, then->free - x->by);
+        x->behind = x->own != 0 ? then->behind : dt_max_f64(then->behind, then->free - x->by);
     }
 }
 
@@ -96,7 +92,7 @@ static dti_turn_seen find(dti_turns *t, size_t at, double free)
     while (q-- > at) {
         dti_turn *x = &t->turn[q];
         what.free = t->shifted[q];
-        what.behind = later(what.behind, t->shifted[q + 1] - x->by);
+        what.behind = dt_max_f64(what.behind, t->shifted[q + 1] - x->by);
         t->seen[q * SEEN + x->seen++ % SEEN] = what;
     }
     return what;
@@ -105,17 +101,17 @@ static dti_turn_seen find(dti_turns *t, size_t at, double free)
 double dti_turns_wait_with(dti_turns *t, size_t at, const dti_turn *more)
 {
     double free = done(more, t->turn[at].free);
-    double wait = later(t->turn[at].before, free - more->by);
+    double wait = dt_max_f64(t->turn[at].before, free - more->by);
     memcpy(t->own, t->own_without, (t->n_own + 1) * sizeof *t->own);
     for (size_t q = at; q <= t->n; q++) {
         const dti_turn_seen what = find(t, q, free);
-        wait = later(wait, what.behind);
+        wait = dt_max_f64(wait, what.behind);
         q = t->turn[q].next;
         const dti_turn *x = &t->turn[q];
         if (q == t->n || what.next == x->free)
-            return later(wait, x->behind);
+            return dt_max_f64(wait, x->behind);
         free = done(x, what.next);
-        t->own[x->own] = later(0, free - x->by);
+        t->own[x->own] = dt_max_f64(0, free - x->by);
     }
     return wait;
 }

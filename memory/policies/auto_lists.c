@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/policies/auto_search.h"
 #include "memory/remat/remat.h"
 #include "memory/step_bound.h"
@@ -207,7 +208,7 @@ static dt_status place_apart(dt_interval *v, size_t n, uint64_t *peak, dt_err *e
         v[i].off = 0;
         if (need == 0)
             continue;
-        if (!dti_round_up(*peak, v[i].align, &v[i].off) || v[i].off > UINT64_MAX - need)
+        if (!dt_round_up(*peak, v[i].align, &v[i].off) || v[i].off > UINT64_MAX - need)
             return DT_FAIL(err, DT_E_BUDGET, "tensors are too large to be placed");
         *peak = v[i].off + need;
     }

@@ -11,6 +11,7 @@
  * NVMe for each kind of tensor; `auto` chooses for each tensor: the host as far as its budget has
  * room, weights first, as they move most often. Activations are another policy's affair:
  * zero_infinity,chen_sqrt is the paper's checkpointing. */
+#include "engine/base/numbers.h"
 #include "memory/policy.h"
 #include "memory/pools/pool.h"
 
@@ -36,7 +37,7 @@ static dt_tier place(int asked, const dt_home *h, uint64_t *host)
     uint64_t bytes;
     if (asked != AUTO)
         return (dt_tier)asked;
-    if (!dti_round_up(h->bytes, dt_tier_align(DT_TIER_HOST), &bytes) || bytes > *host)
+    if (!dt_round_up(h->bytes, dt_tier_align(DT_TIER_HOST), &bytes) || bytes > *host)
         return DT_TIER_DISK;
     *host -= bytes;
     return DT_TIER_HOST;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 #define DT_POOL(n) extern const dt_pool_desc dt_pool_##n;
 #include "memory/pools/pools.def"
@@ -49,7 +50,7 @@ dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err)
         if (v[i].align == 0 || (v[i].align & (v[i].align - 1)) != 0)
             return DT_FAIL(err, DT_E_INTERNAL,
                 "interval %zu has alignment %" PRIu64 ", which is no power of two", i, v[i].align);
-        if (!dti_round_up(v[i].bytes, v[i].align, &need))
+        if (!dt_round_up(v[i].bytes, v[i].align, &need))
             return DT_FAIL(err, DT_E_BUDGET,
                 "interval %zu: %" PRIu64 " bytes cannot be rounded up to a multiple of %" PRIu64, i,
                 v[i].bytes, v[i].align);
@@ -60,7 +61,7 @@ dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err)
 static uint64_t saturating_need(const dt_interval *v)
 {
     uint64_t need;
-    return dti_round_up(v->bytes, v->align, &need) ? need : UINT64_MAX;
+    return dt_round_up(v->bytes, v->align, &need) ? need : UINT64_MAX;
 }
 
 static uint64_t saturating_add(uint64_t a, uint64_t b)

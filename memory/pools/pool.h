@@ -4,6 +4,7 @@
 #define DT_MEMORY_POOLS_POOL_H
 
 #include "engine/base/error.h"
+#include "engine/base/numbers.h"
 
 /* Bytes needed during [lower, upper) in time, lower < upper. align is a power of two; off is the
  * answer, a multiple of align. The interval takes its bytes rounded up to align. One of zero bytes
@@ -60,14 +61,6 @@ uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n);
  * rounded up. */
 dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err) DT_NODISCARD;
 
-/* x rounded up to a power of two; false when that overflows. */
-static inline bool dti_round_up(uint64_t x, uint64_t align, uint64_t *out)
-{
-    const uint64_t mask = align - 1;
-    *out = (x + mask) & ~mask;
-    return x <= UINT64_MAX - mask;
-}
-
 /* An interval of a number of the pool's comes or goes. */
 typedef struct dti_event {
     int64_t at;
@@ -86,7 +79,7 @@ dti_event *dti_pool_events(const dt_interval *v, size_t n, size_t *m) DT_NODISCA
 static inline uint64_t dti_interval_need(const dt_interval *v)
 {
     uint64_t need;
-    (void)dti_round_up(v->bytes, v->align, &need);
+    (void)dt_round_up(v->bytes, v->align, &need);
     return need;
 }
 

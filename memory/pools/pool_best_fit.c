@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool.h"
 
 typedef struct hole {
@@ -39,7 +40,7 @@ static size_t best_hole(const heap *h, uint64_t need, uint64_t align)
     for (size_t i = 0; i < h->n; i++) {
         const uint64_t end = i + 1 < h->n ? h->holes[i].end : h->peak;
         uint64_t off;
-        if (!dti_round_up(h->holes[i].off, align, &off) || off > end || end - off < need)
+        if (!dt_round_up(h->holes[i].off, align, &off) || off > end || end - off < need)
             continue;
         if (end - h->holes[i].off < least) {
             least = end - h->holes[i].off;
@@ -53,7 +54,7 @@ static bool take(heap *h, uint64_t need, uint64_t align, uint64_t *off)
 {
     const size_t i = best_hole(h, need, align);
     const hole old = h->holes[i];
-    if (!dti_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
+    if (!dt_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
         return false;
     const uint64_t end = *off + need;
     h->peak = end > h->peak ? end : h->peak;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 static const uint64_t not_put = UINT64_MAX;
 
@@ -63,11 +64,6 @@ static bool meet(const dti_canon_item *x, const dti_canon_item *y)
 static bool lives_in(const dti_canon_item *x, uint32_t section)
 {
     return x->first <= section && section < x->last;
-}
-
-static uint64_t align_up(uint64_t x, uint64_t align)
-{
-    return (x + align - 1) & ~(align - 1);
 }
 
 /* The sections of a stretch. */
@@ -174,7 +170,7 @@ static bool put(dti_canon *c, stretch s, uint32_t who)
     for (size_t k = s.from; k < s.to; k++) {
         const uint32_t i = c->live[k];
         if (c->low[i] < end && meet(&c->item[i], x) &&
-            !raise(c, i, align_up(end, c->item[i].align)))
+            !raise(c, i, dt_align_up(end, c->item[i].align)))
             return false;
     }
     return true;
@@ -236,7 +232,7 @@ static uint64_t rests_at(const dti_canon *c, stretch s, ground g, uint32_t i, ui
                 continue;
             low = low > above ? low : above;
         }
-        const uint64_t end = align_up(low + y->need, c->item[i].align);
+        const uint64_t end = dt_align_up(low + y->need, c->item[i].align);
         least = end < least ? end : least;
     }
     return least;

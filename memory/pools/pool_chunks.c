@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 #define NONE SIZE_MAX
 
@@ -95,7 +96,7 @@ static void cut(heap *h, size_t at, uint64_t bytes)
 /* Whether need bytes at a multiple of align fit into so many at off; where they lie. */
 static bool fits(uint64_t off, uint64_t bytes, uint64_t need, uint64_t align, uint64_t *at)
 {
-    return dti_round_up(off, align, at) && *at - off <= bytes && bytes - (*at - off) >= need;
+    return dt_round_up(off, align, at) && *at - off <= bytes && bytes - (*at - off) >= need;
 }
 
 static size_t choose(const heap *h, size_t list, uint64_t need, uint64_t align)
@@ -116,7 +117,7 @@ static size_t add_segment(heap *h, size_t list, uint64_t need, uint64_t align)
 {
     const uint64_t bytes = h->rules->segment != NULL ? h->rules->segment(need, &h->state) : 0;
     uint64_t off;
-    if (bytes == 0 || !dti_round_up(h->reserved, align, &off) || off > UINT64_MAX - bytes)
+    if (bytes == 0 || !dt_round_up(h->reserved, align, &off) || off > UINT64_MAX - bytes)
         return NONE;
     const size_t at = h->n++;
     h->chunks[at] = (chunk){.off = off, .bytes = bytes, .prev = NONE, .next = NONE, .list = list};
@@ -190,12 +191,12 @@ static dt_status run(heap *h, dt_interval *v, const dti_event *e, size_t m, size
             continue;
         }
         uint64_t need;
-        const bool counts = dti_round_up(dti_interval_need(x), h->rules->grain, &need);
+        const bool counts = dt_round_up(dti_interval_need(x), h->rules->grain, &need);
         chunk_of[who] = counts ? take(h, need, x->align) : NONE;
         if (chunk_of[who] == NONE)
             return DT_FAIL(err, DT_E_BUDGET, "pool %s: interval %zu would end beyond 2^64 bytes",
                 h->rules->name, who);
-        (void)dti_round_up(h->chunks[chunk_of[who]].off, x->align, &x->off);
+        (void)dt_round_up(h->chunks[chunk_of[who]].off, x->align, &x->off);
         const uint64_t end = x->off + dti_interval_need(x);
         *peak = end > *peak ? end : *peak;
     }

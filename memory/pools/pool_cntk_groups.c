@@ -8,6 +8,7 @@
  * which keeps no order of equals, and much hangs on it: Gist's account (memory/accounts/gist.c)
  * lists what it has as that sort would. */
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_largest.h"
 
 typedef struct groups {
@@ -19,7 +20,7 @@ typedef struct groups {
 static bool open_group(groups *g, const dt_interval *x, uint64_t *off)
 {
     const uint64_t need = dti_interval_need(x);
-    if (!dti_round_up(g->end, x->align, off) || *off > UINT64_MAX - need)
+    if (!dt_round_up(g->end, x->align, off) || *off > UINT64_MAX - need)
         return false;
     g->off[g->n++] = *off;
     g->end = *off + need;

@@ -9,6 +9,7 @@
  * lives briefly never moves in any case, and one region for all is as large or smaller, but for
  * what greedy misses. */
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_shelf.h"
 
 extern const dt_pool_desc dt_pool_greedy;
@@ -33,7 +34,7 @@ static dt_status place_part(dt_interval *v, size_t n, bool brief, uint64_t base,
     DT_CHECK(dt_pool_greedy.place(part, m, &peak, err));
     for (size_t i = 0; i < m; i++)
         align = part[i].bytes > 0 && part[i].align > align ? part[i].align : align;
-    base = (base + align - 1) & ~(align - 1);
+    base = dt_align_up(base, align);
     if (m == 0 || peak == 0)
         return DT_OK;
     if (base < *end || peak > UINT64_MAX - base)

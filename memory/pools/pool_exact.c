@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool.h"
 #include "memory/pools/pool_canonical.h"
 
@@ -56,16 +57,6 @@ static size_t cut_sections(dti_canon_item *item, dti_event *e, size_t n_event)
     return section;
 }
 
-static uint64_t common_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static void find_busiest(search *s, uint64_t *load)
 {
     for (size_t i = 0; i < s->canon.n; i++)
@@ -89,7 +80,7 @@ static bool prepare(search *s, size_t n)
         if (s->v[i].bytes == 0)
             continue;
         const uint64_t need = dti_interval_need(&s->v[i]);
-        s->unit = common_divisor(need, s->unit);
+        s->unit = dt_gcd(need, s->unit);
         s->item[m] = (dti_canon_item){.need = need, .align = s->v[i].align, .who = (uint32_t)i};
         e[2 * m] = (dti_event){s->v[i].lower, m, true};
         e[2 * m + 1] = (dti_event){s->v[i].upper, m, false};
@@ -97,7 +88,7 @@ static bool prepare(search *s, size_t n)
     }
     for (size_t i = 0; i < m; i++)
         if (s->unit % s->item[i].align != 0)
-            s->unit = common_divisor(s->item[i].align, s->unit);
+            s->unit = dt_gcd(s->item[i].align, s->unit);
     const size_t sections = ok ? cut_sections(s->item, e, 2 * m) : 0;
     ok = ok && dti_canon_init(&s->canon, m, sections);
     if (ok)

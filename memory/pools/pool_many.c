@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_repair.h"
 #include "memory/pools/pool_shelf.h"
 
@@ -518,7 +519,7 @@ static bool place_tiers(const dt_interval *v, const sized *s, size_t n, bool onc
         to = small || n - from < 2 * (n / tiers) ? n : from + n / tiers;
         ok = small ? place_rest(part, to - from, off + from, &high)
                    : place_tier(part, to - from, once || tiers > 1, off + from, &high);
-        if (!dti_round_up(base, align, &base) || high > UINT64_MAX - base) {
+        if (!dt_round_up(base, align, &base) || high > UINT64_MAX - base) {
             *peak = UINT64_MAX;
         } else {
             for (size_t i = from; i < to; i++)

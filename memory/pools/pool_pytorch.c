@@ -6,6 +6,7 @@
  *
  * Where ours differs: there is one stream, no limit on splits, no expandable segments, and no card
  * that is full, so no segment is ever given back. Segments lie one behind the other. */
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_chunks.h"
 
 enum {
@@ -34,7 +35,7 @@ static uint64_t segment(uint64_t need, uint64_t *state)
     (void)state;
     if (need < LARGE)
         return need <= SMALL ? SMALL_SEGMENT : SHARED_SEGMENT;
-    return dti_round_up(need, ROUND, &bytes) ? bytes : 0;
+    return dt_round_up(need, ROUND, &bytes) ? bytes : 0;
 }
 
 static const dti_chunk_rules rules = {

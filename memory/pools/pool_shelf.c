@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 enum { PARTS = 64, TICKS = 1 << 15 };
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the first of some bytes is the lowest");
@@ -127,7 +128,7 @@ static bool leaves_no_room(dti_board *b, uint32_t found, uint64_t need, uint64_t
 /* Above what ends there; false beyond 2^64. */
 static bool raise(uint64_t *off, uint64_t end, uint64_t align)
 {
-    return end <= *off || dti_round_up(end, align, off);
+    return end <= *off || dt_round_up(end, align, off);
 }
 
 bool dti_shelf_lowest(const dti_shelf *s, const dt_interval *x, uint64_t *off, size_t *below)

@@ -7,6 +7,7 @@
  * across iterations but what has a home, so no block is kept twice. The gap below the lowest
  * neighbour counts as one; their published code overlooks it as soon as there are two neighbours.
  */
+#include "engine/base/numbers.h"
 #include "memory/pools/pool_largest.h"
 
 static bool tightest(void *self, const dti_shelf *s, const dt_interval *x, uint64_t *off)
@@ -18,14 +19,14 @@ static bool tightest(void *self, const dti_shelf *s, const dt_interval *x, uint6
     (void)self;
     dti_shelf_begin(&w, s, x);
     for (const dti_placed *p; (p = dti_shelf_next(&w, &steps)) != NULL;) {
-        const bool room = dti_round_up(end, x->align, &at) && at <= p->off && p->off - at >= need;
+        const bool room = dt_round_up(end, x->align, &at) && at <= p->off && p->off - at >= need;
         if (room && p->off - end < least) {
             least = p->off - end;
             *off = at;
         }
         end = p->end > end ? p->end : end;
     }
-    return least < UINT64_MAX || dti_round_up(end, x->align, off);
+    return least < UINT64_MAX || dt_round_up(end, x->align, off);
 }
 
 static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)

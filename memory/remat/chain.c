@@ -11,6 +11,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers.h"
 #include "memory/remat/number_lines.h"
 
 /* --- Revolve --- */
@@ -110,23 +111,18 @@ static uint64_t cost_of(const table *t, size_t i, size_t l, uint64_t units)
     return k > 0 ? s.v[k - 1].cost : never;
 }
 
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The least units with which forward can run from i to l at all. */
 static uint64_t least_units(const table *t, size_t i, size_t l)
 {
     uint64_t need = t->x[i + 1] + t->fextra[i];
     for (size_t j = i + 1; j < l; j++)
-        need = most(need, t->x[j] + t->x[j + 1] + t->fextra[j]);
+        need = dt_max_u64(need, t->x[j] + t->x[j + 1] + t->fextra[j]);
     return t->x[l + 1] + need;
 }
 
 static uint64_t units_of_one(const table *t, size_t i)
 {
-    return t->x[i + 1] + t->tape[i] + most(t->fextra[i], t->bextra[i]);
+    return t->x[i + 1] + t->tape[i] + dt_max_u64(t->fextra[i], t->bextra[i]);
 }
 
 /* With so many units, below slots, the stretch that is made can be had for @cost. */
@@ -165,7 +161,7 @@ static void run_ahead(table *t, size_t i, size_t j, size_t l, uint64_t from, uin
     const stairs ahead = stretch(t, i, j - 1), behind = stretch(t, j, l);
     if (ahead.n == 0 || behind.n == 0)
         return;
-    uint64_t units = most(most(from, ahead.v[0].units), behind.v[0].units + shift);
+    uint64_t units = dt_max_u64(dt_max_u64(from, ahead.v[0].units), behind.v[0].units + shift);
     if (units >= to)
         return;
     size_t a = within(ahead, units), b = within(behind, units - shift);
@@ -186,16 +182,16 @@ static void make_stretch(table *t, size_t i, size_t l)
 {
     const dt_chain_stage *s = &t->c->stage[i];
     const uint64_t one = s->forward + s->backward, once = t->all[l + 1] - t->all[i];
-    const uint64_t least = least_units(t, i, l), with_tape = most(least, units_of_one(t, i));
+    const uint64_t least = least_units(t, i, l), with_tape = dt_max_u64(least, units_of_one(t, i));
     const stairs rest = stretch(t, i + 1, l);
     uint64_t to = t->slots;
     size_t k = 0;
     if (with_tape < to)
         for (; k < rest.n && rest.v[k].units + t->tape[i] < to; k++)
-            offer(t, most(rest.v[k].units + t->tape[i], with_tape), one + rest.v[k].cost);
+            offer(t, dt_max_u64(rest.v[k].units + t->tape[i], with_tape), one + rest.v[k].cost);
     for (size_t j = i + 1; j <= l && least < to; j++) {
         while (k > 0 && one + rest.v[k - 1].cost <= once + t->sum[j] - t->sum[i])
-            to = most(rest.v[--k].units + t->tape[i], with_tape);
+            to = dt_max_u64(rest.v[--k].units + t->tape[i], with_tape);
         run_ahead(t, i, j, l, least, to);
     }
 }
@@ -260,24 +256,14 @@ static dt_status write_down(
     return write_down(t, i, cut - 1, m, p, err);
 }
 
-static uint64_t divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* What bytes are counted in: a divisor of all of them, or what makes the table small enough. */
 static uint64_t unit_for(const dt_chain *c, uint64_t room)
 {
     uint64_t all = c->input;
     for (uint32_t i = 0; i < c->n; i++) {
         const dt_chain_stage *s = &c->stage[i];
-        all = divisor(divisor(all, s->bytes), divisor(s->tape, s->forward_extra));
-        all = divisor(all, s->backward_extra);
+        all = dt_gcd(dt_gcd(all, s->bytes), dt_gcd(s->tape, s->forward_extra));
+        all = dt_gcd(all, s->backward_extra);
     }
     all = all > 0 ? all : 1;
     const uint64_t of_all = (uint64_t)c->n * (c->n + 1) / 2;

@@ -2,12 +2,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/remat/chain.h"
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* --- of a sequence --- */
 
@@ -69,7 +65,7 @@ uint64_t dt_chain_peak(const dt_chain *c, const dt_chain_plan *p)
     uint64_t peak = c->input;
     for (size_t i = 0; i < p->n; i++) {
         const dt_chain_step *s = &p->step[i];
-        peak = most(peak,
+        peak = dt_max_u64(peak,
             s->act == DT_CHAIN_BACKWARD ? backward(&r, s->stage) : forward(&r, s->act, s->stage));
     }
     return peak;
@@ -91,7 +87,7 @@ static uint64_t *cell(const least *x, size_t i, size_t l)
 static uint64_t alone(const dt_chain *c, size_t i)
 {
     const dt_chain_stage *s = &c->stage[i];
-    return s->bytes + s->tape + most(s->forward_extra, s->backward_extra);
+    return s->bytes + s->tape + dt_max_u64(s->forward_extra, s->backward_extra);
 }
 
 /* Forward from i to l at all, the gradient of what l makes being there. */
@@ -99,7 +95,8 @@ static uint64_t across(const dt_chain *c, size_t i, size_t l)
 {
     uint64_t need = c->stage[i].bytes + c->stage[i].forward_extra;
     for (size_t j = i + 1; j < l; j++)
-        need = most(need, c->stage[j - 1].bytes + c->stage[j].bytes + c->stage[j].forward_extra);
+        need =
+            dt_max_u64(need, c->stage[j - 1].bytes + c->stage[j].bytes + c->stage[j].forward_extra);
     return c->stage[l].bytes + need;
 }
 
@@ -107,12 +104,12 @@ static uint64_t across(const dt_chain *c, size_t i, size_t l)
 static uint64_t of_stretch(const least *x, size_t i, size_t l)
 {
     const dt_chain *c = x->c;
-    uint64_t best = most(alone(c, i), c->stage[i].tape + *cell(x, i + 1, l));
+    uint64_t best = dt_max_u64(alone(c, i), c->stage[i].tape + *cell(x, i + 1, l));
     for (size_t j = i + 1; j <= l; j++) {
-        const uint64_t cut = most(c->stage[j - 1].bytes + *cell(x, j, l), *cell(x, i, j - 1));
+        const uint64_t cut = dt_max_u64(c->stage[j - 1].bytes + *cell(x, j, l), *cell(x, i, j - 1));
         best = cut < best ? cut : best;
     }
-    return most(best, across(c, i, l));
+    return dt_max_u64(best, across(c, i, l));
 }
 
 dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/remat/chain.h"
 
 /**
@@ -21,11 +22,6 @@ typedef struct making {
     uint64_t *bytes;
     bool *cut, *back; /* behind an op; of an op: backward reads its value */
 } making;
-
-static uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
 
 static void look(making *m)
 {
@@ -50,7 +46,7 @@ static bool far_apart(const making *m)
     for (uint32_t v = 0; v < m->n_forward; v++) {
         stage += m->g->bytes[v];
         all += m->g->bytes[v];
-        largest = larger(largest, stage);
+        largest = dt_max_u64(largest, stage);
         stage = m->cut[v] ? 0 : stage;
     }
     return largest > all / 2;
@@ -132,7 +128,7 @@ static void measure_extra(const making *m, dti_chain_stages *out)
             live += g->in[i] >= from && g->in[i] < to ? g->bytes[g->in[i]] : 0;
         live -= live < s->bytes ? live : s->bytes;
         uint64_t *extra = forward ? &s->forward_extra : &s->backward_extra;
-        *extra = larger(*extra, live);
+        *extra = dt_max_u64(*extra, live);
     }
 }
 
@@ -154,10 +150,10 @@ static void fill(const making *m, dti_chain_stages *out)
             of->tape += g->bytes[v];
     }
     for (uint32_t i = 0; i + 1 < out->chain.n; i++)
-        s[i].tape = larger(s[i].tape, s[i].bytes);
+        s[i].tape = dt_max_u64(s[i].tape, s[i].bytes);
     measure_extra(m, out);
     dt_chain_stage *loss = &s[out->chain.n - 1]; /* what it keeps is there while it runs */
-    loss->backward_extra = larger(loss->forward_extra, loss->backward_extra) + loss->tape;
+    loss->backward_extra = dt_max_u64(loss->forward_extra, loss->backward_extra) + loss->tape;
     loss->bytes = loss->tape = 0;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/pools/pool.h"
 #include "memory/tier.h"
 
@@ -128,7 +129,7 @@ dt_status dti_disk_reserve(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier");
     d->out.file = d->in.file = &d->file;
     uint64_t bytes;
-    if (!dti_round_up(o->bytes > 0 ? o->bytes : 1, DTI_DISK_BLOCK, &bytes))
+    if (!dt_round_up(o->bytes > 0 ? o->bytes : 1, DTI_DISK_BLOCK, &bytes))
         bytes = UINT64_MAX; /* no file is that large, and opening it says so */
     const char *why = NULL;
     dt_status st = dti_disk_file_open(&d->file, o->path, bytes, &why, err);

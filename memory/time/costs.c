@@ -9,6 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
+#include "engine/base/numbers.h"
 #include "engine/base/text.h"
 #include "memory/codec.h"
 
@@ -138,11 +139,6 @@ static dt_work work_of(const dt_plan *p, const dt_plan_op *op)
     return transformed && op->limit == DT_LIMIT_LEAST ? DT_WORK_CONV_SMALL : work;
 }
 
-static double larger(double a, double b)
-{
-    return a > b ? a : b;
-}
-
 double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
 {
     double bytes = 0;
@@ -153,7 +149,7 @@ double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
     if (dt_plan_beside(p, op))
         return bytes / c->host;
     const double rate = c->flops[work_of(p, op)][op->dtype < DT_DTYPES ? op->dtype : DT_F32];
-    return larger(larger(op->flops / rate, bytes / c->bytes), c->launch);
+    return dt_max_f64(dt_max_f64(op->flops / rate, bytes / c->bytes), c->launch);
 }
 
 /* ---- the table ---- */
@@ -388,7 +384,7 @@ static dti_cost on_line(const dt_cost_entry *a, const dt_cost_entry *b, int64_t 
     const double slope = (b->seconds - a->seconds) / (double)(b->samples - a->samples);
     const double at = a->seconds + slope * (double)(samples - a->samples);
     const double least = (a->seconds < b->seconds ? a->seconds : b->seconds) * 0.1;
-    return (dti_cost){larger(at, least), DT_COST_BETWEEN};
+    return (dti_cost){dt_max_f64(at, least), DT_COST_BETWEEN};
 }
 
 /* Of the entries from @i on, which are of one signature. */
@@ -519,5 +515,5 @@ double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool t
     const double across = rate_of(c, codec->name, true, density, out);
     const double packing =
         (double)r->bytes / (across > 0 ? across : dt_costs_rate(c, codec->name, density, out));
-    return larger(dti_link_seconds(l, used), packing);
+    return dt_max_f64(dti_link_seconds(l, used), packing);
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/driver.h"
 #include "layers/onednn/onednn.h"
 #include "engine/base/cpu.h"
@@ -110,7 +111,7 @@ static void a_write_past_the_arena_dies(void **state)
     (void)state;
     static const size_t bytes[] = {64, 100, 4096, 4 << 20};
     for (size_t i = 0; i < DT_COUNT(bytes); i++) {
-        const size_t end = dti_align_up(bytes[i]);
+        const size_t end = dt_align_up(bytes[i], DT_ALIGN);
         assert_int_equal(signal_of_write(bytes[i], end), SIGSEGV);
         assert_int_equal(signal_of_write(bytes[i], end - 1), 0);
     }

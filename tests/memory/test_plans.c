@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "layers/fc.h"
 #include "layers/plain.h"
 #include "layers/registry.h"
@@ -127,24 +128,24 @@ static void network_wide_is_the_papers_formula_on_a_chain(void **state)
     make(&m, dt_model_find("vgg16"), &standard, "network_wide", "greedy", n);
     uint64_t values = 0, largest = 0;
     const dt_graph *g = m.graph;
-    values += dti_align_up((size_t)(n * dt_shape_sample(&g->input)) * 4); /* the image */
-    values += dti_align_up((size_t)n * 4);                                /* its labels */
+    values += dt_align_up((size_t)(n * dt_shape_sample(&g->input)) * 4, DT_ALIGN); /* the image */
+    values += dt_align_up((size_t)n * 4, DT_ALIGN);                                /* its labels */
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
         const size_t y = (size_t)(n * dt_shape_sample(&nd->info.y)) * 4;
         const bool in_place =
             strcmp(nd->desc->name, "relu") == 0 || strcmp(nd->desc->name, "dropout") == 0;
         if (nd->desc->loss) /* its probabilities */
-            values += dti_align_up((size_t)(n * g->classes) * 4);
+            values += dt_align_up((size_t)(n * g->classes) * 4, DT_ALIGN);
         else if (!in_place)
-            values += dti_align_up(y);
+            values += dt_align_up(y, DT_ALIGN);
         if (!nd->desc->loss)
-            largest = dti_align_up(y) > largest ? dti_align_up(y) : largest;
+            largest = dt_align_up(y, DT_ALIGN) > largest ? dt_align_up(y, DT_ALIGN) : largest;
     }
     uint64_t derived = 0, work = 0;
     for (size_t t = 0; t < m.program->n_tensor; t++) {
         const dt_tensor *x = &m.program->tensor[t];
-        const uint64_t bytes = dti_align_up(x->bytes);
+        const uint64_t bytes = dt_align_up(x->bytes, DT_ALIGN);
         if (x->role == DT_ROLE_DERIVED)
             derived = bytes > derived ? bytes : derived;
         if (x->role == DT_ROLE_WORKSPACE)

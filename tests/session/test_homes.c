@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers.h"
 #include "memory/remat/remat.h"
 #include "session/open.h"
 #include "session/run_plans.h"
@@ -115,10 +116,10 @@ static void moments_come_to_the_device_for_their_updates(void **state)
     for (size_t i = 0; i < s->plans->map->n; i++) {
         const dt_home *h = &s->plans->map->home[i];
         const bool is = h->role == DT_ROLE_OPTIMIZER;
-        moments += is ? dti_align_up(h->bytes) : 0;
-        assert_int_equal(rows(first, DT_ROW_PLACE, h->name), 0);
-        assert_int_equal(rows(update, DT_ROW_COPY_IN, h->name), is);
-        assert_int_equal(rows(update, DT_ROW_COPY_OUT, h->name), is);
+        moments += is ? dt_align_up(h->bytes, DT_ALIGN) : 0;
+        assert_int_equal(dt_rows_of(first, DT_ROW_PLACE, h->name), 0);
+        assert_int_equal(dt_rows_of(update, DT_ROW_COPY_IN, h->name), is);
+        assert_int_equal(dt_rows_of(update, DT_ROW_COPY_OUT, h->name), is);
     }
     assert_true(moments > 0);
     assert_int_equal(update->tier_peak[DT_TIER_HOST], moments);
@@ -566,7 +567,7 @@ static uint64_t away(const dt_map *m, uint64_t *most)
     uint64_t all = 0;
     *most = 0;
     for (size_t i = 0; i < m->n; i++) {
-        const uint64_t bytes = dti_align_up(m->home[i].bytes);
+        const uint64_t bytes = dt_align_up(m->home[i].bytes, DT_ALIGN);
         if (m->home[i].tier != DT_TIER_DISK)
             continue;
         all += bytes;

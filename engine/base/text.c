@@ -55,6 +55,19 @@ size_t dt_printable(const char *text)
     return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
 }
 
+bool dt_scan_u64(const char **at, const char *end, uint64_t *out)
+{
+    uint64_t value = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at) {
+        const uint64_t digit = (uint64_t)(**at - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return true;
+}
+
 bool dt_glob(const char *glob, const char *name)
 {
     const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */

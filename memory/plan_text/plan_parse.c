@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/text.h"
 #include "memory/codec.h"
 #include "memory/plan_text/plan_text_internal.h"
 
@@ -140,18 +141,13 @@ static bool word_cut(word w, char c, word *before, word *after)
 /* Decimal, without sign, blanks or leading zeros, at most @most. */
 static dt_status scan_number(const scan *s, const char *what, word w, uint64_t most, uint64_t *out)
 {
+    const char *at = w.p, *end = w.p + w.n;
+    const bool written = w.n > 0 && (w.n == 1 || w.p[0] != '0');
     uint64_t v = 0;
-    bool good = w.n > 0 && (w.n == 1 || w.p[0] != '0');
-    for (size_t i = 0; good && i < w.n; i++) {
-        good = w.p[i] >= '0' && w.p[i] <= '9';
-        const uint64_t digit = good ? (uint64_t)(w.p[i] - '0') : 0;
-        if (good && (v > UINT64_MAX / 10 || v * 10 > UINT64_MAX - digit))
-            return scan_bad(s, "%s %.*s is larger than %" PRIu64, what, SHOW(w), most);
-        v = v * 10 + digit;
-    }
-    if (!good)
+    const bool fits = !written || dt_scan_u64(&at, end, &v);
+    if (!written || (fits && at != end))
         return scan_bad(s, "%s '%.*s' is not a decimal number", what, SHOW(w));
-    if (v > most)
+    if (!fits || v > most)
         return scan_bad(s, "%s %.*s is larger than %" PRIu64, what, SHOW(w), most);
     *out = v;
     return DT_OK;

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/text.h"
 
 static const char header[] = "id,lower,upper,size";
 static const char *const fields[] = {"id", "lower", "upper", "size"};
@@ -20,14 +21,8 @@ static bool read_integer(const char *p, const char *end, int64_t *out)
     const uint64_t most = (uint64_t)INT64_MAX + minus;
     uint64_t value = 0;
     p += minus;
-    if (p == end)
+    if (p == end || !dt_scan_u64(&p, end, &value) || p != end || value > most)
         return false;
-    for (; p < end; p++) {
-        const uint64_t digit = (uint64_t)*p - '0';
-        if (*p < '0' || *p > '9' || value > (most - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
     *out = !minus ? (int64_t)value : value == most ? INT64_MIN : -(int64_t)value;
     return true;
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "engine/base/text.h"
+
 enum { SHOWN = 40 };
 
 static bool blank(char c)
@@ -25,18 +27,12 @@ dt_status dti_number_line(dti_number_lines *r, uint64_t *to, size_t n, const cha
             p++;
         if (p == stop || got == n)
             break;
-        uint64_t value = 0;
         const char *from = p;
-        for (; p < stop && *p >= '0' && *p <= '9'; p++) {
-            const uint64_t digit = (uint64_t)*p - '0';
-            if (value > (UINT64_MAX - digit) / 10)
-                return DT_FAIL(r->err, DT_E_DATA, "%s:%zu: '%.*s' holds a number beyond 64 bits",
-                    r->path, r->line, shown, r->at);
-            value = value * 10 + digit;
-        }
+        if (!dt_scan_u64(&p, stop, &to[got]))
+            return DT_FAIL(r->err, DT_E_DATA, "%s:%zu: '%.*s' holds a number beyond 64 bits",
+                r->path, r->line, shown, r->at);
         if (p == from || (p < stop && !blank(*p)))
             break;
-        to[got] = value;
     }
     if (got != n || p != stop)
         return DT_FAIL(

@@ -249,9 +249,7 @@ static int count_of(dti_read_desc d, dnnl_query_t what)
 
 static uint64_t mixed(uint64_t h, int64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        h = (h ^ ((uint64_t)value >> 8 * i & 0xFF)) * UINT64_C(0x100000001B3);
-    return h;
+    return dt_fnv_add(h, &value, sizeof value);
 }
 
 static uint64_t mixed_list(uint64_t h, dti_read_desc d, dnnl_query_t what, int n)

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/mix.h"
 #include "session/parts.h"
 
 enum { USUAL = 6 }; /* budgets, where nobody says how many */
@@ -148,14 +149,10 @@ static bool in_other_tiers(const dt_plan_set *p)
     return dt_need_fits(&need, &have);
 }
 
-/* FNV-1a over the limits that say which algorithm each op takes. */
+/* Of the limits that say which algorithm each op takes. */
 static uint64_t sum_of(const dt_algorithm_table *t)
 {
-    const unsigned char *byte = (const unsigned char *)t->limit;
-    uint64_t sum = 14695981039346656037u;
-    for (size_t i = 0; i < t->n * sizeof *t->limit; i++)
-        sum = (sum ^ byte[i]) * 1099511628211u;
-    return sum;
+    return dt_fnv_add(DT_FNV, t->limit, t->n * sizeof *t->limit);
 }
 
 static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)

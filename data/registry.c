@@ -11,6 +11,12 @@ static const dt_source_desc *const all[] = {
 };
 #undef DT_SOURCE
 
+#define DT_SOURCE(name) #name,
+static const char *const names[] = {
+#include "data/sources.def"
+    NULL};
+#undef DT_SOURCE
+
 const dt_source_desc *const *dt_source_all(size_t *n)
 {
     *n = DT_COUNT(all);
@@ -23,6 +29,11 @@ const dt_source_desc *dt_source_find(const char *name)
         if (strcmp(all[i]->name, name) == 0)
             return all[i];
     return NULL;
+}
+
+const char *const *dt_source_names(void)
+{
+    return names;
 }
 
 static dt_status check_classes(const dt_source_opts *o, dt_err *err)

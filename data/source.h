@@ -84,6 +84,7 @@ dt_status dt_picture_read(
 
 const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
+const char *const *dt_source_names(void);               /* NULL-terminated, for dt_unknown */
 
 /* Whether the network takes a picture with a label for each pixel. */
 bool dti_source_of_pixels(const dt_source_opts *o);

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/config/nearest.h"
 #include "memory/program_key.h"
 #include "memory/remat/remat.h"
 
 #define DT_POLICY(name) extern const dt_policy dt_policy_##name;
-#include "engine/config/nearest.h"
 #include "memory/policies/policies.def"
 #undef DT_POLICY
 
@@ -79,18 +79,23 @@ const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST])
     return to;
 }
 
-static dt_status unknown(const char *name, dt_err *err)
+dt_status dt_policy_unknown(const char *what, const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
-    char what[128];
     const size_t n = n_policies;
     for (size_t i = 0; i < n; i++)
         names[i] = policies[i]->name;
+    return dt_unknown(what, name, names, err);
+}
+
+static dt_status unknown(const char *name, dt_err *err)
+{
+    char what[128];
     snprintf(what, sizeof what, "unknown policy '%s'", name);
     if (strpbrk(name, " +;|&/[](){}'") != NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "%s; commas stand between several, and nothing around them", what);
-    return dt_unknown(what, name, names, err);
+    return dt_policy_unknown(what, name, err);
 }
 
 static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)

@@ -211,8 +211,10 @@ typedef struct dt_policy {
 
 const dt_policy *const *dt_policy_all(size_t *n);
 const dt_policy *dt_policy_find(const char *name); /* NULL if unknown */
-void dti_policy_add(const dt_policy *p);           /* from outside; it has room */
-bool dti_policies_from_outside(void); /* some are: their names do not tell what they do */
+/* DT_E_CONFIG: @what, the policy nearest to @name, and all that there are. */
+dt_status dt_policy_unknown(const char *what, const char *name, dt_err *err) DT_NODISCARD;
+void dti_policy_add(const dt_policy *p); /* from outside; it has room */
+bool dti_policies_from_outside(void);    /* some are: their names do not tell what they do */
 
 /* The policies of a run with their options, in the order of their passes. */
 enum { DT_MAX_POLICIES = 16 };

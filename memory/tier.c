@@ -7,6 +7,12 @@
 #include "memory/tiers/tiers.def"
 #undef DT_TIER
 
+#define DT_TIER(n) #n,
+static const char *const choices[] = {"auto",
+#include "memory/tiers/tiers.def"
+    NULL};
+#undef DT_TIER
+
 static const dt_tier_desc *const all_tiers[] = {
 #define DT_TIER(n) &dt_tier_##n,
 #include "memory/tiers/tiers.def"
@@ -25,6 +31,11 @@ const dt_tier_desc *dt_tier_desc_find(const char *name)
         if (strcmp(all_tiers[i]->name, name) == 0)
             return all_tiers[i];
     return NULL;
+}
+
+const char *const *dt_tier_choices(void)
+{
+    return choices;
 }
 
 const dt_tier_desc *dt_tier_standard(dt_tier place)

@@ -7,6 +7,8 @@
 
 const dt_tier_desc *const *dt_tier_all(size_t *n);
 const dt_tier_desc *dt_tier_desc_find(const char *name); /* NULL if unknown */
+/* What memory.tier may be: auto, and each of them; NULL-terminated, for dt_unknown. */
+const char *const *dt_tier_choices(void);
 /* What keeps the slots of a place unless the configuration names another. */
 const dt_tier_desc *dt_tier_standard(dt_tier place);
 

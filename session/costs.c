@@ -76,20 +76,12 @@ static dt_status read_kept(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-static const char *card_name(size_t i)
-{
-    size_t n;
-    return dt_card_speed_all(&n)[i].name;
-}
-
 static dt_status take_card(dt_session *s, dt_err *err)
 {
-    size_t n;
-    (void)dt_card_speed_all(&n);
     const dt_card_speed *card = dt_card_speed_find(s->opts.memory.simulate);
     dt_costs of_card;
     if (card == NULL)
-        return dti_session_unknown(s, "memory", "simulate", "card", n, card_name, err);
+        return dti_session_unknown(s, "memory", "simulate", "card", dt_card_speed_names(), err);
     dt_costs_of_card(&of_card, card);
     dt_costs_deinit(&s->costs);
     s->costs = of_card;

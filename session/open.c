@@ -26,19 +26,6 @@
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
 
-static const char *model_name(size_t i)
-{
-    return dt_model_names()[i];
-}
-
-static dt_status unknown_model(const dt_session *s, dt_err *err)
-{
-    size_t n = 0;
-    while (model_name(n) != NULL)
-        n++;
-    return dti_session_unknown(s, "model", "name", "model", n, model_name, err);
-}
-
 /* The network of the file's layer sections, or the model named. */
 static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
 {
@@ -63,7 +50,8 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "[model] name is missing; it names a model (dnntrain list models), or the file holds "
             "[KIND NAME] sections, one a layer");
-    return d != NULL ? dt_model_build(d, &o, out, err) : unknown_model(s, err);
+    return d != NULL ? dt_model_build(d, &o, out, err)
+                     : dti_session_unknown(s, "model", "name", "model", dt_model_names(), err);
 }
 
 /* As [model] fuse says; part of what is trained, so before anything is planned. */
@@ -101,71 +89,6 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
             dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
     g->dtype = DT_BF16;
     return DT_OK;
-}
-
-static const char *pool_name(size_t i)
-{
-    size_t n;
-    return dt_pool_all(&n)[i]->name;
-}
-
-static dt_status unknown_pool(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_pool_all(&n);
-    return dti_session_unknown(s, "memory", "pool", "pool", n, pool_name, err);
-}
-
-static const char *source_name(size_t i)
-{
-    size_t n;
-    return dt_source_all(&n)[i]->name;
-}
-
-static dt_status unknown_source(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_source_all(&n);
-    return dti_session_unknown(s, "data", "source", "source", n, source_name, err);
-}
-
-static const char *account_name(size_t i)
-{
-    size_t n;
-    return dt_account_all(&n)[i]->name;
-}
-
-static dt_status unknown_account(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_account_all(&n);
-    return dti_session_unknown(s, "memory", "account", "account", n, account_name, err);
-}
-
-static const char *tier_choice(size_t i)
-{
-    size_t n;
-    return i == 0 ? "auto" : dt_tier_all(&n)[i - 1]->name;
-}
-
-static dt_status unknown_tier(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_tier_all(&n);
-    return dti_session_unknown(s, "memory", "tier", "tier", n + 1, tier_choice, err);
-}
-
-static const char *card_name(size_t i)
-{
-    size_t n;
-    return dt_card_all(&n)[i].name;
-}
-
-static dt_status unknown_card(const dt_session *s, dt_err *err)
-{
-    size_t n;
-    (void)dt_card_all(&n);
-    return dti_session_unknown(s, "device", "card", "card", n, card_name, err);
 }
 
 /* Names of the list that change nothing where they stand: one that is there already, and keep_all
@@ -206,15 +129,15 @@ static dt_status check_names(dt_session *s, dt_err *err)
             "what there is",
             dt_session_asked(asked, s, "device", "kind"));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
-        st = unknown_pool(s, err);
+        st = dti_session_unknown(s, "memory", "pool", "pool", dt_pool_names(), err);
     if (dt_source_find(s->opts.data.source) == NULL) /* its files are looked at by who opens it */
-        st = unknown_source(s, err);
+        st = dti_session_unknown(s, "data", "source", "source", dt_source_names(), err);
     if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
-        st = unknown_account(s, err);
+        st = dti_session_unknown(s, "memory", "account", "account", dt_account_names(), err);
     if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
-        st = unknown_tier(s, err);
+        st = dti_session_unknown(s, "memory", "tier", "tier", dt_tier_choices(), err);
     if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
-        st = unknown_card(s, err);
+        st = dti_session_unknown(s, "device", "card", "card", dt_card_names(), err);
     return st;
 }
 
@@ -318,17 +241,9 @@ static dt_status no_such_policy(
     const dt_session *s, const dt_section *at, const char *name, dt_err *err)
 {
     char place[512], what[700];
-    size_t n;
-    const dt_policy *const *all = dt_policy_all(&n);
-    const char **names = dt_alloc(n + 1, sizeof *names);
-    if (names == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of policies");
-    for (size_t i = 0; i < n; i++)
-        names[i] = all[i]->name;
     snprintf(what, sizeof what, "%s: [%.100s]: no such policy",
         dt_config_place(place, sizeof place, at->file, at->line), at->text);
-    const dt_status st = dt_unknown(what, name, names, err);
-    dt_free(names);
+    const dt_status st = dt_policy_unknown(what, name, err);
     dt_config_mark_known(s->config, at->text);
     return st;
 }

@@ -26,21 +26,14 @@ const char *dt_session_asked(
 }
 
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
-    const char *kind, size_t n, const char *(*name)(size_t i), dt_err *err)
+    const char *kind, const char *const *names, dt_err *err)
 {
     char what[DT_ASKED + 64], asked[DT_ASKED];
     const char *file = NULL;
     int line = 0;
     const char *word = dt_config_get(s->config, section, key, &file, &line);
-    const char **names = dt_alloc(n + 1, sizeof *names);
-    if (names == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of each %s", kind);
-    for (size_t i = 0; i < n; i++)
-        names[i] = name(i);
     snprintf(what, sizeof what, "%s: no such %s", dt_session_asked(asked, s, section, key), kind);
-    const dt_status st = dt_unknown(what, word != NULL ? word : "", names, err);
-    dt_free(names);
-    return st;
+    return dt_unknown(what, word != NULL ? word : "", names, err);
 }
 
 dt_status dt_session_meet(dt_session *s, dt_err *err)

@@ -117,10 +117,10 @@ enum { DT_ASKED = 1024 };
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key);
 
-/* The value of a key names no @kind, of which there are @n: DT_E_CONFIG with the nearest and all of
- * them. */
+/* The value of a key is none of @names (NULL-terminated), each of which names a @kind: DT_E_CONFIG
+ * with the nearest and all of them. */
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
-    const char *kind, size_t n, const char *(*name)(size_t i), dt_err *err) DT_NODISCARD;
+    const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
 
 /* How this session's device runs plans. */
 dt_simulate_opts dti_session_simulate_opts(const dt_session *s);

@@ -182,19 +182,12 @@ static dt_status choose(const char *name, placing *p, size_t *n, dt_err *err)
 {
     size_t n_all;
     const dt_pool_desc *const *all = dt_pool_all(&n_all);
-    const char **names = dt_alloc(n_all + 1, sizeof *names);
-    if (names == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the pools");
-    for (size_t i = 0; i < n_all; i++) {
-        names[i] = all[i]->name;
-        if (name == NULL || strcmp(name, names[i]) == 0)
-            p[(*n)++].pool = all[i];
-    }
     char what[128];
+    for (size_t i = 0; i < n_all; i++)
+        if (name == NULL || strcmp(name, all[i]->name) == 0)
+            p[(*n)++].pool = all[i];
     snprintf(what, sizeof what, "there is no pool '%.80s'", name != NULL ? name : "");
-    const dt_status st = *n > 0 ? DT_OK : dt_unknown(what, name, names, err);
-    dt_free(names);
-    return st;
+    return *n > 0 ? DT_OK : dt_unknown(what, name, dt_pool_names(), err);
 }
 
 static dt_status place_all(

@@ -7,6 +7,12 @@
 #include "memory/accounts/accounts.def"
 #undef DT_ACCOUNT
 
+#define DT_ACCOUNT(n) #n,
+static const char *const names[] = {
+#include "memory/accounts/accounts.def"
+    NULL};
+#undef DT_ACCOUNT
+
 static const dt_account_desc *const all_accounts[] = {
 #define DT_ACCOUNT(n) &dt_account_##n,
 #include "memory/accounts/accounts.def"
@@ -25,6 +31,11 @@ const dt_account_desc *dt_account_find(const char *name)
         if (strcmp(all_accounts[i]->name, name) == 0)
             return all_accounts[i];
     return NULL;
+}
+
+const char *const *dt_account_names(void)
+{
+    return names;
 }
 
 dt_status dti_account_fused(const dt_node *nd, dt_err *err)

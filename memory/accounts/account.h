@@ -48,6 +48,7 @@ typedef struct dt_account_desc {
 
 const dt_account_desc *const *dt_account_all(size_t *n);
 const dt_account_desc *dt_account_find(const char *name); /* NULL if unknown */
+const char *const *dt_account_names(void);                /* NULL-terminated, for dt_unknown */
 
 /* DT_E_CONFIG: the node has another layer fused into it, which no account counts. */
 dt_status dti_account_fused(const dt_node *nd, dt_err *err) DT_NODISCARD;

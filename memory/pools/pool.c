@@ -12,6 +12,12 @@
 #include "memory/pools/pools.def"
 #undef DT_POOL
 
+#define DT_POOL(n) #n,
+static const char *const names[] = {
+#include "memory/pools/pools.def"
+    NULL};
+#undef DT_POOL
+
 static const dt_pool_desc *const all_pools[] = {
 #define DT_POOL(n) &dt_pool_##n,
 #include "memory/pools/pools.def"
@@ -35,6 +41,11 @@ const dt_pool_desc *dt_pool_find(const char *name)
 const dt_pool_desc *dti_pool_quick(void)
 {
     return &dt_pool_best_fit;
+}
+
+const char *const *dt_pool_names(void)
+{
+    return names;
 }
 
 dt_status dti_pool_check(const dt_interval *v, size_t n, dt_err *err)

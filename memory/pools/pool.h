@@ -52,6 +52,7 @@ typedef struct dt_pool_desc {
 const dt_pool_desc *const *dt_pool_all(size_t *n);
 const dt_pool_desc *dt_pool_find(const char *name); /* NULL if unknown */
 const dt_pool_desc *dti_pool_quick(void); /* the fastest, for plans whose peak counts little */
+const char *const *dt_pool_names(void);   /* NULL-terminated, for dt_unknown */
 
 /* Largest sum of live bytes over time (each rounded up to its align): no placement is lower.
  * UINT64_MAX when that sum overflows. */

@@ -21,33 +21,21 @@
             0.8 * (peak), 0.5 * (half), 0.75 * (memory), 0.8 * (link), 0.8 * (link), "data sheet"  \
     }
 
-/* A new one is a line. */
+#define DT_CARD_SPEED(...) {__VA_ARGS__},
+#define DT_CARD_SHEET(...) SHEET(__VA_ARGS__),
 static const dt_card_speed cards[] = {
-    {"titanx", "GTX Titan X (Maxwell)", 12288, 6.0, 2.6, 0.027, 2.6, 6.0, 0, 250, 12.8, 12.8,
-        "vDNN (MICRO 2016), figure 14: base(p) and base(m), for one pixel GoogLeNet's; section IV: "
-        "12.8 GB/s"},
-    {"titanxp", "Titan Xp", 12288, 9.5, 4.1, 0.053, 4.1, 9.5, 0, 400, 12.8, 12.8,
-        "data sheet; cDMA (HPCA 2018), section VI: 12.8 GB/s"},
-    {"k40", "Tesla K40", 12288, 3.2, 3.2, 0.019, 1.4, 3.2, 0, 200, 10, 10,
-        "data sheet; SuperNeurons: 8 to 10 GB/s"},
-    {"gtx1080ti", "GeForce GTX 1080 Ti", 11264, 8.5, 8.5, 0.05, 3.7, 9.0, 0, 360, 12, 12,
-        "data sheet"},
-    {"p100", "Tesla P100 16GB", 16384, 7.0, 7.0, 0.041, 3.0, 7.4, 0, 500, 12, 12,
-        "data sheet; Capuchin (ASPLOS 2020), section 6: 12 GB/s"},
-    SHEET("v100", "Tesla V100 16GB", 16384, 15.7, 125, 900, 15.75),
-    SHEET("v100-32", "Tesla V100 32GB", 32768, 15.7, 125, 900, 15.75),
-    SHEET("rtx2080ti", "GeForce RTX 2080 Ti", 11264, 13.4, 53.8, 616, 15.75),
-    SHEET("titanrtx", "TITAN RTX", 24576, 16.3, 130, 672, 15.75),
-    SHEET("a100", "A100 40GB", 40243, 19.5, 312, 1555, 31.5),
-    SHEET("a100-80", "A100 80GB", 80998, 19.5, 312, 2039, 31.5),
-    SHEET("h100", "H100 80GB", 80998, 66.9, 989, 3352, 63),
-    SHEET("h200", "H200", 143052, 66.9, 989, 4800, 63),
-    SHEET("l4", "L4", 22425, 30.3, 121, 300, 31.5),
-    SHEET("rtx3060", "GeForce RTX 3060 12GB", 11878, 12.7, 25.5, 360, 31.5),
-    SHEET("rtx3090", "GeForce RTX 3090", 24064, 35.6, 71, 936, 31.5),
-    SHEET("rtx4090", "GeForce RTX 4090", 24064, 82.6, 165, 1008, 31.5),
-    SHEET("rtx5090", "GeForce RTX 5090", 32051, 104.8, 209.5, 1792, 63),
+#include "memory/time/cards.def"
 };
+#undef DT_CARD_SPEED
+#undef DT_CARD_SHEET
+
+#define DT_CARD_SPEED(name, ...) name,
+#define DT_CARD_SHEET(name, ...) name,
+static const char *const names[] = {
+#include "memory/time/cards.def"
+    NULL};
+#undef DT_CARD_SPEED
+#undef DT_CARD_SHEET
 
 const dt_card_speed *dt_card_speed_all(size_t *n)
 {
@@ -61,6 +49,11 @@ const dt_card_speed *dt_card_speed_find(const char *name)
         if (strcmp(cards[i].name, name) == 0)
             return &cards[i];
     return NULL;
+}
+
+const char *const *dt_card_speed_names(void)
+{
+    return names;
 }
 
 /* A link's first byte takes this long, and so does an op: what a launch costs. */

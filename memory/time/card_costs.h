@@ -27,6 +27,7 @@ typedef struct dt_card_speed {
 
 const dt_card_speed *dt_card_speed_all(size_t *n);
 const dt_card_speed *dt_card_speed_find(const char *name); /* NULL when there is none */
+const char *const *dt_card_speed_names(void);              /* NULL-terminated, for dt_unknown */
 
 /* The costs of a machine with this card. Release with dt_costs_deinit. */
 void dt_costs_of_card(dt_costs *out, const dt_card_speed *card);

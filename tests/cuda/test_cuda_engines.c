@@ -108,7 +108,7 @@ static void every_convolution_has_an_engine_on_every_card(void **state)
     NEED_LIBRARY();
     static const char *const models[] = {"resnet50", "alexnet", "resnet20", "unet"};
     size_t n;
-    const dt_card *all = dt_card_all(&n);
+    const dt_card *all = dti_card_all(&n);
     for (size_t i = 0; i < n; i++)
         for (size_t p = 0; p < DT_COUNT(precisions); p++) {
             const char *model = models[(i + p) % DT_COUNT(models)];
@@ -223,7 +223,7 @@ static const dt_card *card_here(dt_driver_facts *f)
 {
     size_t n;
     dt_err err = {0};
-    const dt_card *all = dt_card_all(&n), *found = NULL;
+    const dt_card *all = dti_card_all(&n), *found = NULL;
     assert_ok(dt_device_facts(DT_CUDA, f, &err), &err);
     for (size_t i = 0; i < n; i++) {
         char name[80];

@@ -14,10 +14,12 @@
 #include "engine/card.h"
 #include "engine/config/outside.h"
 #include "layers/registry.h"
+#include "memory/accounts/account.h"
 #include "memory/codec.h"
 #include "memory/policy.h"
 #include "memory/pools/pool.h"
 #include "memory/tier.h"
+#include "memory/time/card_costs.h"
 #include "models/model.h"
 #include "tests/fixture/check.h"
 
@@ -91,7 +93,7 @@ static void every_name_is_found_once_and_told(void **state)
     COLLECT(&l[3], "layers", NULL, dt_layer_all, dt_layer_desc, dt_layer_find);
     COLLECT(&l[4], "sources", NULL, dt_source_all, dt_source_desc, dt_source_find);
     COLLECT(&l[5], "tiers", NULL, dt_tier_all, dt_tier_desc, dt_tier_desc_find);
-    const dt_card *cards = dt_card_all(&n);
+    const dt_card *cards = dti_card_all(&n);
     l[6] = (list){.what = "cards", .setting = "device.card", .n = n};
     for (size_t i = 0; i < n; i++) {
         l[6].name[i] = cards[i].name;
@@ -102,6 +104,37 @@ static void every_name_is_found_once_and_told(void **state)
         if (l[i].setting != NULL)
             assert_all_told(&l[i]);
     }
+}
+
+static void assert_listed(const list *l, const char *const *names)
+{
+    for (size_t i = 0; i < l->n; i++)
+        assert_string_equal(names[i], l->name[i]);
+    assert_null(names[l->n]);
+}
+
+static void registries_list_their_names(void **state)
+{
+    static list l[4];
+    list cards = {.what = "cards"};
+    (void)state;
+    COLLECT(&l[0], "pools", NULL, dt_pool_all, dt_pool_desc, dt_pool_find);
+    COLLECT(&l[1], "sources", NULL, dt_source_all, dt_source_desc, dt_source_find);
+    COLLECT(&l[2], "accounts", NULL, dt_account_all, dt_account_desc, dt_account_find);
+    COLLECT(&l[3], "tiers", NULL, dt_tier_all, dt_tier_desc, dt_tier_desc_find);
+    assert_listed(&l[0], dt_pool_names());
+    assert_listed(&l[1], dt_source_names());
+    assert_listed(&l[2], dt_account_names());
+    assert_string_equal(dt_tier_choices()[0], "auto");
+    assert_listed(&l[3], dt_tier_choices() + 1);
+    const dt_card *card = dti_card_all(&cards.n);
+    for (size_t i = 0; i < cards.n; i++)
+        cards.name[i] = card[i].name;
+    assert_listed(&cards, dt_card_names());
+    const dt_card_speed *speed = dt_card_speed_all(&cards.n);
+    for (size_t i = 0; i < cards.n; i++)
+        cards.name[i] = speed[i].name;
+    assert_listed(&cards, dt_card_speed_names());
 }
 
 static size_t rows_of(const char *what, const dt_opt *rows)
@@ -220,6 +253,7 @@ DT_TEST_GROUP(registries)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_name_is_found_once_and_told),
+        cmocka_unit_test(registries_list_their_names),
         cmocka_unit_test(options_of_ours_hold_to_what_is_asked_of_others),
         cmocka_unit_test(every_policy_has_its_part_of_the_page),
         cmocka_unit_test(a_full_list_refuses_and_tells_all),

@@ -116,6 +116,15 @@ static bool word_is(word w, const char *text)
     return w.n == strlen(text) && memcmp(w.p, text, w.n) == 0;
 }
 
+/* The first of @n that is called so, or -1. */
+static int find_word(word w, const char *(*name)(int i), int n)
+{
+    for (int i = 0; i < n; i++)
+        if (word_is(w, name(i)))
+            return i;
+    return -1;
+}
+
 /* Take text off the front of *w, if it begins so. */
 static bool word_take(word *w, const char *text)
 {
@@ -338,24 +347,21 @@ static dt_status parse_stream(parser *x, word w)
 {
     dt_plan *p = x->p;
     word letter, kind, tier = {w.p, 0};
-    dt_stream s = {.kind = DT_STREAM_KINDS, .tier = DT_TIERS};
+    dt_stream s = {.kind = 0};
     if (!word_cut(w, ':', &letter, &kind) || letter.n != 1 || letter.p[0] < 'a' ||
         letter.p[0] > 'z')
         return scan_bad(&x->s, "stream '%.*s' is not LETTER:KIND/TIER", SHOW(w));
     s.letter = letter.p[0];
     (void)word_cut(kind, '/', &kind, &tier);
-    for (int i = 0; i < DT_STREAM_KINDS; i++)
-        if (word_is(kind, dti_stream_kind_name(i)))
-            s.kind = (uint8_t)i;
-    for (int i = 0; i < DT_TIERS; i++)
-        if (word_is(tier, dt_tier_name(i)))
-            s.tier = (uint8_t)i;
-    if (s.kind == DT_STREAM_COMPUTE && tier.n == 0)
-        s.tier = 0;
-    else if (s.kind == DT_STREAM_KINDS || s.tier == DT_TIERS ||
-             (s.kind == DT_STREAM_COMPUTE && s.tier != DT_TIER_HOST))
+    const int of_kind = find_word(kind, dti_stream_kind_name, DT_STREAM_KINDS);
+    const bool alone = of_kind == DT_STREAM_COMPUTE && tier.n == 0;
+    const int of_tier = alone ? 0 : find_word(tier, dt_tier_name, DT_TIERS);
+    if (of_kind < 0 || of_tier < 0 ||
+        (of_kind == DT_STREAM_COMPUTE && !alone && of_tier != DT_TIER_HOST))
         return scan_bad(&x->s,
             "stream '%.*s' is neither compute, compute/host, nor in or out and a tier", SHOW(w));
+    s.kind = (uint8_t)of_kind;
+    s.tier = (uint8_t)of_tier;
     for (int i = 0; i < p->n_stream; i++)
         if (p->stream[i].letter == s.letter)
             return scan_bad(&x->s, "two streams are called %c", s.letter);
@@ -440,11 +446,10 @@ static dt_status parse_home(const parser *x, word w, dt_plan_tensor *t)
     bool two = false;
     t->persistent = true;
     if (word_cut(w, ':', &tier, &at)) {
-        for (int i = DT_TIER_HOST; i < DT_TIERS; i++)
-            if (word_is(tier, dt_tier_name(i)))
-                t->tier = (uint8_t)i;
-        if (t->tier == DT_AT_DEVICE)
+        const int of_tier = find_word(tier, dt_tier_name, DT_TIERS);
+        if (of_tier < DT_TIER_HOST)
             return scan_bad(&x->s, "no tensor lives in the tier '%.*s'", SHOW(tier));
+        t->tier = (uint8_t)of_tier;
         two = word_cut(at, '/', &off, &next);
         at = two ? off : at;
     }
@@ -505,7 +510,7 @@ static dt_status parse_node(parser *x)
         return scan_no_memory(&x->s);
     DT_CHECK(dict_declare(&x->nodes, &x->s, scan_word(&x->s), name));
     if (strlen(name) >= sizeof n.name)
-        return scan_bad(&x->s, "node '%.60s...' has more than %zu bytes", name, sizeof n.name);
+        return scan_bad(&x->s, "node '%.60s...' has more than %zu bytes", name, sizeof n.name - 1);
     memcpy(n.name, name, strlen(name) + 1);
     DT_CHECK(parse_options(x, scan_rest(&x->s), &n.opts));
     p->node[p->n_node++] = n;
@@ -593,12 +598,11 @@ static dt_status parse_kernel(parser *x, word w, dt_plan_op *o)
     if (o->layer[0] == '\0')
         return scan_bad(&x->s, "'%.*s' names no layer", SHOW(w));
     o->n1 = x->p->batch;
-    for (int i = 0; i < DT_FORMS; i++)
-        if (word_is(form, dti_form_name(i))) {
-            o->form = (uint8_t)i;
-            return DT_OK;
-        }
-    return scan_bad(&x->s, "form '%.*s' is not known", SHOW(form));
+    const int i = find_word(form, dti_form_name, DT_FORMS);
+    if (i < 0)
+        return scan_bad(&x->s, "form '%.*s' is not known", SHOW(form));
+    o->form = (uint8_t)i;
+    return DT_OK;
 }
 
 static dt_status parse_samples(parser *x, word w, dt_plan_op *o)
@@ -614,20 +618,29 @@ static dt_status parse_samples(parser *x, word w, dt_plan_op *o)
     return DT_OK;
 }
 
+static const char *codec_name(int i)
+{
+    size_t n;
+    return dt_codec_all(&n)[i]->name;
+}
+
+/* *codec: 1 for the first of them */
+static dt_status find_codec(const parser *x, word name, int32_t *codec)
+{
+    size_t n;
+    (void)dt_codec_all(&n);
+    *codec = find_word(name, codec_name, (int)n) + 1;
+    return *codec > 0 ? DT_OK : scan_bad(&x->s, "codec '%.*s' is not known", SHOW(name));
+}
+
 /* CODEC/BYTES */
 static dt_status parse_packing(parser *x, word w, dt_plan_op *o)
 {
     word name, bytes;
-    size_t n;
-    const dt_codec *const *codec = dt_codec_all(&n);
     if (!word_cut(w, '/', &name, &bytes))
         return scan_bad(&x->s, "'%.*s' is not CODEC/BYTES", SHOW(w));
-    for (size_t i = 0; i < n; i++)
-        if (word_is(name, codec[i]->name)) {
-            o->codec = (int32_t)i + 1;
-            return scan_number(&x->s, "packed bytes", bytes, UINT64_MAX, &o->packed);
-        }
-    return scan_bad(&x->s, "codec '%.*s' is not known", SHOW(name));
+    DT_CHECK(find_codec(x, name, &o->codec));
+    return scan_number(&x->s, "packed bytes", bytes, UINT64_MAX, &o->packed);
 }
 
 /* What a kernel is told; *known becomes false for other words. */
@@ -701,7 +714,11 @@ static dt_status parse_op(parser *x)
         else if (word_take(&v, "k:"))
             DT_CHECK(parse_algorithm(x, v, &o));
         else
-            return scan_bad(&x->s, "'%.*s' does not begin with do:, r:, w:, u:, s: or k:", SHOW(w));
+            return scan_bad(&x->s,
+                "'%.*s' does not begin with do:, r:, w:, u:, s: or k:, and behind do: it is not "
+                "dx, vector or host, nor begins with of:, samples:, codec:, alt:, count:, limit: "
+                "or type:",
+                SHOW(w));
     }
     o.n = (int32_t)p->n_arg - o.first;
     p->op[p->n_op++] = o;
@@ -719,12 +736,11 @@ static dt_status parse_kind(const parser *x, const word cell[DTI_COLUMNS], dt_ro
     if (stream == x->p->n_stream)
         return scan_bad(&x->s, "stream '%.*s' is none of the header's", SHOW(s));
     r->stream = (uint8_t)stream;
-    for (int i = 0; i < DT_ROW_KINDS; i++)
-        if (word_is(k, dt_row_name(i))) {
-            r->kind = (uint16_t)i;
-            return DT_OK;
-        }
-    return scan_bad(&x->s, "kind of row '%.*s' is not known", SHOW(k));
+    const int kind = find_word(k, dt_row_name, DT_ROW_KINDS);
+    if (kind < 0)
+        return scan_bad(&x->s, "kind of row '%.*s' is not known", SHOW(k));
+    r->kind = (uint16_t)kind;
+    return DT_OK;
 }
 
 /* What the kind must have is there, and nothing else. */
@@ -762,17 +778,10 @@ static dt_status parse_event(const parser *x, word w, int32_t *event)
 /* Takes =CODEC off the end of *w. */
 static dt_status parse_codec(const parser *x, word *w, dt_row *r)
 {
-    size_t n;
     word name;
-    const dt_codec *const *codec = dt_codec_all(&n);
     if (!word_cut(*w, '=', w, &name))
         return scan_bad(&x->s, "'%.*s' is not TIER:OFFSET=CODEC/BYTES", SHOW(*w));
-    for (size_t i = 0; i < n; i++)
-        if (word_is(name, codec[i]->name)) {
-            r->codec = (int32_t)i + 1;
-            return DT_OK;
-        }
-    return scan_bad(&x->s, "codec '%.*s' is not known", SHOW(name));
+    return find_codec(x, name, &r->codec);
 }
 
 static dt_status parse_slot(const parser *x, word w, dt_row *r)
@@ -785,13 +794,12 @@ static dt_status parse_slot(const parser *x, word w, dt_row *r)
     }
     if (!word_cut(w, ':', &tier, &at))
         return scan_bad(&x->s, "slot '%.*s' is not TIER:OFFSET", SHOW(w));
-    for (int i = 0; i < DT_TIERS; i++)
-        if (word_is(tier, dt_tier_name(i))) {
-            r->tier = (uint8_t)i;
-            r->stored = i == DT_TIER_INPUT ? 0 : r->stored;
-            return scan_number(&x->s, "slot", at, UINT64_MAX, &r->slot);
-        }
-    return scan_bad(&x->s, "tier '%.*s' is not known", SHOW(tier));
+    const int i = find_word(tier, dt_tier_name, DT_TIERS);
+    if (i < 0)
+        return scan_bad(&x->s, "tier '%.*s' is not known", SHOW(tier));
+    r->tier = (uint8_t)i;
+    r->stored = i == DT_TIER_INPUT ? 0 : r->stored;
+    return scan_number(&x->s, "slot", at, UINT64_MAX, &r->slot);
 }
 
 /* Every reason is kept as it comes; equal ones become one at the end. */

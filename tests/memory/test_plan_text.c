@@ -506,6 +506,11 @@ static const struct refusal {
     {"threads=4", "threads=-4", "threads '-4'"},
     {"node r1", "node c1", "a.plan:4: node 'c1' is already on line 3"},
     {"node r1", "node", "node is missing"},
+    {"node r1",
+        "node "
+        "r23456789a123456789b123456789c123456789d123456789e123456789f123456789g123456789h123456789"
+        "i12345",
+        "...' has more than 95 bytes"},
     {"out=4", "out\\4", "a.plan:3: options '\\4"},
     {"out=4 k=3", "out=4\\", "a.plan:3: options 'out=4\\' end in"},
     {"do:conv/forward", "do:conv", "a.plan:9: 'conv' is not LAYER/FORM"},

@@ -33,6 +33,27 @@ typedef struct remat_run {
 enum { OWN = DT_REMAT_BY_POLICY };
 static const char *const own[OWN] = {"auto", "checkmate", "rotor", "revolve"};
 
+enum { MOST_NAMES = 31, NAMES_BYTES = 512 };
+
+/* What --policy may be, NULL-terminated: by dt_remat_how, then the policies of papers. */
+static void policy_names(const char *to[MOST_NAMES + 1])
+{
+    size_t n;
+    const dt_remat_policy *all = dt_remat_policies(&n);
+    DT_ASSERT(OWN + n <= MOST_NAMES);
+    for (size_t i = 0; i < OWN + n; i++)
+        to[i] = i < OWN ? own[i] : all[i - OWN].name;
+    to[OWN + n] = NULL;
+}
+
+/* Those names from @from on: "a, b, c". */
+static const char *list_policies(char to[NAMES_BYTES], size_t from)
+{
+    const char *names[MOST_NAMES + 1];
+    policy_names(names);
+    return dt_list_words(to, NAMES_BYTES, names + from);
+}
+
 static bool exactly(const remat_run *r)
 {
     return r->task.how == DT_REMAT_CHECKMATE;
@@ -240,25 +261,20 @@ static bool by_chain(const remat_run *r)
 
 static dt_status find_policy(remat_run *r, dt_err *err)
 {
-    enum { NAMES = 16 };
-    const char *names[NAMES] = {NULL}, *name = r->policy != NULL ? r->policy : own[DT_REMAT_AUTO];
-    size_t n;
+    const char *names[MOST_NAMES + 1], *name = r->policy != NULL ? r->policy : own[DT_REMAT_AUTO];
+    char what[128];
+    size_t n, i = 0;
     const dt_remat_policy *all = dt_remat_policies(&n);
-    for (size_t i = 0; i < n + OWN && i + 1 < NAMES; i++) {
-        names[i] = i < OWN ? own[i] : all[i - OWN].name;
-        if (strcmp(name, names[i]) != 0)
-            continue;
-        r->task.how = i < OWN ? (dt_remat_how)i : DT_REMAT_BY_POLICY;
-        r->task.policy = i < OWN ? NULL : &all[i - OWN];
-        return DT_OK;
+    policy_names(names);
+    while (names[i] != NULL && strcmp(name, names[i]) != 0)
+        i++;
+    if (names[i] == NULL) {
+        snprintf(what, sizeof what, "--policy %.80s", name);
+        return dt_unknown(what, name, names, err);
     }
-    const char *near = dt_nearest(name, names);
-    return near != NULL
-               ? DT_FAIL(err, DT_E_CONFIG, "--policy %s; did you mean '%s'?", name, near)
-               : DT_FAIL(err, DT_E_CONFIG,
-                     "--policy %s; there are auto, checkmate, rotor, revolve, keep_all, chen_sqrt "
-                     "and chen_budget",
-                     name);
+    r->task.how = i < OWN ? (dt_remat_how)i : DT_REMAT_BY_POLICY;
+    r->task.policy = i < OWN ? NULL : &all[i - OWN];
+    return DT_OK;
 }
 
 static dt_status search(remat_run *r, dt_err *err)
@@ -281,9 +297,10 @@ static dt_status read_accounting(remat_run *r, dt_err *err)
 {
     const dt_remat_policy *p = r->task.policy;
     static const char *const names[] = {"published", "rules", NULL};
+    char list[NAMES_BYTES];
     if (r->accounting != NULL && (!r->max_batch || p == NULL))
         return DT_FAIL(err, DT_E_CONFIG,
-            "--accounting is for --max-batch with --policy keep_all, chen_sqrt or chen_budget");
+            "--accounting is for --max-batch by a policy of a paper: %s", list_policies(list, OWN));
     if (r->accounting != NULL && strcmp(r->accounting, names[0]) != 0 &&
         strcmp(r->accounting, names[1]) != 0)
         return dt_unknown("--accounting", r->accounting, names, err);
@@ -342,15 +359,15 @@ static dt_status largest_batch(remat_run *r, dt_err *err)
 
 static dt_status search_file(remat_run *r, dt_err *err)
 {
+    char list[NAMES_BYTES];
     DT_CHECK(dti_cli_check_data(r->path, "a graph of ops", err));
     DT_CHECK(dt_remat_read(&r->graph, r->path, err));
     DT_CHECK(dt_remat_task_init(&r->task, &r->graph, err));
     const double start = dt_seconds();
     DT_CHECK(find_policy(r, err));
     if (r->max_batch && (exactly(r) || by_chain(r)))
-        return DT_FAIL(err, DT_E_CONFIG,
-            "--max-batch is for auto, keep_all, chen_sqrt and chen_budget, and not for %s",
-            r->policy);
+        return DT_FAIL(err, DT_E_CONFIG, "--max-batch is not for --policy %s; it is for auto, %s",
+            r->policy, list_policies(list, OWN));
     if (r->nodes_text != NULL && !exactly(r))
         return DT_FAIL(err, DT_E_CONFIG, "--nodes is for --policy checkmate alone");
     DT_CHECK(read_accounting(r, err));
@@ -542,12 +559,12 @@ static dt_status run_on(remat_run *r, dt_err *err)
 
 static dt_status remat(const dti_command_args *a, dt_err *err)
 {
+    char policies[NAMES_BYTES];
     remat_run r = {.batch = 1, .task = {.seed = 1}};
     const dti_flag flags[] = {
         {"--budget", "BYTES|P%", "the peak is to be no higher; P% of that of the file's own order",
             NULL, &r.budget_text},
-        {"--policy", "NAME", "auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget",
-            NULL, &r.policy},
+        {"--policy", "NAME", list_policies(policies, 0), NULL, &r.policy},
         {"--max-batch", NULL, "the largest batch on a device, with at most one extra forward",
             &r.max_batch, NULL},
         {"--device", "BYTES", "of the device, for --max-batch", NULL, &r.device_text},

@@ -158,8 +158,7 @@ const char *dt_nearest(const char *word, const char *const *words)
     return best != NULL ? best : translated(given, n, false, words);
 }
 
-/* "a, b, c", or as many as there is room for and how many more there are. */
-static void list_words(char *to, size_t bytes, const char *const *words)
+const char *dt_list_words(char *to, size_t bytes, const char *const *words)
 {
     static const size_t rest = sizeof ", and 18446744073709551615 more";
     size_t at = 0, i = 0;
@@ -170,13 +169,14 @@ static void list_words(char *to, size_t bytes, const char *const *words)
         more++;
     if (more > 0)
         snprintf(to + at, bytes - at, ", and %zu more", more);
+    return to;
 }
 
 dt_status dt_unknown(const char *what, const char *word, const char *const *words, dt_err *err)
 {
     char all[1792]; /* of a note with 2048 */
-    list_words(all, sizeof all, words);
     const char *near = dt_nearest(word, words);
+    dt_list_words(all, sizeof all, words);
     if (near == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s; there are: %s", what, all);
     return DT_FAIL(err, DT_E_CONFIG, "%s; did you mean '%s'? There are: %s", what, near, all);

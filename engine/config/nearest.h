@@ -9,6 +9,9 @@
  * part which begins so ("vit" of "vit_small"). */
 const char *dt_nearest(const char *word, const char *const *words);
 
+/* "a, b, c", or as many as there is room for and how many more there are. Returns @to. */
+const char *dt_list_words(char *to, size_t bytes, const char *const *words);
+
 /* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */
 dt_status dt_unknown(
     const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;

@@ -432,42 +432,52 @@ static void list_steps(dti_json *j, const solved *s)
     dti_json_leave(j, &list);
 }
 
-static dt_status show_chain(const remat_run *r, const solved *s, dt_err *err)
+/* Each stage forward once, and backward. */
+static uint64_t base_cost(const dt_chain *c)
 {
-    const dt_chain *c = &s->chain;
-    const dt_chain_plan *p = &s->plan;
-    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     uint64_t base = 0;
     for (uint32_t i = 0; i < c->n; i++)
         base += c->stage[i].forward + c->stage[i].backward;
-    const double extra = base > 0 ? 100 * ((double)p->cost - (double)base) / (double)base : 0;
-    if (r->sequence != NULL)
-        DT_CHECK(dti_write_file(r->sequence, print_steps, s, err));
-    if (r->json) {
-        dti_json j = dti_json_begin();
-        dti_json_whole(&j, "stages", c->n);
-        dti_json_whole(&j, "budget", r->task.budget);
-        dti_json_whole(&j, "unit", p->unit);
-        dti_json_whole(&j, "peak", dt_chain_peak(c, p));
-        dti_json_whole(&j, "cost", p->cost);
-        dti_json_whole(&j, "base_cost", base);
-        dti_json_whole(&j, "lower_bound", dt_chain_counts_bytes(c, p->unit) ? p->cost : base);
-        dti_json_real(&j, "extra_percent", extra, 6);
-        dti_json_real(&j, "seconds", r->seconds, 3);
-        list_steps(&j, s);
-        return dti_json_end(&j, err);
-    }
+    return base;
+}
+
+static double chain_extra_percent(const solved *s)
+{
+    const double base = (double)base_cost(&s->chain);
+    return base > 0 ? 100 * ((double)s->plan.cost - base) / base : 0;
+}
+
+static dt_status show_chain_json(const remat_run *r, const solved *s, dt_err *err)
+{
+    const dt_chain *c = &s->chain;
+    const dt_chain_plan *p = &s->plan;
+    const uint64_t base = base_cost(c);
+    dti_json j = dti_json_begin();
+    dti_json_whole(&j, "stages", c->n);
+    dti_json_whole(&j, "budget", r->task.budget);
+    dti_json_whole(&j, "unit", p->unit);
+    dti_json_whole(&j, "peak", dt_chain_peak(c, p));
+    dti_json_whole(&j, "cost", p->cost);
+    dti_json_whole(&j, "base_cost", base);
+    dti_json_whole(&j, "lower_bound", dt_chain_counts_bytes(c, p->unit) ? p->cost : base);
+    dti_json_real(&j, "extra_percent", chain_extra_percent(s), 6);
+    dti_json_real(&j, "seconds", r->seconds, 3);
+    list_steps(&j, s);
+    return dti_json_end(&j, err);
+}
+
+static void show_chain_steps(const remat_run *r, const solved *s)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], name[32];
     printf("%s: %" PRIu32 " stages, budget %s bytes: cost %s, %.4f %% extra; %.1f seconds\n\n",
-        r->path, c->n, dt_human_count(a, r->task.budget), dt_human_count(b, p->cost), extra,
-        r->seconds);
-    for (size_t i = 0; i < p->n; i++) {
-        char name[32];
-        const char *step = step_name(c, p->step[i], name, sizeof name);
+        r->path, s->chain.n, dt_human_count(a, r->task.budget), dt_human_count(b, s->plan.cost),
+        chain_extra_percent(s), r->seconds);
+    for (size_t i = 0; i < s->plan.n; i++) {
+        const char *step = step_name(&s->chain, s->plan.step[i], name, sizeof name);
         if (step != NULL)
             printf("%s%s", i > 0 ? " " : "", step);
     }
     printf("\n");
-    return DT_OK;
 }
 
 /* Where bytes are counted in larger units than their sizes have, a sequence may be missed. */
@@ -508,8 +518,12 @@ static dt_status chain_file(remat_run *r, dt_err *err)
         st = st == DT_E_BUDGET ? chain_too_small(r, &s.chain, err)
                                : DT_FAIL(err, st, "%s: %s", r->path, none.text);
     r->seconds = dt_seconds() - start;
-    if (st == DT_OK)
-        st = show_chain(r, &s, err);
+    if (st == DT_OK && r->sequence != NULL)
+        st = dti_write_file(r->sequence, print_steps, &s, err);
+    if (st == DT_OK && r->json)
+        st = show_chain_json(r, &s, err);
+    else if (st == DT_OK)
+        show_chain_steps(r, &s);
     dt_chain_plan_deinit(&s.plan);
     dt_chain_deinit(&s.chain);
     return st;

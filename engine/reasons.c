@@ -55,9 +55,7 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    const size_t n = strlen(text);
-    for (size_t bad; (bad = dt_utf8_bad(text, n)) < n;)
-        text[bad] = '?';
+    dt_utf8_mend(text);
     const uint32_t hash = hash_of(text);
     if (!make_slots(r))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");

@@ -38,37 +38,46 @@ static bool is_told(const dt_err *err)
     return err != NULL && err->lost == 0;
 }
 
-static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_err *err)
+/* What may stand behind @after, NULL-terminated: fates and home at first; behind offload a tier or
+ * a codec, behind encode a codec. NULL when memory is out. */
+static const char **words_behind(dt_pin after)
 {
-    if (!is_told(err))
-        return DT_FAIL(err, DT_E_CONFIG, "%s: [" DT_LAYER_FATES "]", l->at);
-    char all[1024] = "";
     size_t n = 0, codecs;
     const dt_codec *const *codec = dt_codec_all(&codecs);
     const char **words = dt_alloc(DT_COUNT(fates) + DT_TIERS + codecs + 1, sizeof *words);
     if (words == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the words of [" DT_LAYER_FATES "]");
-    if (after == DT_PIN_NONE)
+        return NULL;
+    if (after == DT_PIN_NONE) {
         for (int k = DT_PIN_KEEP; k <= DT_PIN_ENCODE; k++)
             words[n++] = fates[k];
-    if (after == DT_PIN_NONE)
         words[n++] = home_word;
+        return words;
+    }
     if (after == DT_PIN_MOVE) {
         words[n++] = dt_tier_name(DT_TIER_HOST);
         words[n++] = dt_tier_name(DT_TIER_DISK);
     }
-    for (size_t i = 0; after != DT_PIN_NONE && i < codecs; i++)
+    for (size_t i = 0; i < codecs; i++)
         words[n++] = codec[i]->name;
-    for (size_t i = 0; i < n; i++) {
-        const size_t k = strlen(all);
-        snprintf(all + k, sizeof all - k, "%s%s", i > 0 ? ", " : "", words[i]);
-    }
-    const char *near = dt_nearest(word, words), *wants = dt_codec_wants(word);
-    dt_free(words);
+    return words;
+}
+
+static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_err *err)
+{
+    if (!is_told(err))
+        return DT_FAIL(err, DT_E_CONFIG, "%s: [" DT_LAYER_FATES "]", l->at);
+    const char *wants = dt_codec_wants(word);
     if (after != DT_PIN_NONE && wants != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] %.100s = %.100s: this program was built without %s", l->at,
             l->glob, l->value, wants);
+    const char **words = words_behind(after);
+    if (words == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the words of [" DT_LAYER_FATES "]");
+    char all[1024];
+    dt_list_words(all, sizeof all, words);
+    const char *near = dt_nearest(word, words);
+    dt_free(words);
     return DT_FAIL(err, DT_E_CONFIG,
         "%s: [" DT_LAYER_FATES "] %.100s = %.100s: '%.40s' must be one of %s%s%s%s", l->at, l->glob,
         l->value, word, all, near != NULL ? "; did you mean '" : "", near != NULL ? near : "",

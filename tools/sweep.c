@@ -112,6 +112,22 @@ static dt_status sweep_session(
     return st;
 }
 
+/* What is asked for, before anything is planned. */
+static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
+{
+    DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
+    DT_CHECK(dti_check_writable(f->html, err));
+    DT_CHECK(dti_check_writable(f->csv, err));
+    if (f->json && f->verify)
+        return DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
+    if (dti_is_stdout(f->html) + dti_is_stdout(f->csv) + f->json > 1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--csv -, --html - and --json all go to stdout; name files for all but one");
+    if (cli->n_word == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
+    return dti_cli_check_file(cli->word[0], err);
+}
+
 static dt_status sweep(const dti_command_args *a, dt_err *err)
 {
     sweep_flags f = {.verify = false};
@@ -130,20 +146,7 @@ static dt_status sweep(const dti_command_args *a, dt_err *err)
     dt_session *s = NULL;
     dt_status st = dti_cli_init(&cli, &dt_command_sweep, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        st = dti_check_ending(f.html, "--html", ".html", "HTML", err);
-        if (st == DT_OK)
-            st = dti_check_writable(f.html, err);
-        if (st == DT_OK)
-            st = dti_check_writable(f.csv, err);
-        if (st == DT_OK && f.json && f.verify)
-            st = DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
-        else if (st == DT_OK && dti_is_stdout(f.html) + dti_is_stdout(f.csv) + f.json > 1)
-            st = DT_FAIL(err, DT_E_CONFIG,
-                "--csv -, --html - and --json all go to stdout; name files for all but one");
-        else if (st == DT_OK)
-            st = cli.n_word > 0 ? dti_cli_check_file(cli.word[0], err)
-                                : DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s",
-                                      dt_command_sweep.usage);
+        st = check(&cli, &f, err);
         if (st == DT_OK)
             st = dti_cli_session(&s, cli.word[0], cli.set, cli.n_set, err);
         if (st == DT_OK)

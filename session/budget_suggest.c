@@ -42,8 +42,7 @@ typedef struct trial {
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @said: when something was last heard of the search
- * @until: when it ends at the latest: plans of deep networks under a search of their own take
- * seconds each */
+ * @until: when it ends at the latest */
 typedef struct search {
     const dt_session *s;
     const dt_available *available;
@@ -114,7 +113,7 @@ static bool same_variant(const variant *a, const variant *b)
            a->at_length == b->at_length && strcmp(a->policy, b->policy) == 0;
 }
 
-/* Plans of deep networks under a search of their own take seconds each. */
+/* Every five seconds, how many were tried. */
 static void say_something(search *x)
 {
     const double every = 5, now = dt_seconds();

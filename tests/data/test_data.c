@@ -20,16 +20,6 @@ static dt_source *opened(const char *name, const dt_source_opts *o)
     return s;
 }
 
-static void open_fails(const char *name, const dt_source_opts *o, dt_status want, const char *text)
-{
-    const long live = dti_alloc_live();
-    dt_err err = {0};
-    dt_source *s = NULL;
-    assert_fails(dt_source_find(name)->open(&s, o, &err), want, &err, text);
-    assert_null(s);
-    assert_int_equal(dti_alloc_live(), live);
-}
-
 static int32_t read_sample(const dt_source *s, int64_t i, uint64_t key, float *x)
 {
     dt_err err = {0};

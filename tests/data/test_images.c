@@ -335,15 +335,6 @@ static dt_source *opened(const dt_source_opts *o)
     return s;
 }
 
-static void open_fails(const dt_source_opts *o, dt_status want, const char *text)
-{
-    const long live = dti_alloc_live();
-    dt_err err = {0};
-    dt_source *s = NULL;
-    assert_fails(dt_source_images.open(&s, o, &err), want, &err, text);
-    assert_int_equal(dti_alloc_live(), live);
-}
-
 static int32_t first_value(const dt_source *s, int64_t i, float *value)
 {
     float x[PW * PH * 3];
@@ -388,21 +379,21 @@ static void folders_without_pictures_are_refused_with_counts(void **state)
     const char *root = dt_temp_path("empty");
     put_folder(root);
     dt_source_opts o = opts(root);
-    open_fails(&o, DT_E_DATA, "empty: holds 0 folders and 0 files");
+    open_fails("images", &o, DT_E_DATA, "empty: holds 0 folders and 0 files");
     put_in(root, "lonely.png", 1);
-    open_fails(&o, DT_E_DATA, "holds 0 folders and 1 files");
+    open_fails("images", &o, DT_E_DATA, "holds 0 folders and 1 files");
     put_in(root, "a/x.png", 1);
     put_folder(dt_temp_path("empty/b"));
-    open_fails(&o, DT_E_DATA, "empty/b: a class folder with 0 pictures");
+    open_fails("images", &o, DT_E_DATA, "empty/b: a class folder with 0 pictures");
     put_in(root, "b/deeper/x.png", 1);
     put_file(dt_temp_path("empty/b/readme.txt"), "x", 1);
-    open_fails(&o, DT_E_DATA, "1 other files and 1 folders");
+    open_fails("images", &o, DT_E_DATA, "1 other files and 1 folders");
     o.path = dt_temp_path("empty/lonely.png");
-    open_fails(&o, DT_E_DATA, "not a folder");
+    open_fails("images", &o, DT_E_DATA, "not a folder");
     o.path = dt_temp_path("no-such");
-    open_fails(&o, DT_E_DATA, "no-such: No such file");
+    open_fails("images", &o, DT_E_DATA, "no-such: No such file");
     o.path = NULL;
-    open_fails(&o, DT_E_DATA, "data.path is missing");
+    open_fails("images", &o, DT_E_DATA, "data.path is missing");
 }
 
 static void more_folders_than_classes_is_an_error_and_fewer_is_not(void **state)
@@ -414,7 +405,7 @@ static void more_folders_than_classes_is_an_error_and_fewer_is_not(void **state)
     put_in(root, "c/x.png", 1);
     dt_source_opts o = opts(root);
     o.classes = 2;
-    open_fails(&o, DT_E_DATA, "holds 3 class folders, the network has 2 classes");
+    open_fails("images", &o, DT_E_DATA, "holds 3 class folders, the network has 2 classes");
     o.classes = 3;
     dt_source *s = opened(&o);
     s->desc->close(s);
@@ -445,14 +436,14 @@ static void classes_of_evaluation_have_the_numbers_of_training(void **state)
     assert_string_equal(text, "2 pictures in 2 class folders, 0 other files ignored");
     s->desc->close(s);
     o.train_path = ""; /* nobody tells which two of five they are */
-    open_fails(&o, DT_E_DATA, "2 class folders of the network's 5");
+    open_fails("images", &o, DT_E_DATA, "2 class folders of the network's 5");
     o.classes = 2;
     s = opened(&o);
     s->desc->close(s);
     o.classes = 5;
     o.train_path = train;
     put_in(some, "d/x.png", 4);
-    open_fails(&o, DT_E_DATA, "some/d: not one of the 3 classes that training has in");
+    open_fails("images", &o, DT_E_DATA, "some/d: not one of the 3 classes that training has in");
 }
 
 static void links_are_followed_and_bad_ones_named(void **state)
@@ -467,13 +458,13 @@ static void links_are_followed_and_bad_ones_named(void **state)
     s->desc->close(s);
     const char *bad = dt_temp_path("links/a/z.png");
     assert_int_equal(symlink("z.png", bad), 0);
-    open_fails(&o, DT_E_DATA, "links/a/z.png: Too many levels of symbolic links");
+    open_fails("images", &o, DT_E_DATA, "links/a/z.png: Too many levels of symbolic links");
     assert_int_equal(unlink(bad), 0);
     assert_int_equal(symlink("gone.png", bad), 0);
-    open_fails(&o, DT_E_DATA, "links/a/z.png: No such file");
+    open_fails("images", &o, DT_E_DATA, "links/a/z.png: No such file");
     assert_int_equal(unlink(bad), 0);
     assert_int_equal(symlink("..", dt_temp_path("links/b")), 0); /* a folder of folders */
-    open_fails(&o, DT_E_DATA, "links/b: a class folder with 0 pictures");
+    open_fails("images", &o, DT_E_DATA, "links/b: a class folder with 0 pictures");
 }
 
 static void only_regular_files_are_taken(void **state)
@@ -483,10 +474,10 @@ static void only_regular_files_are_taken(void **state)
     put_in(root, "a/x.png", 10);
     assert_int_equal(mkfifo(dt_temp_path("odd/a/y.png"), 0600), 0);
     const dt_source_opts o = opts(root);
-    open_fails(&o, DT_E_DATA, "odd/a/y.png: neither a regular file nor a folder");
+    open_fails("images", &o, DT_E_DATA, "odd/a/y.png: neither a regular file nor a folder");
     assert_int_equal(unlink(dt_temp_path("odd/a/y.png")), 0);
     assert_int_equal(symlink("/dev/zero", dt_temp_path("odd/zero")), 0);
-    open_fails(&o, DT_E_DATA, "odd/zero: neither a regular file nor a folder");
+    open_fails("images", &o, DT_E_DATA, "odd/zero: neither a regular file nor a folder");
 }
 
 static void odd_names_are_read_and_escaped(void **state)
@@ -556,7 +547,7 @@ static void unreadable_folders_are_named(void **state)
     put_in(root, "a/x.png", 10);
     const dt_source_opts o = opts(root);
     assert_int_equal(chmod(dt_temp_path("locked/a"), 0), 0);
-    open_fails(&o, DT_E_DATA, "locked/a: cannot read the folder: Permission denied");
+    open_fails("images", &o, DT_E_DATA, "locked/a: cannot read the folder: Permission denied");
     assert_int_equal(chmod(dt_temp_path("locked/a"), 0700), 0);
 }
 

@@ -29,14 +29,6 @@ static dt_source *opened(const char *name, const dt_source_opts *o)
     return s;
 }
 
-static void open_fails(const char *name, const dt_source_opts *o, dt_status want, const char *text)
-{
-    dt_err err = {0};
-    dt_source *s = NULL;
-    assert_fails(dt_source_find(name)->open(&s, o, &err), want, &err, text);
-    assert_null(s);
-}
-
 static void read_sample(const dt_source *s, int64_t i, float *x, int32_t *label)
 {
     dt_err err = {0};

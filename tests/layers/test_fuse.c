@@ -17,6 +17,7 @@
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/state.h"
+#include "tests/fixture/trainee.h"
 
 enum { STEPS = 4, BATCH = 4, CLASSES = 10 };
 
@@ -326,15 +327,6 @@ static void train(dt_stage *t)
     }
 }
 
-static dt_graph *resnet(void)
-{
-    const dt_model_opts o = {.classes = CLASSES, .image = 32, .width = 8, .dropout = -1};
-    dt_graph *g;
-    dt_err err = {0};
-    assert_ok(dt_model_build(dt_model_find("resnet18"), &o, &g, &err), &err);
-    return g;
-}
-
 static void trains_alike(dt_graph *(*build)(void))
 {
     dt_graph *g = build();
@@ -363,7 +355,7 @@ static void trains_alike(dt_graph *(*build)(void))
 static void a_fused_network_trains_as_the_original(void **state)
 {
     (void)state;
-    trains_alike(resnet);
+    trains_alike(dt_trainee_resnet);
     trains_alike(block);
 }
 

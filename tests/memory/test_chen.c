@@ -96,19 +96,11 @@ static uint64_t transient(const made *m)
 
 /* Networks. */
 
-static void add(dt_graph *g, const dt_layer_desc *desc, const char *name, const void *opts)
-{
-    dt_err err = {0};
-    const int32_t in = (int32_t)g->n_node - 1; /* DT_GRAPH_INPUT at first */
-    int32_t id;
-    assert_ok(dt_graph_add(g, desc, name, opts, &in, 1, &id, &err), &err);
-}
-
 static void add_nth(dt_graph *g, const dt_layer_desc *desc, int i, const void *opts)
 {
     char name[64];
     snprintf(name, sizeof name, "%s%d", desc->name, i);
-    add(g, desc, name, opts);
+    dt_toy_add(g, desc, name, opts);
 }
 
 static dt_graph *begin(const char *name, dt_shape input)
@@ -122,8 +114,8 @@ static dt_graph *begin(const char *name, dt_shape input)
 static dt_graph *end(dt_graph *g)
 {
     dt_err err = {0};
-    add(g, &dt_layer_fc, "fc", &(dt_fc){10, true});
-    add(g, &dt_layer_cross_entropy, "loss", NULL);
+    dt_toy_add(g, &dt_layer_fc, "fc", &(dt_fc){10, true});
+    dt_toy_add(g, &dt_layer_cross_entropy, "loss", NULL);
     assert_ok(dt_graph_check(g, &err), &err);
     return g;
 }

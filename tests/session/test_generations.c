@@ -11,6 +11,7 @@
 #include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/bad_disk.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 
@@ -118,20 +119,11 @@ static void a_step_run_again_for_packed_values_leaves_the_same_bits(void **state
 
 /* ---- bytes ---- */
 
-static dt_session *planned(const char *text)
-{
-    dt_session *s = NULL;
-    dt_err err = {0};
-    assert_ok(dt_session_open(&s, cli_file("two.ini", text), NULL, 0, &err), &err);
-    assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
-    return s;
-}
-
 static void two_generations_are_planned_of_what_steps_change(void **state)
 {
     (void)state;
-    dt_session *one = planned(ini(STEPS, "", "[memory.layers]\n* = home disk\n"));
-    dt_session *two = planned(ini(STEPS, "", AWAY));
+    dt_session *one = dt_session_planned(ini(STEPS, "", "[memory.layers]\n* = home disk\n"));
+    dt_session *two = dt_session_planned(ini(STEPS, "", AWAY));
     uint64_t changed = 0, rest = 0;
     for (size_t i = 0; i < two->plans->map->n; i++) {
         const dt_home *h = &two->plans->map->home[i];

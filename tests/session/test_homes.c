@@ -11,6 +11,7 @@
 #include "session/open.h"
 #include "session/run_plans.h"
 #include "session/session.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 
@@ -53,14 +54,6 @@ static const dt_plan *plan(dt_session *s, dt_program_kind kind)
     dt_err err = {0};
     assert_ok(dti_session_plan(s, kind, MICRO, &p, &err), &err);
     return p->plan;
-}
-
-static int rows(const dt_plan *p, dt_row_kind kind, const char *tensor)
-{
-    int n = 0;
-    for (size_t i = 0; i < p->n_row; i++)
-        n += p->row[i].kind == kind && strcmp(p->tensor[p->row[i].tensor].name, tensor) == 0;
-    return n;
 }
 
 static void what_no_tensor_is_called_is_refused(void **state)
@@ -136,15 +129,15 @@ static void weights_come_for_each_layer_and_gradients_leave(void **state)
     dt_session *s = open_with("*.weight = home host\n*.gradient = home disk\n", "sgd");
     const dt_plan *first = plan(s, DT_PROGRAM_FIRST), *again = plan(s, DT_PROGRAM_AGAIN);
     const dt_plan *update = plan(s, DT_PROGRAM_UPDATE);
-    assert_int_equal(rows(first, DT_ROW_COPY_IN, "f.weight"), 2); /* forward and backward */
-    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "f.weight"), 0);
-    assert_int_equal(rows(first, DT_ROW_COPY_IN, "g.f.weight"), 0); /* all of it is written */
-    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
-    assert_int_equal(rows(again, DT_ROW_COPY_IN, "g.f.weight"), 1); /* and is added to */
-    assert_int_equal(rows(again, DT_ROW_COPY_OUT, "g.f.weight"), 1);
-    assert_int_equal(rows(update, DT_ROW_COPY_IN, "g.f.weight"), 1);
-    assert_int_equal(rows(update, DT_ROW_COPY_OUT, "g.f.weight"), 0);
-    assert_int_equal(rows(update, DT_ROW_COPY_OUT, "f.weight"), 1);
+    assert_int_equal(dt_rows_of(first, DT_ROW_COPY_IN, "f.weight"), 2); /* forward and backward */
+    assert_int_equal(dt_rows_of(first, DT_ROW_COPY_OUT, "f.weight"), 0);
+    assert_int_equal(dt_rows_of(first, DT_ROW_COPY_IN, "g.f.weight"), 0); /* all of it is written */
+    assert_int_equal(dt_rows_of(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    assert_int_equal(dt_rows_of(again, DT_ROW_COPY_IN, "g.f.weight"), 1); /* and is added to */
+    assert_int_equal(dt_rows_of(again, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    assert_int_equal(dt_rows_of(update, DT_ROW_COPY_IN, "g.f.weight"), 1);
+    assert_int_equal(dt_rows_of(update, DT_ROW_COPY_OUT, "g.f.weight"), 0);
+    assert_int_equal(dt_rows_of(update, DT_ROW_COPY_OUT, "f.weight"), 1);
     assert_true(update->tier_peak[DT_TIER_HOST] > 0 && update->tier_peak[DT_TIER_DISK] > 0);
     dt_session_close(s);
 }
@@ -298,25 +291,16 @@ static void what_an_early_update_has_spoilt_is_not_saved(void **state)
     remove_all("away");
 }
 
-static dt_session *open_text(const char *text)
-{
-    dt_session *s = NULL;
-    dt_err err = {0};
-    assert_ok(dt_session_open(&s, cli_file("homes.ini", text), NULL, 0, &err), &err);
-    assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
-    return s;
-}
-
 /* ZeRO-Offload: gradients go out, the update copies nothing. */
 static void an_update_on_the_host_takes_nothing_of_the_device(void **state)
 {
     (void)state;
-    dt_session *s = open_text(NETWORK DATA TRAIN "optimizer = adamw\n[memory]\n"
-                                                 "policy = zero_offload\n");
+    dt_session *s = dt_session_planned(NETWORK DATA TRAIN "optimizer = adamw\n[memory]\n"
+                                                          "policy = zero_offload\n");
     const dt_plan *update = plan(s, DT_PROGRAM_UPDATE), *first = plan(s, DT_PROGRAM_FIRST);
     assert_int_equal(update->out_bytes + update->in_bytes, 0);
     assert_int_equal(update->peak, update->persistent);
-    assert_int_equal(rows(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
+    assert_int_equal(dt_rows_of(first, DT_ROW_COPY_OUT, "g.f.weight"), 1);
     for (size_t i = 0; i < update->n_op; i++)
         assert_true(update->op[i].on_host);
     dt_session_close(s);
@@ -369,8 +353,8 @@ static void a_large_tensor_is_updated_in_slices(void **state)
 {
     (void)state;
     static const char *const away[] = {"f1.weight", "m0.f1.weight", "m1.f1.weight"};
-    dt_session *s = open_text(WIDE "policy = zero_infinity\nahead = 0\nslice = 1MiB\n");
-    dt_session *whole = open_text(WIDE "policy = zero_infinity\nahead = 0\nslice = 0\n");
+    dt_session *s = dt_session_planned(WIDE "policy = zero_infinity\nahead = 0\nslice = 1MiB\n");
+    dt_session *whole = dt_session_planned(WIDE "policy = zero_infinity\nahead = 0\nslice = 0\n");
     const dt_plan *p = wide_plan(s, DT_PROGRAM_UPDATE);
     const uint64_t bytes = home_bytes(s, "f1.weight");
     int n;
@@ -443,7 +427,7 @@ static dt_need auto_takes(uint64_t budget, const char *more, char list[DT_POLICY
         NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = auto\ndevice_budget = %llu\n%s"
                            "[policy.auto]\nmoves = 4\n",
         (unsigned long long)budget, more);
-    dt_session *s = open_text(text);
+    dt_session *s = dt_session_planned(text);
     const dt_need need = dt_plan_set_need(s->plans);
     snprintf(list, DT_POLICY_LIST, "%s", s->plans->list);
     dt_session_close(s);
@@ -466,7 +450,7 @@ static void every_policy_plans_with_homes(void **state)
                                    "policy = %s%s%s\n",
                 k == 0 ? all[i]->name : "zero_offload", k == 0 ? ",zero_infinity" : ",",
                 k == 0 ? "" : all[i]->name);
-            dt_session *s = open_text(text);
+            dt_session *s = dt_session_planned(text);
             const dt_need need = dt_plan_set_need(s->plans);
             assert_true(k == 0 ? need.tier[DT_TIER_DISK] > 0 : need.tier[DT_TIER_HOST] > 0);
             dt_session_close(s);
@@ -514,7 +498,7 @@ static dt_need swapped(uint64_t budget, const char *weights, uint64_t *at_home, 
         WIDE "policy = swapadvisor\ndevice_budget = %llu\n"
              "[policy.swapadvisor]\nleast = 0\nsamples = 40\nweights = %s\n",
         (unsigned long long)budget, weights);
-    dt_session *s = open_text(text);
+    dt_session *s = dt_session_planned(text);
     const dt_need need = dt_plan_set_need(s->plans);
     *at_home = s->plans->map->tier_bytes[DT_TIER_HOST];
     assert_string_equal(s->plans->list, "swapadvisor");
@@ -591,7 +575,7 @@ static void the_host_takes_what_its_budget_has_room_for(void **state)
         uint64_t most;
         snprintf(text, sizeof text, NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = %s\n",
             policy);
-        dt_session *s = open_text(text);
+        dt_session *s = dt_session_planned(text);
         const dt_need far = dt_plan_set_need(s->plans);
         const uint64_t budget =
             far.tier[DT_TIER_HOST] + away(s->plans->map, &most) * (k % 4 + 1) / 4;
@@ -599,7 +583,7 @@ static void the_host_takes_what_its_budget_has_room_for(void **state)
         snprintf(text, sizeof text,
             NETWORK DATA TRAIN "momentum = 0.9\n[memory]\npolicy = %s\nhost_budget = %llu\n",
             policy, (unsigned long long)budget);
-        s = open_text(text);
+        s = dt_session_planned(text);
         const dt_need need = dt_plan_set_need(s->plans);
         dt_session_close(s);
         assert_true(need.tier[DT_TIER_HOST] <= budget && need.tier[DT_TIER_HOST] + most > budget);
@@ -680,7 +664,7 @@ static const char *deep(const char *policies)
 
 static uint64_t device_of(const char *policies)
 {
-    dt_session *s = open_text(deep(policies));
+    dt_session *s = dt_session_planned(deep(policies));
     const uint64_t peak = dt_plan_set_peak(s->plans);
     dt_session_close(s);
     return peak;
@@ -710,9 +694,10 @@ static void homes_are_suggested_with_a_policy_of_values(void **state)
 static void vgg16_by_single_pictures_is_below_modnns_bound(void **state)
 {
     (void)state;
-    dt_session *s = open_text("[model]\nname = vgg16\nclasses = 1000\n[data]\nsamples = 640\n"
-                              "[train]\nbatch = 64\nmicro_batch = 1\nmomentum = 0\n"
-                              "[memory]\nalgorithms = small\n[memory.layers]\n* = home host\n");
+    dt_session *s =
+        dt_session_planned("[model]\nname = vgg16\nclasses = 1000\n[data]\nsamples = 640\n"
+                           "[train]\nbatch = 64\nmicro_batch = 1\nmomentum = 0\n"
+                           "[memory]\nalgorithms = small\n[memory.layers]\n* = home host\n");
     const double mib = (double)dt_plan_set_peak(s->plans) / (1 << 20);
     print_message("%.2f MiB\n", mib);
     assert_true(mib <= 1.02 * 1080);
@@ -748,7 +733,7 @@ static void vgg416_trains_in_what_vdnns_paper_has(void **state)
 {
     (void)state;
     char *text = vgg416();
-    dt_session *s = open_text(text);
+    dt_session *s = dt_session_planned(text);
     print_message("%.3f GB\n", (double)dt_plan_set_peak(s->plans) / 1e9);
     assert_true(dt_plan_set_peak(s->plans) <= UINT64_C(4200000000));
     dt_session_close(s);
@@ -761,9 +746,10 @@ static void gpt2_keeps_parameters_and_one_gradient_on_the_device(void **state)
 {
     (void)state;
     enum { PARAMETERS = 124439808, EMBEDDING = 50257 * 768 };
-    dt_session *s = open_text("[model]\nname = gpt2\n[data]\nsource = synthetic\nsamples = 8\n"
-                              "[train]\nbatch = 1\noptimizer = adamw\nlr = 1e-4\n"
-                              "[memory]\npolicy = zero_offload,chen_sqrt\n");
+    dt_session *s =
+        dt_session_planned("[model]\nname = gpt2\n[data]\nsource = synthetic\nsamples = 8\n"
+                           "[train]\nbatch = 1\noptimizer = adamw\nlr = 1e-4\n"
+                           "[memory]\npolicy = zero_offload,chen_sqrt\n");
     uint64_t live = 0, most = 0;
     const dt_planned *p = NULL;
     dt_err err = {0};

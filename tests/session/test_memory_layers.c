@@ -13,6 +13,7 @@
 #include "memory/policies/layer_fates.h"
 #include "memory/remat/remat.h"
 #include "memory/verify/verify.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
 #include "session/open.h"
 #include "session/run_plans.h"
@@ -53,14 +54,6 @@ static const dt_planned *plan(dt_session *s, dt_program_kind kind)
     dt_err err = {0};
     assert_ok(dti_session_plan(s, kind, 8, &p, &err), &err);
     return p;
-}
-
-static int rows(const dt_plan *p, dt_row_kind kind, const char *tensor)
-{
-    int n = 0;
-    for (size_t i = 0; i < p->n_row; i++)
-        n += p->row[i].kind == kind && strcmp(p->tensor[p->row[i].tensor].name, tensor) == 0;
-    return n;
 }
 
 static int recomputes(const dt_plan *p, const char *op)
@@ -174,8 +167,8 @@ static void move_takes_a_value_to_the_host_and_back(void **state)
     (void)state;
     dt_session *s = open_with("c1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
-    assert_int_equal(rows(p, DT_ROW_COPY_IN, "c1.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "c1.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_IN, "c1.y"), 1);
     assert_int_equal(p->out_bytes, 8 * 8 * 16 * 16 * sizeof(float));
     assert_int_equal(recomputes(p, NULL), 0);
     dt_session_close(s);
@@ -208,7 +201,7 @@ static void a_moved_value_is_back_for_recomputes(void **state)
     (void)state;
     dt_session *s = open_with("r2 = recompute\nb2 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b2.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "b2.y"), 1);
     assert_int_equal(recomputes(p, NULL), 1);
     dt_session_close(s);
 }
@@ -229,12 +222,12 @@ static void the_last_line_that_matches_holds(void **state)
     (void)state;
     dt_session *s = open_with("c* = offload\nc2 = keep\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c1.y"), 1);
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 0);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "c1.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "c2.y"), 0);
     dt_session_close(s);
     s = open_with("c2 = keep\nc* = offload\n", "keep_all");
     p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "c2.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "c2.y"), 1);
     dt_session_close(s);
 }
 
@@ -243,8 +236,8 @@ static void stashes_share_the_fate_of_their_layer(void **state)
     (void)state;
     dt_session *s = open_with("b1 = offload\n", "keep_all");
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.mean"), 1);
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "b1.istd"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "b1.mean"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "b1.istd"), 1);
     dt_session_close(s);
 }
 
@@ -272,9 +265,11 @@ static void policies_leave_pinned_gaps_alone(void **state)
             continue;
         dt_session *s = open_with(mix, all[i]->name);
         const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
-        if (rows(p, DT_ROW_COPY_OUT, "c1.y") != 1 || rows(p, DT_ROW_COPY_OUT, "b2.y") != 1 ||
-            rows(p, DT_ROW_COPY_OUT, "c2.y") != 0 || rows(p, DT_ROW_COPY_OUT, "r2.y") != 0 ||
-            rows(p, DT_ROW_COPY_OUT, "r2.y'") != 0 || recomputes(p, "r2.f'") != 1 ||
+        if (dt_rows_of(p, DT_ROW_COPY_OUT, "c1.y") != 1 ||
+            dt_rows_of(p, DT_ROW_COPY_OUT, "b2.y") != 1 ||
+            dt_rows_of(p, DT_ROW_COPY_OUT, "c2.y") != 0 ||
+            dt_rows_of(p, DT_ROW_COPY_OUT, "r2.y") != 0 ||
+            dt_rows_of(p, DT_ROW_COPY_OUT, "r2.y'") != 0 || recomputes(p, "r2.f'") != 1 ||
             recomputes(p, "c2.f") != 0)
             fail_msg("%s changed a pinned gap", all[i]->name);
         dt_session_close(s);
@@ -401,7 +396,7 @@ static void encode_packs_and_move_packs_on_the_way(void **state)
     const dt_plan *p = plan(s, DT_PROGRAM_FIRST)->plan;
     assert_int_equal(ops(p, DT_OP_ENCODE, "r1.y.enc"), 1);
     assert_int_equal(ops(p, DT_OP_DECODE, "r1.y.dec"), 1);
-    assert_int_equal(rows(p, DT_ROW_COPY_OUT, "r2.y"), 1);
+    assert_int_equal(dt_rows_of(p, DT_ROW_COPY_OUT, "r2.y"), 1);
     assert_true(p->tier_peak[DT_TIER_DISK] > 0 && p->tier_peak[DT_TIER_HOST] == 0);
     assert_false(dt_plan_set_exact(s->plans)); /* fp16 rounds */
     dt_session_close(s);

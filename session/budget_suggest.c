@@ -41,19 +41,22 @@ typedef struct trial {
 } trial;
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
+ * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
+ * that does not search
  * @said: when something was last heard of the search
- * @until: when it ends at the latest */
+ * @until: when it ends at the latest, and whether it did so */
 typedef struct search {
     const dt_session *s;
     const dt_available *available;
     bool eval;
     variant own;
     size_t n_tried, cap_tried, n_all;
-    trial *tried, *all;
+    trial *tried, *all, micro, batch;
     int n_told;
     bool auto_fits, typed; /* how the first suggestion is typed was said */
     variant told[WANTED];
     double said, until;
+    bool stopped;
     size_t n_pair;
     char pair[MOST_PAIRS][2 * DT_NAME_BYTES];
 } search;
@@ -731,9 +734,21 @@ static dt_status tell_least(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* Planned before what takes long, so that it is told whenever the search ends. */
+static dt_status try_smaller(search *x, dt_err *err)
+{
+    const dt_policies *own = x->s->plans->policies;
+    for (size_t i = 0; i < own->n; i++)
+        if (own->pass[i].policy->searches)
+            return DT_OK;
+    DT_CHECK(largest_micro(x, x->own.policy, &x->micro, err));
+    return largest_batch(x, x->own.policy, &x->batch, err);
+}
+
 static dt_status search_all(search *x, dt_err *err)
 {
     DT_CHECK(try_policies(x, err));
+    DT_CHECK(try_smaller(x, err));
     DT_CHECK(suggest_auto(x, err));
     DT_CHECK(tell_least(x, err));
     DT_CHECK(suggest_one_change(x, err));
@@ -751,17 +766,21 @@ static dt_status search_all(search *x, dt_err *err)
 /* The cheapest of what was planned before the search ended. */
 static void tell_found(search *x, dt_err *err)
 {
-    (void)DT_FAIL(
-        err, DT_E_BUDGET, "  the search for what fits ended after %d seconds", MOST_SECONDS);
+    (void)DT_FAIL(err, DT_E_BUDGET,
+        "  the search for what fits ended after %d seconds; more may fit", MOST_SECONDS);
     qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
     for (size_t i = 0; i < x->n_all; i++)
         tell(x, &x->all[i], "", err);
+    tell_micro(x, &x->micro, err);
+    tell_batch(x, &x->batch, err);
 }
 
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     const bool many = p->persistent > p->peak / 10; /* of those that live there */
+    if (x->stopped)
+        return;
     if (x->n_told == 0 && !x->auto_fits && many)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  nothing was found that fits; parameters with gradients and optimizer state take %s "
@@ -793,7 +812,8 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);
-    if (st == DT_E_STOPPED) {
+    x.stopped = st == DT_E_STOPPED;
+    if (x.stopped) {
         tell_found(&x, err);
         st = DT_OK;
     }

@@ -155,6 +155,23 @@ static void all_but_the_last_convolution_leave(void **state)
     dt_lowered_close(&m);
 }
 
+/* Without recomputation backward reads the ReLU of each of them in their place: that leaves. */
+static void what_lies_over_a_convolutions_output_leaves(void **state)
+{
+    (void)state;
+    const dt_pass_env e = {0};
+    dt_lowered with = dt_program_of(alexnet(), DT_PROGRAM_FIRST, 200);
+    dt_lowered m = dt_program_of(alexnet(), DT_PROGRAM_FIRST, 200);
+    dt_rewrite_with(with.program, "superneurons", NULL, &e);
+    dt_rewrite_with(m.program, "superneurons", "[policy.superneurons]\nrecompute = off\n", &e);
+    assert_int_equal(ops_of(m.program, DT_OP_RECOMPUTE), 0);
+    assert_int_equal(ops_of(m.program, DT_OP_OUT), 4);
+    assert_int_equal(moved_out(m.program), moved_out(with.program));
+    m.plan = dt_lower_with(m.program, &e);
+    dt_lowered_close(&with);
+    dt_lowered_close(&m);
+}
+
 /* Table 3: nothing moves while everything fits; the first to go is the least recently used where
  * the load first exceeds the budget, and what moves does not shrink with the budget. */
 static void the_cache_moves_nothing_that_fits(void **state)
@@ -1190,6 +1207,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_segment_runs_as_often_as_published),
         cmocka_unit_test(alexnet_runs_again_what_its_backward_reads),
         cmocka_unit_test(all_but_the_last_convolution_leave),
+        cmocka_unit_test(what_lies_over_a_convolutions_output_leaves),
         cmocka_unit_test(the_cache_moves_nothing_that_fits),
         cmocka_unit_test(slots_save_what_the_release_does),
         cmocka_unit_test(a_slot_is_always_open),

@@ -3,7 +3,6 @@
  * peaks and their price. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,31 +13,14 @@
 #include "session/run_plans.h"
 #include "session/human.h"
 #include "session/plan_set.h"
+#include "session/suggestion.h"
 
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
 enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 
-/* What a run may change to fit. @budget: of the device, for plans that go by it; @at_length: who
- * searches does so as in a run, no less. */
-typedef struct variant {
-    int64_t batch, micro;
-    const char *policy;
-    int tier;
-    dt_algorithm_choice algorithms;
-    uint64_t budget;
-    bool at_length;
-} variant;
-
-/* What came of one. @can: it can be trained at all; @order: of its policy among all; @seconds: of a
- * step, as predicted; 0: costs of no machine are known. */
-typedef struct trial {
-    variant v;
-    size_t order;
-    bool can, fits, exact;
-    double seconds;
-    dt_need need;
-    dt_score score;
-} trial;
+typedef dti_alternative variant;
+typedef dti_trial trial;
+typedef dti_change change;
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
@@ -148,15 +130,9 @@ static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
     return DT_OK;
 }
 
-/* The run by another policy, which takes the batch as it is configured, whatever parts the run's
- * own has chosen. */
 static variant by(const search *x, const char *policy)
 {
-    variant v = x->own;
-    v.policy = policy;
-    if (strcmp(policy, x->own.policy) != 0)
-        v.micro = x->s->opts.train.micro_batch;
-    return v;
+    return dti_alternative_by(x->s, &x->own, policy);
 }
 
 static dt_status largest_batch(search *x, const char *policy, trial *best, dt_err *err)
@@ -206,92 +182,12 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
     return DT_OK;
 }
 
-/* ---- what is said of one that fits: the lines to set, its peaks and its price ---- */
+/* ---- telling ---- */
 
-static void DT_PRINTF(3, 0) vadd(char *to, size_t bytes, const char *fmt, va_list args)
+/* What @t sets that the run does not. */
+static change change_to(const search *x, const trial *t)
 {
-    const size_t n = strlen(to);
-    vsnprintf(to + n, bytes - n, fmt, args);
-}
-
-static void DT_PRINTF(3, 4) add(char *to, size_t bytes, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    vadd(to, bytes, fmt, args);
-    va_end(args);
-}
-
-/* One more of a list: behind @first where nothing is yet, else behind a comma. */
-static void DT_PRINTF(4, 5) list(char *to, size_t bytes, const char *first, const char *fmt, ...)
-{
-    va_list args;
-    add(to, bytes, "%s", to[0] != '\0' ? ", " : first);
-    va_start(args, fmt);
-    vadd(to, bytes, fmt, args);
-    va_end(args);
-}
-
-/* What a variant sets: as lines of a configuration, and as words to type. */
-typedef struct change {
-    char lines[1200], typed[1200];
-    const char *section;
-} change;
-
-static void DT_PRINTF(4, 5)
-    set(change *c, const char *section, const char *key, const char *fmt, ...)
-{
-    char value[600] = "";
-    va_list args;
-    va_start(args, fmt);
-    vadd(value, sizeof value, fmt, args);
-    va_end(args);
-    if (c->section == section)
-        add(c->lines, sizeof c->lines, ", ");
-    else
-        add(c->lines, sizeof c->lines, "%s[%s] ", c->section != NULL ? " and " : "", section);
-    c->section = section;
-    add(c->lines, sizeof c->lines, "%s = %s", key, value);
-    add(c->typed, sizeof c->typed, " --set %s.%s=%s", section, key, value);
-}
-
-/* Samples of a part where no line says how many; 0: that is for the policy to choose. */
-static int64_t usual_parts(const search *x, const char *policy)
-{
-    const dt_policy *p = dt_policy_find(policy);
-    const bool chooses = p != NULL && p->parts != NULL && strcmp(policy, x->own.policy) != 0;
-    return chooses ? 0 : by(x, policy).micro;
-}
-
-/* Whether a line says how many, so that it has to be said again of another batch. */
-static bool names_parts(const search *x)
-{
-    const char *file = NULL;
-    int line;
-    const char *said = dt_config_get(x->s->config, "train", "micro_batch", &file, &line);
-    return said != NULL && strcmp(said, "0") != 0;
-}
-
-static void to_set(const search *x, const trial *t, change *c)
-{
-    static const char memory[] = "memory", train[] = "train";
-    const variant *v = &t->v, *own = &x->own;
-    const int64_t usual = usual_parts(x, v->policy);
-    c->lines[0] = c->typed[0] = '\0';
-    c->section = NULL;
-    if (strcmp(v->policy, own->policy) != 0)
-        set(c, memory, "policy", "%s", v->policy);
-    if (v->tier != own->tier)
-        set(c, memory, "tier", "%s", v->tier == DT_TO_DISK ? "disk" : "host");
-    if (v->algorithms != own->algorithms)
-        set(c, memory, "algorithms", "small");
-    if (v->budget != own->budget)
-        set(c, memory, "device_budget", "%" PRIu64, v->budget);
-    if (v->batch != own->batch)
-        set(c, train, "batch", "%" PRId64, v->batch);
-    const bool stays_all = v->batch != own->batch && usual == own->batch && !names_parts(x);
-    if (!stays_all && (v->batch != own->batch || v->micro != usual))
-        set(c, train, "micro_batch", "%" PRId64, v->micro);
+    return dti_change_to(x->s, &x->own, &t->v);
 }
 
 /* Of the first that is suggested: those who start runs from a shell type it. */
@@ -302,55 +198,16 @@ static void tell_typed(search *x, const change *c, dt_err *err)
     x->typed = true;
 }
 
-static void peaks(const dt_need *n, char *to, size_t bytes)
-{
-    char size[DT_HUMAN_BYTES];
-    snprintf(to, bytes, "%s", dt_human_bytes(size, n->device));
-    for (int tier = 0; tier < DT_TIERS; tier++)
-        if (n->tier[tier] > 0)
-            add(to, bytes, " and %s on the %s", dt_human_bytes(size, n->tier[tier]),
-                dt_tier_name(tier));
-}
-
-/* "; a step moves 1.29 GiB out and back, computes 12.3 GFLOP again (27.0 %)" */
-static void price(const search *x, const trial *t, char *to, size_t bytes)
-{
-    const dt_score *c = &t->score;
-    const bool small = t->v.algorithms != x->own.algorithms;
-    char size[DT_HUMAN_BYTES], amount[DT_HUMAN_BYTES];
-    to[0] = '\0';
-    if (c->out > 0)
-        list(to, bytes, "; a step ", "moves %s out and back", dt_human_bytes(size, c->out));
-    if (c->recomputes > 0)
-        list(to, bytes, "; a step ", "computes %s again (%.1f%%)",
-            dt_human_flops(amount, c->recompute_flops),
-            c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0.0);
-    if (c->packed > 0)
-        list(to, bytes, "; a step ", "packs %s", dt_human_bytes(size, c->packed));
-    if (small)
-        list(to, bytes, "; a step ", "computes %s by slower algorithms",
-            dt_human_flops(amount, c->limited_flops));
-    if (!t->exact)
-        add(to, bytes, "; changes results");
-    else if (small)
-        add(to, bytes, "; changes the last bits");
-}
-
 static void tell(search *x, const trial *t, const char *remark, dt_err *err)
 {
-    char need[128], cost[256];
-    change c;
     if (!t->fits || x->n_told == WANTED)
         return;
     for (int i = 0; i < x->n_told; i++)
         if (same_variant(&x->told[i], &t->v))
             return;
     x->told[x->n_told++] = t->v;
-    to_set(x, t, &c);
-    peaks(&t->need, need, sizeof need);
-    price(x, t, cost, sizeof cost);
-    (void)DT_FAIL(
-        err, DT_E_BUDGET, "  fits if: %s%s, which needs %s%s", c.lines, remark, need, cost);
+    const change c = change_to(x, t);
+    dti_say_fits(&c, remark, &x->own, t, err);
     tell_typed(x, &c, err);
 }
 
@@ -498,9 +355,8 @@ static const char *beside(char to[32], double a, double b)
 static void tell_auto(search *x, const trial *t, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], time[128], than[32];
-    change c;
+    const change c = change_to(x, t);
     const double most = most_seconds(x, t), kept = kept_seconds(x);
-    to_set(x, t, &c);
     if (t->seconds > 0 && kept > 0)
         snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
             most, x->s->costs.simulated ? "simulated" : "predicted", beside(than, most, kept));
@@ -711,7 +567,6 @@ static dt_status settle(search *x, trial *least, dt_err *err)
 static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    change c;
     trial least = {0}, behind = {0};
     const size_t n = x->n_all;
     tell_whole(x, err);
@@ -726,7 +581,7 @@ static dt_status tell_least(search *x, dt_err *err)
     if (!least.can)
         return DT_OK;
     DT_CHECK(settle(x, &least, err));
-    to_set(x, &least, &c);
+    const change c = change_to(x, &least);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
         dt_human_bytes(size, least.need.device), least.need.device, c.lines[0] != '\0' ? ": " : "",

@@ -509,7 +509,7 @@ static const struct refusal {
     {"node r1",
         "node "
         "r23456789a123456789b123456789c123456789d123456789e123456789f123456789g123456789h123456789"
-        "i12345",
+        "i123456",
         "...' has more than 95 bytes"},
     {"out=4", "out\\4", "a.plan:3: options '\\4"},
     {"out=4 k=3", "out=4\\", "a.plan:3: options 'out=4\\' end in"},

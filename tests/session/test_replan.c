@@ -130,7 +130,7 @@ static void budgets_anew_are_what_is_reserved(void **state)
 {
     (void)state;
     static const char *const sets[] = {
-        "memory.policy=capuchin", "policy.capuchin.least=0", "memory.device_budget=500KB"};
+        "memory.policy=capuchin", "policy.capuchin.least=0", "memory.device_budget=400KB"};
     const dt_planned *first;
     dt_session *s = NULL;
     dt_plan_set *anew = NULL;
@@ -140,7 +140,7 @@ static void budgets_anew_are_what_is_reserved(void **state)
     assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, s->micro_batch, &first, &err), &err);
     const uint64_t device = dt_plan_set_peak(s->plans);
     const uint64_t host = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST);
-    assert_true(device > 0 && device < 500000 && host > 0);
+    assert_true(device > 0 && device < 400000 && host > 0);
     assert_ok(dti_plan_set_again(&anew, s->plans, &err), &err);
     assert_int_equal(anew->asked.budgets.device, device);
     assert_int_equal(anew->asked.budgets.tier[DT_TIER_HOST], host);

@@ -349,6 +349,15 @@ static void policies_run_on_graphs(void **state)
     assert_code(&r, 2);
     assert_has(r.err, "did you mean 'chen_sqrt'?");
     cli_done(&r);
+    r = cli_run("remat FILE --budget 90% --policy nothing_like_it", chain());
+    assert_code(&r, 2);
+    assert_has(
+        r.err, "there are: auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget");
+    cli_done(&r);
+    r = cli_run("remat FILE --max-batch --device 1100 --policy rotor", chain());
+    assert_code(&r, 2);
+    assert_has(r.err, "it is for auto, keep_all, chen_sqrt, chen_budget");
+    cli_done(&r);
 }
 
 static void chains_are_solved(void **state)

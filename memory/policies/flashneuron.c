@@ -306,7 +306,7 @@ static dt_status choose_within(flash *x, uint64_t budget, dt_err *err)
 {
     uint64_t peak = 0;
     DT_CHECK(choose(x, budget, &peak, err));
-    return peak <= budget ? DT_OK : choose(x, 1, &peak, err);
+    return peak <= budget || budget == 1 ? DT_OK : choose(x, 1, &peak, err);
 }
 
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)

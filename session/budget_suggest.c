@@ -18,10 +18,6 @@
 /* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
 enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 
-typedef dti_alternative variant;
-typedef dti_trial trial;
-typedef dti_change change;
-
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
  * that does not search
@@ -31,12 +27,12 @@ typedef struct search {
     const dt_session *s;
     const dt_available *available;
     bool eval;
-    variant own;
+    dti_alternative own;
     size_t n_tried, cap_tried, n_all;
-    trial *tried, *all, micro, batch;
+    dti_trial *tried, *all, micro, batch;
     int n_told;
     bool auto_fits, typed; /* how the first suggestion is typed was said */
-    variant told[WANTED];
+    dti_alternative told[WANTED];
     double said, until;
     bool stopped;
     size_t n_pair;
@@ -45,7 +41,7 @@ typedef struct search {
 
 /* ---- other configurations, planned to see whether they fit ---- */
 
-static dt_status judge(const search *x, trial *t, const dt_plan_set *plans, dt_err *err)
+static dt_status judge(const search *x, dti_trial *t, const dt_plan_set *plans, dt_err *err)
 {
     dt_prediction step;
     DT_CHECK(dt_plan_set_predict(plans, &step, err));
@@ -60,7 +56,7 @@ static dt_status judge(const search *x, trial *t, const dt_plan_set *plans, dt_e
 }
 
 /* Peaks of a run like this one but for the variant, from plans alone. */
-static dt_status plan_trial(const search *x, trial *t, dt_err *err)
+static dt_status plan_trial(const search *x, dti_trial *t, dt_err *err)
 {
     dt_plan_request r = dt_session_request(x->s);
     dt_plan_set *plans = NULL;
@@ -91,7 +87,7 @@ static dt_status plan_trial(const search *x, trial *t, dt_err *err)
     return st == DT_OK ? st : dt_err_append(err, st, why.text);
 }
 
-static bool same_variant(const variant *a, const variant *b)
+static bool same_variant(const dti_alternative *a, const dti_alternative *b)
 {
     return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
            a->algorithms == b->algorithms && a->budget == b->budget &&
@@ -112,7 +108,7 @@ static void say_something(search *x)
     x->said = now;
 }
 
-static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
+static dt_status try_variant(search *x, dti_alternative v, dti_trial *out, dt_err *err)
 {
     for (size_t i = 0; i < x->n_tried; i++)
         if (same_variant(&x->tried[i].v, &v)) {
@@ -123,26 +119,26 @@ static dt_status try_variant(search *x, variant v, trial *out, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     if (dt_seconds() > x->until)
         return DT_E_STOPPED;
-    *out = (trial){.v = v};
+    *out = (dti_trial){.v = v};
     say_something(x);
     DT_CHECK(plan_trial(x, out, err));
     x->tried[x->n_tried++] = *out;
     return DT_OK;
 }
 
-static variant by(const search *x, const char *policy)
+static dti_alternative by(const search *x, const char *policy)
 {
     return dti_alternative_by(x->s, &x->own, policy);
 }
 
-static dt_status largest_batch(search *x, const char *policy, trial *best, dt_err *err)
+static dt_status largest_batch(search *x, const char *policy, dti_trial *best, dt_err *err)
 {
     int64_t fits = 0, fails = x->own.batch; /* one part of it may well fit, alone */
-    *best = (trial){0};
+    *best = (dti_trial){0};
     while (fails - fits > 1) {
-        trial t;
+        dti_trial t;
         const int64_t n = fits + (fails - fits) / 2;
-        variant v = by(x, policy);
+        dti_alternative v = by(x, policy);
         v.batch = v.micro = n;
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits) {
@@ -157,19 +153,19 @@ static dt_status largest_batch(search *x, const char *policy, trial *best, dt_er
     return DT_OK;
 }
 
-static dt_status largest_micro(search *x, const char *policy, trial *best, dt_err *err)
+static dt_status largest_micro(search *x, const char *policy, dti_trial *best, dt_err *err)
 {
     int64_t divisor[MOST_DIVISORS];
     size_t n = 0, fits = 0;
     const int64_t whole = by(x, policy).micro;
-    *best = (trial){0};
+    *best = (dti_trial){0};
     for (int64_t d = 1; d < whole && n < MOST_DIVISORS; d++)
         if (x->own.batch % d == 0)
             divisor[n++] = d;
     for (size_t fails = n + 1; fails - fits > 1;) {
-        trial t;
+        dti_trial t;
         const size_t mid = fits + (fails - fits) / 2;
-        variant v = by(x, policy);
+        dti_alternative v = by(x, policy);
         v.micro = divisor[mid - 1];
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
@@ -185,20 +181,20 @@ static dt_status largest_micro(search *x, const char *policy, trial *best, dt_er
 /* ---- telling ---- */
 
 /* What @t sets that the run does not. */
-static change change_to(const search *x, const trial *t)
+static dti_change change_to(const search *x, const dti_trial *t)
 {
     return dti_change_to(x->s, &x->own, &t->v);
 }
 
 /* Of the first that is suggested: those who start runs from a shell type it. */
-static void tell_typed(search *x, const change *c, dt_err *err)
+static void tell_typed(search *x, const dti_change *c, dt_err *err)
 {
     if (!x->typed && c->typed[0] != '\0')
         (void)DT_FAIL(err, DT_E_BUDGET, "  to type:%s", c->typed);
     x->typed = true;
 }
 
-static void tell(search *x, const trial *t, const char *remark, dt_err *err)
+static void tell(search *x, const dti_trial *t, const char *remark, dt_err *err)
 {
     if (!t->fits || x->n_told == WANTED)
         return;
@@ -206,7 +202,7 @@ static void tell(search *x, const trial *t, const char *remark, dt_err *err)
         if (same_variant(&x->told[i], &t->v))
             return;
     x->told[x->n_told++] = t->v;
-    const change c = change_to(x, t);
+    const dti_change c = change_to(x, t);
     dti_say_fits(&c, remark, &x->own, t, err);
     tell_typed(x, &c, err);
 }
@@ -220,7 +216,7 @@ static bool normalises(const dt_graph *g)
     return false;
 }
 
-static void tell_micro(search *x, const trial *t, dt_err *err)
+static void tell_micro(search *x, const dti_trial *t, dt_err *err)
 {
     char remark[96];
     snprintf(remark, sizeof remark, ", of the same batch in %" PRId64 " parts%s",
@@ -229,7 +225,7 @@ static void tell_micro(search *x, const trial *t, dt_err *err)
     tell(x, t, remark, err);
 }
 
-static void tell_batch(search *x, const trial *t, dt_err *err)
+static void tell_batch(search *x, const dti_trial *t, dt_err *err)
 {
     char remark[64];
     snprintf(remark, sizeof remark, " (%" PRId64 " does not fit)", t->v.batch + 1);
@@ -239,14 +235,14 @@ static void tell_batch(search *x, const trial *t, dt_err *err)
 /* ---- the search ---- */
 
 /* Only the order counts: the search knows no costs but the default ones. */
-static double seconds(const trial *t)
+static double seconds(const dti_trial *t)
 {
     return dt_score_seconds(&t->score, NULL);
 }
 
 static int cheapest_first(const void *va, const void *vb)
 {
-    const trial *a = va, *b = vb;
+    const dti_trial *a = va, *b = vb;
     if (a->exact != b->exact)
         return a->exact ? -1 : 1;
     const double x = seconds(a), y = seconds(b);
@@ -256,7 +252,7 @@ static int cheapest_first(const void *va, const void *vb)
 }
 
 /* May stand behind one that says where tensors live: the one does what the other leaves. */
-static bool stands_behind(const trial *t)
+static bool stands_behind(const dti_trial *t)
 {
     const dt_policy *p = dt_policy_find(t->v.policy);
     return t->exact && p != NULL && p->home == NULL && p->parts == NULL;
@@ -276,7 +272,7 @@ static const char *pair_of(search *x, size_t i, const char *behind)
 
 static dt_status try_pairs(search *x, dt_err *err)
 {
-    const trial *least = NULL;
+    const dti_trial *least = NULL;
     const size_t n = x->n_all;
     for (size_t i = 0; i < n; i++)
         if (stands_behind(&x->all[i]) &&
@@ -288,7 +284,7 @@ static dt_status try_pairs(search *x, dt_err *err)
         const char *pair = pair_of(x, i, least->v.policy);
         if (pair == NULL)
             continue;
-        trial *t = &x->all[x->n_all];
+        dti_trial *t = &x->all[x->n_all];
         DT_CHECK(try_variant(x, by(x, pair), t, err));
         t->order = x->n_all;
         x->n_all += t->need.device < x->all[i].need.device; /* or the second does nothing there */
@@ -327,11 +323,11 @@ static double kept_seconds(const search *x)
 }
 
 /* No exact policy that fits is ahead of auto, unless it says where tensors live. */
-static double most_seconds(const search *x, const trial *searched)
+static double most_seconds(const search *x, const dti_trial *searched)
 {
     double most = searched->seconds;
     for (size_t i = 0; i < x->n_all; i++) {
-        const trial *t = &x->all[i];
+        const dti_trial *t = &x->all[i];
         const dt_policy *alone = dt_policy_find(t->v.policy); /* NULL: a pair */
         if (t->fits && t->exact && alone != NULL && alone->home == NULL && t->seconds < most)
             most = t->seconds;
@@ -352,10 +348,10 @@ static const char *beside(char to[32], double a, double b)
 
 /* What a run under auto searches at length was looked at briefly here, so what is said is what it
  * takes at the most. */
-static void tell_auto(search *x, const trial *t, dt_err *err)
+static void tell_auto(search *x, const dti_trial *t, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], time[128], than[32];
-    const change c = change_to(x, t);
+    const dti_change c = change_to(x, t);
     const double most = most_seconds(x, t), kept = kept_seconds(x);
     if (t->seconds > 0 && kept > 0)
         snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
@@ -381,8 +377,8 @@ static bool is_small(const search *x)
  * length finds is kept for the run. */
 static dt_status suggest_auto(search *x, dt_err *err)
 {
-    trial t;
-    variant v = by(x, "auto");
+    dti_trial t;
+    dti_alternative v = by(x, "auto");
     v.budget = x->available->device;
     if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX)
         return DT_OK;
@@ -401,8 +397,8 @@ static dt_status suggest_auto(search *x, dt_err *err)
 static dt_status suggest_tier(search *x, dt_err *err)
 {
     const dt_need own = dt_plan_set_need(x->s->plans);
-    variant v = x->own;
-    trial t;
+    dti_alternative v = x->own;
+    dti_trial t;
     const uint64_t host = own.tier[DT_TIER_HOST], disk = own.tier[DT_TIER_DISK];
     if (host == 0 && disk == 0)
         return DT_OK;
@@ -415,9 +411,9 @@ static dt_status suggest_tier(search *x, dt_err *err)
 
 /* The same by the algorithms of fewest bytes; nothing that fits where they are not what would be
  * new. */
-static dt_status try_small(search *x, variant v, trial *t, dt_err *err)
+static dt_status try_small(search *x, dti_alternative v, dti_trial *t, dt_err *err)
 {
-    *t = (trial){0};
+    *t = (dti_trial){0};
     if (v.algorithms != DT_ALGORITHMS_FAST) /* fit needs no more than small does */
         return DT_OK;
     v.algorithms = DT_ALGORITHMS_SMALL;
@@ -428,7 +424,7 @@ static dt_status try_small(search *x, variant v, trial *t, dt_err *err)
 static dt_status suggest_one_change(search *x, dt_err *err)
 {
     size_t first = 0;
-    trial micro, batch, small;
+    dti_trial micro, batch, small;
     while (first < x->n_all && !(x->all[first].fits && x->all[first].exact))
         first++;
     DT_CHECK(try_small(x, x->own, &small, err));
@@ -455,7 +451,7 @@ static dt_status suggest_one_change(search *x, dt_err *err)
 /* A policy and the algorithms of fewest bytes, where neither is enough. */
 static dt_status suggest_small_policies(search *x, dt_err *err)
 {
-    trial own, t;
+    dti_trial own, t;
     DT_CHECK(try_small(x, x->own, &own, err));
     for (size_t i = 0; i < x->n_all && x->n_told < WANTED && !own.fits; i++) {
         if (x->all[i].fits)
@@ -470,7 +466,7 @@ static dt_status suggest_small_policies(search *x, dt_err *err)
 static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt_err *err)
 {
     for (size_t i = 0; i < x->n_all && x->n_told < WANTED; i++) {
-        trial t;
+        dti_trial t;
         if (x->all[i].fits || strcmp(x->all[i].v.policy, x->own.policy) == 0)
             continue;
         DT_CHECK(largest_micro(x, x->all[i].v.policy, &t, err));
@@ -489,10 +485,10 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
 static void tell_whole(const search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    const trial *least = NULL;
+    const dti_trial *least = NULL;
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
-        const trial *t = &x->all[i];
+        const dti_trial *t = &x->all[i];
         any = any || t->fits;
         if (t->can && (least == NULL || t->need.device < least->need.device))
             least = t;
@@ -504,7 +500,7 @@ static void tell_whole(const search *x, dt_err *err)
             least->v.policy, dt_human_bytes(size, least->need.device), least->need.device);
 }
 
-static void lower(trial *least, const trial *t)
+static void lower(dti_trial *least, const dti_trial *t)
 {
     if (t->can && (!least->can || t->need.device < least->need.device))
         *least = *t;
@@ -520,11 +516,11 @@ static uint64_t least_budget(const search *x, const char *policy)
 
 /* The least that a policy takes: of the smallest parts that can be trained, and of the whole where
  * that was planned for any budget. */
-static dt_status least_of(search *x, const char *policy, trial *least, dt_err *err)
+static dt_status least_of(search *x, const char *policy, dti_trial *least, dt_err *err)
 {
-    variant v = by(x, policy);
+    dti_alternative v = by(x, policy);
     const int64_t whole = v.micro;
-    *least = (trial){0};
+    *least = (dti_trial){0};
     v.budget = least_budget(x, policy);
     for (v.micro = 1; v.micro <= 2 && v.micro < whole && !least->can; v.micro++)
         if (v.batch % v.micro == 0)
@@ -532,16 +528,17 @@ static dt_status least_of(search *x, const char *policy, trial *least, dt_err *e
     v.micro = whole;
     if (least->can && v.budget != x->own.budget)
         return DT_OK;
-    trial t;
+    dti_trial t;
     DT_CHECK(try_variant(x, v, &t, err));
     lower(least, &t);
     return DT_OK;
 }
 
 /* The same by the algorithms of fewest bytes as well. */
-static dt_status lower_by(search *x, const char *policy, trial *least, trial *behind, dt_err *err)
+static dt_status lower_by(
+    search *x, const char *policy, dti_trial *least, dti_trial *behind, dt_err *err)
 {
-    trial t, small;
+    dti_trial t, small;
     DT_CHECK(least_of(x, policy, &t, err));
     if (stands_behind(&t))
         lower(behind, &t);
@@ -552,7 +549,7 @@ static dt_status lower_by(search *x, const char *policy, trial *least, trial *be
 }
 
 /* As a run is planned in what was found. */
-static dt_status settle(search *x, trial *least, dt_err *err)
+static dt_status settle(search *x, dti_trial *least, dt_err *err)
 {
     if (least->v.budget == x->own.budget)
         return DT_OK;
@@ -567,7 +564,7 @@ static dt_status settle(search *x, trial *least, dt_err *err)
 static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
-    trial least = {0}, behind = {0};
+    dti_trial least = {0}, behind = {0};
     const size_t n = x->n_all;
     tell_whole(x, err);
     for (size_t i = 0; i < n; i++)
@@ -581,7 +578,7 @@ static dt_status tell_least(search *x, dt_err *err)
     if (!least.can)
         return DT_OK;
     DT_CHECK(settle(x, &least, err));
-    const change c = change_to(x, &least);
+    const dti_change c = change_to(x, &least);
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
         dt_human_bytes(size, least.need.device), least.need.device, c.lines[0] != '\0' ? ": " : "",
@@ -609,7 +606,7 @@ static dt_status search_all(search *x, dt_err *err)
     DT_CHECK(suggest_one_change(x, err));
     DT_CHECK(suggest_small_policies(x, err));
     if (x->n_told < WANTED) { /* first those that make the parts larger than one change does */
-        trial micro, batch;
+        dti_trial micro, batch;
         DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
         DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
         DT_CHECK(suggest_two_changes(x, micro.v.micro, batch.v.batch, err));

@@ -481,6 +481,20 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
     return DT_OK;
 }
 
+/* Of a budget that no plan of these samples keeps to. */
+static void tell_bound(const search *x, dt_err *err)
+{
+    char size[DT_HUMAN_BYTES];
+    const dt_planned *of;
+    const dt_op *op;
+    const uint64_t least = dti_plan_set_least_room(x->s->plans, &of, &op);
+    if (op != NULL && x->available->device < least)
+        (void)DT_FAIL(err, DT_E_BUDGET,
+            "  no plan of %" PRId64 " samples at once takes less than %s (%" PRIu64
+            " bytes): '%s' reads and writes that much",
+            of->n, dt_human_bytes(size, least), least, op->name);
+}
+
 /* Told if no policy fits as the run is configured. */
 static void tell_whole(const search *x, dt_err *err)
 {
@@ -599,6 +613,7 @@ static dt_status try_smaller(search *x, dt_err *err)
 
 static dt_status search_all(search *x, dt_err *err)
 {
+    tell_bound(x, err);
     DT_CHECK(try_policies(x, err));
     DT_CHECK(try_smaller(x, err));
     DT_CHECK(suggest_auto(x, err));

@@ -102,6 +102,11 @@ uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
 const dt_plan *dti_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
 bool dt_plan_set_exact(const dt_plan_set *p);              /* no bit changes for memory's sake */
 
+/* Bytes of the device below which no plans of these samples fit (memory/least_room.h). *of and *op:
+ * the plan and the op of its program that need them; NULL: the set has none whose program it knows,
+ * and the bytes are 0. */
+uint64_t dti_plan_set_least_room(const dt_plan_set *p, const dt_planned **of, const dt_op **op);
+
 /* How often a step runs a plan; 0: it is of a partial batch, of evaluation, or of a step run again.
  */
 int64_t dti_plan_set_times(const dt_plan_set *p, const dt_planned *x);

@@ -11,6 +11,7 @@
 #include "engine/runner/runner.h"
 #include "memory/codec.h"
 #include "memory/fit.h"
+#include "memory/least_room.h"
 #include "memory/verify/verify.h"
 
 /* ---- one plan ---- */
@@ -720,6 +721,24 @@ const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
         if (largest == NULL || p->planned[i]->plan->peak > largest->peak)
             largest = p->planned[i]->plan;
     return largest;
+}
+
+uint64_t dti_plan_set_least_room(const dt_plan_set *p, const dt_planned **of, const dt_op **op)
+{
+    uint64_t most = 0;
+    *of = NULL;
+    *op = NULL;
+    for (size_t i = 0; i < p->n; i++) {
+        int32_t number;
+        const dt_program *q = p->planned[i]->program;
+        const uint64_t bytes = q != NULL ? dt_least_room(q, &number) : 0;
+        if (bytes <= most)
+            continue;
+        most = bytes;
+        *of = p->planned[i];
+        *op = &q->op[number];
+    }
+    return most;
 }
 
 bool dt_plan_set_exact(const dt_plan_set *p)

@@ -1,9 +1,11 @@
-/* The bound of a step: below every plan that random passes, policies and an exhaustive search make,
- * and above the ops alone where something must run again. */
+/* The bounds of a step, of its seconds and of its bytes: below every plan that random passes,
+ * policies and an exhaustive search make, and above the ops alone where something must run again.
+ */
 #include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/least_room.h"
 #include "memory/policies/chen.h"
 #include "memory/step_bound.h"
 #include "memory/time/card_costs.h"
@@ -42,6 +44,11 @@ static double bound(const dt_lowered *m, const dt_pass_env *env, uint64_t budget
 
 static void not_below(const dt_lowered *m, const dt_pass_env *env, const dti_pass_cost *c)
 {
+    int32_t op;
+    const uint64_t room = dt_least_room(m->program, &op);
+    if (room == 0 || c->device < room)
+        fail_msg("'%s' has %zu bytes, and a plan takes %zu", m->program->op[op].name, (size_t)room,
+            (size_t)c->device);
     const double least = bound(m, env, c->device);
     if (!(least <= c->seconds * (1 + 1e-9)))
         fail_msg("bound %.12g s of %zu bytes, and a plan of %.12g s", least, (size_t)c->device,

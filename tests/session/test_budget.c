@@ -130,6 +130,29 @@ static void three_configurations_that_fit_are_named(void **state) /* case 13 */
             assert_int_equal(all_suggestions_fit(more[i].words, false), more[i].fit);
 }
 
+/* Below the bytes of one op; at those it is another matter, and what is found takes no less. */
+static void a_budget_below_the_bound_is_told_so(void **state)
+{
+    NEED_BINARY();
+    static const char mark[] = "  no plan of 64 samples at once takes less than ", *at;
+    char words[128];
+    put_text("n.ini", NORMED);
+    ran r = refused("plan n.ini --set memory.device_budget=1MiB", DT_E_BUDGET);
+    assert_non_null(at = strstr(r.err, mark));
+    const uint64_t least = strtoull(strchr(at, '(') + 1, NULL, 10);
+    assert_has(at, " bytes): 'd.f' reads and writes that much\n");
+    assert_non_null(at = strstr(r.err, " needs the least, "));
+    assert_true(least > 1 << 20 && strtoull(strchr(at, '(') + 1, NULL, 10) >= least);
+    cli_done(&r);
+    for (uint64_t more = 0; more < 2; more++) {
+        snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%" PRIu64,
+            least - 1 + more);
+        r = refused(words, DT_E_BUDGET);
+        assert_int_equal(strstr(r.err, mark) == NULL, more);
+        cli_done(&r);
+    }
+}
+
 /* Once, and typed as it stands there, it fits. */
 static void the_first_suggestion_is_told_as_it_is_typed(void **state)
 {
@@ -641,6 +664,7 @@ DT_TEST_GROUP(budget)
 {
     const struct CMUnitTest tests[] = {
         T(three_configurations_that_fit_are_named),
+        T(a_budget_below_the_bound_is_told_so),
         T(the_first_suggestion_is_told_as_it_is_typed),
         T(bytes_without_a_unit_are_told),
         T(suggestions_are_of_different_kinds),

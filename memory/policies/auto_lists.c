@@ -150,12 +150,18 @@ dt_status dti_auto_add_policies(dti_auto *s, bool pairs, dt_err *err)
     return pairs ? add_pairs(s, err) : DT_OK;
 }
 
+/* Whether a policy made the same for a budget as for that of a base, or as without one. */
+static bool made_for(const dti_auto_base *b, uint64_t budget)
+{
+    return b->down_to <= budget && (budget <= b->of.aim || (b->of.aim == 0 && b->down_to > 0));
+}
+
 /* Whether a base is what its policy makes for a budget. That it makes the same for a higher one
  * counts at the run's own alone: at all of the ladder it would take a sixth more time. */
 static bool is_for(const dti_auto *s, const dti_auto_base *b, uint64_t budget)
 {
-    const bool same = b->of.fate == NULL && budget == s->own && b->down_to <= budget;
-    return b->of.aim == budget || (same && budget <= b->of.aim);
+    const bool same = b->of.fate == NULL && budget == s->own && made_for(b, budget);
+    return b->of.aim == budget || same;
 }
 
 /* Whether a policy is to go on from a plan to a budget: of plans for a higher one only from those
@@ -190,8 +196,7 @@ static dt_status add_lightened(dti_auto *s, size_t first, uint64_t budget, dt_er
 {
     for (size_t i = first; i < s->n_base; i++) {
         const dti_auto_base *from = &s->base[i];
-        const bool of_this = from->down_to <= budget && budget <= from->of.aim;
-        for (size_t k = 0; k < s->n_light && of_this; k++)
+        for (size_t k = 0; k < s->n_light && made_for(from, budget); k++)
             if (strcmp(from->of.list, s->light[k]->name) != 0)
                 DT_CHECK(go_on(s, from, s->light[k], budget, err));
     }

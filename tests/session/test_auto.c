@@ -183,6 +183,24 @@ static void no_pair_that_is_placed_better_is_ahead(void **state)
     assert_true(own.seconds <= pair.seconds * (1 + 1e-9));
 }
 
+/* Where a policy does for the run's budget what it does without one, masks are read in place of
+ * values behind that as well. */
+static void no_pair_whose_first_needs_no_budget_is_ahead(void **state)
+{
+    (void)state;
+    static const char unet[] = "[model]\nname = unet\nclasses = 4\nimage = 64\nwidth = 16\n"
+                               "[data]\nsource = synthetic\nsamples = 64\n[train]\nbatch = 8\n"
+                               "optimizer = adamw\n[device]\nkind = cpu\nthreads = 2\n";
+    if (!dt_whole_scale())
+        skip(); /* half a minute */
+    const uint64_t budget = 52618578;
+    const way whole = {{"train.micro_batch=8", "memory.simulate=v100", "train.precision=fp32"}};
+    const planned pair = plan_as(unet, &whole, "capuchin,gist_lossless", budget, false);
+    const planned own = plan_as(unet, &whole, "auto", budget, false);
+    assert_true(pair.device <= budget && own.device <= budget);
+    assert_true(own.seconds <= pair.seconds * (1 + 1e-9));
+}
+
 static dti_pass_cost cost_with(
     const dt_lowered *m, const char *list, const char *ini, const dt_pass_env *env)
 {
@@ -880,6 +898,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(no_policy_is_ahead),
         cmocka_unit_test(no_pair_with_what_is_read_instead_is_ahead),
         cmocka_unit_test(no_pair_that_is_placed_better_is_ahead),
+        cmocka_unit_test(no_pair_whose_first_needs_no_budget_is_ahead),
         cmocka_unit_test(no_exact_policy_is_ahead),
         cmocka_unit_test(a_front_is_kept),
         cmocka_unit_test(a_front_is_of_its_densities_and_rates),

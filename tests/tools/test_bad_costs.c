@@ -204,6 +204,9 @@ static void unknown_names_come_with_the_nearest_and_all(void **state)
         SAYS("no such card; did you mean 'v100'? There are: "));
     refused("plan FILE --set device.card=rtx309", lenet(), DT_E_CONFIG,
         SAYS("[device] card = rtx309: no such card; did you mean 'rtx3090'?"));
+    refused("plan FILE --set device.card=p100", lenet(), DT_E_CONFIG,
+        SAYS("[device] card = p100: ",
+            "nothing but its speed is known, which is for memory.simulate = p100"));
     refused("plan FILE --set memory.policy=autoo", lenet(), DT_E_CONFIG,
         SAYS("did you mean 'auto'? There are: keep_all"));
     refused("plan FILE --set memory.calibrate=100", lenet(), DT_E_CONFIG, SAYS("memory.simulate"));

@@ -1,77 +1,15 @@
-/* The training loop: steps of micro-batches, updates, evaluation. */
-#include "engine/train.h"
-
+/* A step: gradients of its micro-batches, whether they and the loss are numbers, and the update. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/alloc.h"
 #include "engine/base/clock.h"
-#include "engine/label.h"
-
-dt_batches dt_batches_of(int64_t samples, int64_t size)
-{
-    const int64_t full = samples / size, rest = samples % size;
-    return (dt_batches){full + (rest > 0), rest > 0 || full == 0 ? rest : size, rest};
-}
-
-static double step_down(const dt_train_opts *o, int64_t epoch)
-{
-    double lr = o->lr;
-    for (int i = 0; o->schedule == DT_SCHEDULE_STEP && i < o->n_milestone; i++)
-        if (epoch >= o->milestone[i])
-            lr *= o->gamma;
-    return lr;
-}
-
-double dti_learning_rate(
-    const dt_train_opts *o, int64_t step, int64_t steps, int64_t steps_per_epoch)
-{
-    const double pi = 3.14159265358979323846;
-    const double warm =
-        (double)o->warmup_steps + (double)o->warmup_epochs * (double)steps_per_epoch;
-    const double at = (double)step, all = (double)steps;
-    double lr = step_down(o, step / steps_per_epoch);
-    if (dti_schedule_falls(o) && at > warm) { /* so all > warm as well */
-        const double gone = (at - warm) / (all - warm);
-        const double left = o->schedule == DT_SCHEDULE_LINEAR ? 1 - gone : (1 + cos(pi * gone)) / 2;
-        lr = o->final_lr + (lr - o->final_lr) * left;
-    }
-    return at < warm ? lr * (at + 1) / warm : lr;
-}
-
-double dti_clip_factor(double norm, double most)
-{
-    const double factor = most / (norm + 1e-6);
-    return factor < 1 ? factor : 1;
-}
-
-/* The plan of a kind and size; the dense one if there is such and it is asked for. */
-static dt_status ready(
-    const dt_train_job *j, dt_program_kind kind, int64_t n, bool dense, int *id, dt_err *err)
-{
-    *id = -1;
-    for (size_t i = 0; i < j->n_ready; i++) {
-        const dt_ready *r = &j->ready[i];
-        if (r->kind == kind && (kind == DT_PROGRAM_UPDATE || r->n == n) &&
-            (*id < 0 || r->dense == dense))
-            *id = r->id;
-    }
-    if (*id >= 0)
-        return DT_OK;
-    return DT_FAIL(
-        err, DT_E_INTERNAL, "no %s plan for %" PRId64 " samples", dt_program_kind_name(kind), n);
-}
+#include "engine/train/train_internal.h"
 
 static dt_status read_metrics(const dt_train_job *j, dt_metrics *m, dt_err *err)
 {
     return dti_runner_read(j->runner, j->map->metrics, m, sizeof *m, err);
-}
-
-static bool stop(const dt_train_job *j)
-{
-    return j->observer->stop != NULL && j->observer->stop(j->observer->self);
 }
 
 /* Of a batch, the micro-batch that begins at a sample. */
@@ -82,25 +20,12 @@ static dt_batch part(const dt_train_job *j, const dt_batch *b, int64_t from)
         b->labels + from * dti_runner_labels(j->runner), left < micro ? left : micro, b->id};
 }
 
-/* No batch is wanted for some time. */
-static void rest(const dt_feed *f)
-{
-    if (f->rest != NULL)
-        f->rest(f->self);
-}
-
-/* The feed's next batch, if that is there already. */
-static dt_batch peek(const dt_feed *f)
-{
-    return f->peek != NULL ? f->peek(f->self) : (dt_batch){0};
-}
-
 /* What is run after the micro-batch before @from. */
 static dt_batch coming(const dt_train_job *j, const dt_batch *b, int64_t from)
 {
     if (from < b->n)
         return part(j, b, from);
-    const dt_batch next = peek(j->feed);
+    const dt_batch next = dti_train_peek(j->feed);
     return next.x != NULL ? part(j, &next, 0) : next;
 }
 
@@ -139,15 +64,6 @@ typedef struct under_way {
     int64_t labels;      /* of the batch, that count */
 } under_way;
 
-static int64_t count_labels(const dt_train_job *j, const dt_batch *b)
-{
-    const int64_t all = b->n * dti_runner_labels(j->runner);
-    int64_t n = 0;
-    for (int64_t i = 0; i < all; i++)
-        n += b->labels[i] != DT_LABEL_NONE;
-    return n;
-}
-
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
  * rest is left out, when packed values did not fit. */
 static dt_status gradients(const dt_train_job *j, const under_way *s, bool *overflowed, dt_err *err)
@@ -163,9 +79,9 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
             .step = step,
             .step_labels = s->labels,
             .hyper = hyper_of(j->opts, learning_rate(j, step), s->norm)};
-        DT_CHECK(ready(
+        DT_CHECK(dti_train_ready(
             j, from == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN, a.batch.n, s->dense, &id, err));
-        if (stop(j))
+        if (dti_train_stops(j))
             return DT_FAIL(
                 err, DT_E_STOPPED, "stopped in step %" PRId64 ", which is discarded", step + 1);
         DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step + 1);
@@ -184,7 +100,7 @@ static dt_status gradients(const dt_train_job *j, const under_way *s, bool *over
 static dt_status update(const dt_train_job *j, int64_t step, double norm, bool hold, dt_err *err)
 {
     int id;
-    DT_CHECK(ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
+    DT_CHECK(dti_train_ready(j, DT_PROGRAM_UPDATE, 0, false, &id, err));
     const dt_run_args a = {
         .step = step, .hyper = hyper_of(j->opts, learning_rate(j, step), norm), .hold = hold};
     DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "step %" PRId64, step + 1);
@@ -300,8 +216,7 @@ static dt_status whole_gradients(
     return gradients(j, s, &overflowed, err);
 }
 
-/* All of a step. *begun: when it fails, something that lives on may have been written. */
-static dt_status make_step(
+dt_status dti_train_step(
     const dt_train_job *j, const dt_train_point *p, dt_step_report *r, bool *begun, dt_err *err)
 {
     const int64_t step = p->step;
@@ -310,7 +225,7 @@ static dt_status make_step(
     dt_metrics m;
     double norm;
     DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step + 1);
-    s.labels = count_labels(j, &s.batch);
+    s.labels = dti_train_labels(j, &s.batch);
     if (s.labels == 0)
         return DT_FAIL(err, DT_E_DATA,
             "step %" PRId64
@@ -338,185 +253,5 @@ static dt_status make_step(
         .step_seconds = dt_seconds() - began,
         .wait_seconds = j->feed->wait_seconds - waited,
         .again = s.dense};
-    return DT_OK;
-}
-
-/* The step at *p, which moves on with the weights. */
-static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
-{
-    dt_step_report r;
-    bool begun = false;
-    const dt_status st = make_step(j, p, &r, &begun, err);
-    p->broken = st != DT_OK && begun && !dt_map_undoes(j->map, NULL);
-    dti_runner_settle(j->runner, st == DT_OK);
-    DT_CHECK(st);
-    *p = (dt_train_point){
-        .step = p->step + 1, .at = j->feed->at, .pending = dt_map_waits(j->map, p->step + 1)};
-    return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
-}
-
-/* What an evaluation adds up, batch after batch. @of: of each class, where pixels are counted. */
-typedef struct tally {
-    dt_metrics sum;
-    dt_class_count *of;
-    size_t classes;
-    void *batch; /* of one batch, as it lies on the device */
-    size_t bytes;
-} tally;
-
-static dt_status tally_init(tally *t, const dt_train_job *j, dt_err *err)
-{
-    *t = (tally){.bytes = j->map->home[j->map->metrics].bytes};
-    t->classes = (t->bytes - sizeof(dt_metrics)) / sizeof *t->of;
-    t->batch = dt_alloc(1, t->bytes);
-    t->of = dt_alloc(t->classes + 1, sizeof *t->of);
-    if (t->batch == NULL || t->of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the counts of an evaluation");
-    return DT_OK;
-}
-
-static void tally_deinit(tally *t)
-{
-    dt_free(t->batch);
-    dt_free(t->of);
-}
-
-static dt_status tally_add(tally *t, const dt_train_job *j, dt_err *err)
-{
-    const dt_metrics *m = t->batch;
-    const dt_class_count *of = (const dt_class_count *)(m + 1);
-    DT_CHECK(dti_runner_read(j->runner, j->map->metrics, t->batch, t->bytes, err));
-    t->sum.loss_sum += m->loss_sum;
-    t->sum.top1 += m->top1;
-    t->sum.top5 += m->top5;
-    t->sum.count += m->count;
-    for (size_t c = 0; c < t->classes; c++) {
-        t->of[c].labelled += of[c].labelled;
-        t->of[c].predicted += of[c].predicted;
-        t->of[c].both += of[c].both;
-    }
-    return DT_OK;
-}
-
-static double mean_iou(const tally *t)
-{
-    double sum = 0;
-    int64_t occurring = 0;
-    for (size_t c = 0; c < t->classes; c++) {
-        const dt_class_count *n = &t->of[c];
-        const int64_t either = n->labelled + n->predicted - n->both;
-        sum += either > 0 ? (double)n->both / (double)either : 0;
-        occurring += either > 0;
-    }
-    return occurring > 0 ? sum / (double)occurring : 0;
-}
-
-/* Samples of which a label counts. */
-static int64_t count_samples(const dt_train_job *j, const dt_batch *b)
-{
-    const int64_t each = dti_runner_labels(j->runner);
-    int64_t n = 0;
-    for (int64_t i = 0; i < b->n; i++) {
-        int64_t k = 0;
-        while (k < each && b->labels[i * each + k] == DT_LABEL_NONE)
-            k++;
-        n += k < each;
-    }
-    return n;
-}
-
-static dt_status evaluate_all(const dt_train_job *j, tally *t, int64_t *samples, dt_err *err)
-{
-    for (int64_t seen = 0; seen < j->eval_feed->samples;) {
-        dt_batch b;
-        int id;
-        DT_TRY(err, j->eval_feed->next(j->eval_feed->self, &b, err), "evaluation");
-        DT_CHECK(ready(j, DT_PROGRAM_EVAL, b.n, false, &id, err));
-        const dt_run_args a = {
-            .batch = b, .coming = peek(j->eval_feed), .step_labels = count_labels(j, &b)};
-        DT_TRY(err, dt_runner_run(j->runner, id, &a, err), "evaluation");
-        DT_CHECK(tally_add(t, j, err));
-        seen += b.n;
-        *samples += count_samples(j, &b);
-        if (stop(j))
-            return DT_FAIL(err, DT_E_STOPPED, "stopped in evaluation");
-    }
-    return DT_OK;
-}
-
-dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
-{
-    const double began = dt_seconds();
-    *r = (dt_eval_report){0};
-    DT_CHECK(j->eval_feed->seek(j->eval_feed->self, 0, err));
-    tally t;
-    dt_status st = tally_init(&t, j, err);
-    if (st == DT_OK)
-        st = evaluate_all(j, &t, &r->samples, err);
-    rest(j->eval_feed);
-    if (st == DT_OK && t.sum.count == 0)
-        st = DT_FAIL(err, DT_E_DATA,
-            "evaluation: each label of %" PRId64 " samples is data.ignore_label, and none counts",
-            j->eval_feed->samples);
-    const double count = (double)t.sum.count;
-    r->loss = t.sum.loss_sum / count;
-    r->top1 = (double)t.sum.top1 / count;
-    r->top5 = (double)t.sum.top5 / count;
-    r->pixels = t.classes > 0;
-    r->mean_iou = st == DT_OK ? mean_iou(&t) : 0; /* else there may be no counts */
-    r->seconds = dt_seconds() - began;
-    tally_deinit(&t);
-    return st;
-}
-
-static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err)
-{
-    const bool last = step + 1 == j->steps, ends = (step + 1) % j->steps_per_epoch == 0;
-    const int64_t epoch = step / j->steps_per_epoch, every = j->opts->eval_every;
-    if (j->eval_feed == NULL || !(last || (ends && every > 0 && (epoch + 1) % every == 0)))
-        return DT_OK;
-    if (last)
-        rest(j->feed);
-    dt_eval_report r;
-    DT_CHECK(dt_evaluate(j, &r, err));
-    r.step = step + 1;
-    r.epoch = epoch;
-    return j->observer->eval != NULL ? j->observer->eval(j->observer->self, &r, err) : DT_OK;
-}
-
-/* Go on where an earlier run stopped. */
-static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
-{
-    if (j->goes_on || (p->step == 0 && j->feed->at == 0))
-        return DT_OK;
-    DT_TRY(err,
-        j->feed->seek_to(
-            j->feed->self, p->step / j->steps_per_epoch, p->step % j->steps_per_epoch, p->at, err),
-        "go on after step %" PRId64, p->step);
-    if (!p->evaluated)
-        DT_CHECK(evaluate_after(j, p->step - 1, err));
-    p->evaluated = true;
-    return DT_OK;
-}
-
-dt_status dt_train(const dt_train_job *j, dt_err *err)
-{
-    dt_train_point from_first = {.evaluated = true}, *p = j->point;
-    if (p == NULL)
-        p = &from_first;
-    const int64_t until = j->until > 0 && j->until < j->steps ? j->until : j->steps;
-    if (p->broken)
-        return DT_FAIL(
-            err, DT_E_INTERNAL, "the update of step %" PRId64 " has failed", p->step + 1);
-    DT_CHECK(
-        dti_runner_watch(j->runner, j->map->early && (j->opts->clip > 0 || j->opts->finite), err));
-    DT_CHECK(go_on(j, p, err));
-    while (p->step < until) {
-        DT_CHECK(one_step(j, p, err));
-        DT_CHECK(evaluate_after(j, p->step - 1, err));
-        p->evaluated = true;
-        if (j->observer->point != NULL)
-            DT_CHECK(j->observer->point(j->observer->self, p, err));
-    }
     return DT_OK;
 }

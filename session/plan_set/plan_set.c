@@ -6,12 +6,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/io.h"
 #include "layers/registry.h"
-#include "engine/runner/runner.h"
 #include "memory/codec.h"
 #include "memory/fit.h"
-#include "memory/least_room.h"
 #include "memory/verify/verify.h"
 
 /* ---- one plan ---- */
@@ -190,71 +187,7 @@ static void free_planned(dt_planned *p)
     dt_free(p);
 }
 
-/* ---- plans that were given ---- */
-
-/* All that a file has: "first/8, update/8". */
-static void list_given(const dt_plans *g, char *to, size_t bytes)
-{
-    size_t at = 0;
-    to[0] = '\0';
-    for (size_t i = 0; i < g->n && at < bytes; i++)
-        at += (size_t)snprintf(to + at, bytes - at, "%s%s/%" PRId64, i > 0 ? ", " : "",
-            g->plan[i]->program, g->plan[i]->batch);
-}
-
-/* The first of a kind and size, or the second, which is for packed values that do not fit. */
-static dt_plan *find_given(const dt_plans *g, dt_program_kind kind, int64_t n, bool dense)
-{
-    bool skip = dense;
-    for (size_t i = 0; i < g->n; i++) {
-        if (dt_plan_kind(g->plan[i]) != (int)kind || g->plan[i]->batch != n)
-            continue;
-        if (!skip)
-            return g->plan[i];
-        skip = false;
-    }
-    return NULL;
-}
-
-/* Updates go by the configuration's optimizer. */
-static dt_status check_optimizer(const dt_plan_set *p, const dt_plan *plan, dt_err *err)
-{
-    const char *name = dt_optimizer_name(&p->session->opts.train);
-    for (size_t i = 0; i < plan->n_op; i++)
-        if (plan->op[i].kind == DT_OP_UPDATE && strcmp(plan->op[i].layer, name) != 0 &&
-            strcmp(plan->op[i].layer, "commit") != 0)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: planned for train.optimizer = %s, but this run has %s: plan again",
-                plan->op[i].name, plan->op[i].layer, name);
-    return DT_OK;
-}
-
-static dt_status take_given(const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
-    dt_planned **out, dt_err *err)
-{
-    char have[512];
-    const dt_session *s = p->session;
-    dt_plan *plan = find_given(p->asked.given, kind, n, dense);
-    if (plan == NULL) {
-        list_given(p->asked.given, have, sizeof have);
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s has no plan '%s' for %" PRId64 " samples%s, but %s; all that a run takes is "
-            "written by `dnntrain plan CONFIG --text FILE`",
-            p->asked.given_by, dt_program_kind_name(kind), n,
-            dense ? " for packed values that do not fit" : "", have);
-    }
-    DT_TRY(err, dt_verify(plan, err), "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by,
-        plan->program, n);
-    DT_TRY(err, dt_plan_suits(plan, s->graph, p->map, &s->context, s->threads, err),
-        "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by, plan->program, n);
-    DT_CHECK(check_optimizer(p, plan, err));
-    dt_planned *to = dt_alloc(1, sizeof *to);
-    if (to == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    *to = (dt_planned){.kind = kind, .n = n, .dense = dense, .plan = plan};
-    *out = to;
-    return DT_OK;
-}
+/* ---- what lives on ---- */
 
 static bool early(const dt_plan_set *p)
 {
@@ -345,24 +278,6 @@ static dt_status open_given(dt_plan_set *p, dt_err *err)
     return st;
 }
 
-static bool is_lossy(int32_t number)
-{
-    const dt_codec *codec = dt_codec_numbered(number);
-    return codec != NULL && !codec->exact;
-}
-
-/* Whether all that a plan packs comes back as it was. */
-static bool packs_exactly(const dt_plan *p)
-{
-    for (size_t i = 0; i < p->n_op; i++)
-        if (is_lossy(p->op[i].codec))
-            return false;
-    for (size_t i = 0; i < p->n_row; i++)
-        if (is_lossy(p->row[i].codec))
-            return false;
-    return true;
-}
-
 static dt_status make_by(const dt_plan_set *p, const dt_policies *policies, const dt_planned *like,
     dt_planned **out, dt_err *err)
 {
@@ -415,18 +330,11 @@ static dt_status try_instead(
     return st;
 }
 
-/* By policies and fates, whatever the plans hold. */
-static bool asked_exactly(const dt_plan_set *p)
-{
-    return dt_policies_exact(p->policies) &&
-           (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
-}
-
 /* Only where no policy changes values, or the step would have other bits. */
 static dt_status fit_again(const dt_plan_set *p, dt_planned **out, dt_err *err)
 {
     const dt_planned *usual = dti_plan_set_find(p, (*out)->kind, (*out)->n, false);
-    if (usual == NULL || !asked_exactly(p))
+    if (usual == NULL || !dti_asked_exactly(p))
         return DT_OK;
     for (size_t i = 0; i < DT_COUNT(instead) && !within(p, usual->plan, (*out)->plan); i++)
         DT_CHECK(try_instead(p, instead[i], usual->plan, out, err));
@@ -486,7 +394,7 @@ static dt_status get(dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense
             p->spare[i] = NULL;
         }
     if (to == NULL && p->asked.given != NULL)
-        DT_CHECK(take_given(p, kind, n, dense, &to, err));
+        DT_CHECK(dti_plan_set_given(p, kind, n, dense, &to, err));
     else if (to == NULL)
         DT_CHECK(make_new(p, kind, n, dense, &to, err));
     p->planned[p->n++] = to;
@@ -686,8 +594,6 @@ void dt_plan_set_destroy(dt_plan_set *p)
     dt_free(p);
 }
 
-/* ---- what the plans come to ---- */
-
 const dt_planned *dti_plan_set_find(
     const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense)
 {
@@ -695,196 +601,4 @@ const dt_planned *dti_plan_set_find(
         if (dti_planned_is(p->planned[i], kind, n, dense))
             return p->planned[i];
     return NULL;
-}
-
-uint64_t dt_plan_set_peak(const dt_plan_set *p)
-{
-    const dt_plan *largest = dti_plan_set_largest(p);
-    return largest != NULL ? largest->peak : 0;
-}
-
-uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier)
-{
-    uint64_t peak = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        const dt_plan *x = p->planned[i]->plan;
-        const uint64_t bytes = x->tier_peak[tier];
-        peak = bytes > peak ? bytes : peak;
-    }
-    return peak;
-}
-
-const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
-{
-    const dt_plan *largest = NULL;
-    for (size_t i = 0; i < p->n; i++)
-        if (largest == NULL || p->planned[i]->plan->peak > largest->peak)
-            largest = p->planned[i]->plan;
-    return largest;
-}
-
-uint64_t dti_plan_set_least_room(const dt_plan_set *p, const dt_planned **of, const dt_op **op)
-{
-    uint64_t most = 0;
-    *of = NULL;
-    *op = NULL;
-    for (size_t i = 0; i < p->n; i++) {
-        int32_t number;
-        const dt_program *q = p->planned[i]->program;
-        const uint64_t bytes = q != NULL ? dt_least_room(q, &number) : 0;
-        if (bytes <= most)
-            continue;
-        most = bytes;
-        *of = p->planned[i];
-        *op = &q->op[number];
-    }
-    return most;
-}
-
-bool dt_plan_set_exact(const dt_plan_set *p)
-{
-    const dt_plans *given = p->asked.given;
-    bool all = given != NULL || p->n > 0;
-    for (size_t i = 0; given != NULL && i < given->n; i++)
-        all = all && packs_exactly(given->plan[i]);
-    for (size_t i = 0; given == NULL && i < p->n; i++)
-        all = all && packs_exactly(p->planned[i]->plan);
-    return (all || (given == NULL && asked_exactly(p))) && !p->map->delayed;
-}
-
-/* A step is the first micro-batch, all others, and the update. */
-int64_t dti_plan_set_times(const dt_plan_set *p, const dt_planned *x)
-{
-    const int64_t micro = p->asked.micro_batch;
-    if (x->kind == DT_PROGRAM_UPDATE)
-        return 1;
-    if (x->n != micro || x->kind == DT_PROGRAM_EVAL || x->dense)
-        return 0;
-    return x->kind == DT_PROGRAM_FIRST ? 1 : p->asked.batch / micro - 1;
-}
-
-dt_score dt_plan_set_score(const dt_plan_set *p)
-{
-    dt_score sum = {0};
-    for (size_t i = 0; i < p->n; i++) {
-        const dt_planned *x = p->planned[i];
-        const int64_t times = dti_plan_set_times(p, x);
-        if (times == 0 || x->program == NULL)
-            continue;
-        const dt_score one = dt_score_plan(x->program, x->plan);
-        dt_score_add(&sum, &one, times);
-    }
-    return sum;
-}
-
-/* The first layer whose channels have one value in @n samples; NULL: there is none. */
-static const dt_node *single_value(const dt_graph *g, int64_t n)
-{
-    for (size_t i = 0; i < g->n_node; i++) {
-        const dt_shape x = dt_graph_shape(g, g->node[i].in[0]);
-        if (g->node[i].desc->batch_statistics && n * x.h * x.w == 1)
-            return &g->node[i];
-    }
-    return NULL;
-}
-
-dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err)
-{
-    for (size_t i = 0; i < p->n; i++) {
-        const dt_planned *x = p->planned[i];
-        const bool trains = x->kind == DT_PROGRAM_FIRST || x->kind == DT_PROGRAM_AGAIN;
-        const dt_node *bad = trains ? single_value(p->session->graph, x->n) : NULL;
-        if (bad == NULL)
-            continue;
-        const char *key = p->asked.micro_batch < p->asked.batch ? "micro_batch" : "batch";
-        char asked[DT_ASKED];
-        dt_session_asked(asked, p->session, "train", key);
-        if (x->n == p->asked.micro_batch)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: '%s' would normalise a single value, as its pictures are 1x1; %s must be at "
-                "least 2",
-                asked, bad->name, key);
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: 1 sample is left at the end of an epoch, of which '%s' would normalise a single "
-            "value, as its pictures are 1x1; set train.drop_last = on, or another train.batch",
-            asked, bad->name);
-    }
-    return DT_OK;
-}
-
-/* ---- what a run needs ---- */
-
-uint64_t dti_batches_held(const dt_session *s)
-{
-    return 2 * ((uint64_t)s->opts.data.ahead + 1) + 1;
-}
-
-static uint64_t batches(const dt_plan_set *p)
-{
-    const dt_session *s = p->session;
-    const uint64_t sample = sizeof(float) * (uint64_t)dt_shape_sample(&s->graph->input) +
-                            sizeof(int32_t) * (uint64_t)dt_graph_labels(s->graph);
-    const uint64_t pinned = /* blocks from which a card fetches */
-        s->context.device != DT_CPU ? 2 * sample * (uint64_t)p->asked.micro_batch : 0;
-    return sample * (uint64_t)p->asked.batch * dti_batches_held(s) + pinned;
-}
-
-/* On their way between where they live and PyTorch's layout, and to the disk; and where steps are
- * planned anew, all that lives on, while plans are tried. */
-static uint64_t weights(const dt_plan_set *p)
-{
-    const dt_session *s = p->session;
-    const dt_runner_opts o = {.graph = s->graph,
-        .map = p->map,
-        .context = &s->context,
-        .arena_bytes = dt_plan_set_peak(p)};
-    const uint64_t passage = dt_passage_outside(&o);
-    const uint64_t aside = dt_policies_replan(p->policies) > 0 ? p->map->bytes : 0;
-    return (passage > aside ? passage : aside) + DT_WRITER_BYTES;
-}
-
-dt_need dt_plan_set_need(const dt_plan_set *p)
-{
-    dt_need n = {.device = dt_plan_set_peak(p), .batches = batches(p), .weights = weights(p)};
-    for (int tier = 0; tier < DT_TIERS; tier++)
-        n.tier[tier] = dt_plan_set_tier_peak(p, (dt_tier)tier);
-    return n;
-}
-
-static uint64_t or_any(uint64_t budget)
-{
-    return budget > 0 ? budget : UINT64_MAX;
-}
-
-dt_available dt_plan_set_available(const dt_plan_set *p)
-{
-    const dt_budgets *b = &p->asked.budgets;
-    dt_available a = {.device = or_any(b->device),
-        .memory = UINT64_MAX,
-        .apart = p->session->context.device != DT_CPU};
-    for (int tier = 0; tier < DT_TIERS; tier++)
-        a.tier[tier] = or_any(b->tier[tier]);
-    return a;
-}
-
-/* What counts against the machine's memory: the disk does not. */
-static bool memory_fits(const dt_need *n, const dt_available *a)
-{
-    const uint64_t parts[] = {
-        a->apart ? 0 : n->device, n->tier[DT_TIER_HOST], n->batches, n->weights};
-    uint64_t rest = a->memory;
-    for (size_t i = 0; i < DT_COUNT(parts) && a->memory != UINT64_MAX; i++) {
-        if (parts[i] > rest)
-            return false;
-        rest -= parts[i];
-    }
-    return true;
-}
-
-bool dt_need_fits(const dt_need *n, const dt_available *a)
-{
-    for (int tier = 0; tier < DT_TIERS; tier++)
-        if (n->tier[tier] > a->tier[tier])
-            return false;
-    return n->device <= a->device && memory_fits(n, a);
 }

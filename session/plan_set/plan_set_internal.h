@@ -33,6 +33,18 @@ static inline bool dti_keeps_all(const dt_plan_set *p)
     return strcmp(p->list, "keep_all") == 0 && (p->asked.fates == NULL || p->asked.fates->n == 0);
 }
 
+/* By policies and fates, whatever the plans hold. */
+static inline bool dti_asked_exactly(const dt_plan_set *p)
+{
+    return dt_policies_exact(p->policies) &&
+           (p->asked.fates == NULL || dt_layer_fates_exact(p->asked.fates));
+}
+
+/* Of the plans given the one of a kind, size and purpose, verified. DT_E_CONFIG where there is none
+ * or it does not suit the session. */
+dt_status dti_plan_set_given(const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
+    dt_planned **out, dt_err *err) DT_NODISCARD;
+
 /* What the plan of one more program like @like would take: it is placed, and no rows are made of
  * it; *peak where that is more. */
 dt_status dti_plan_set_peak_with(

@@ -328,46 +328,52 @@ static dti_copies copies(const least *l, int way)
     return sum;
 }
 
-/* The abstract problem: what is not read with some choice is not wanted, repetitions at their least
- * cost. */
-static dt_status open(least *l, const dt_program *p, dt_err *err)
+/* Of each op the least of what it takes in any choice, in its place and when it runs again. */
+static dt_status find_seconds(least *l, const dt_program *p, dt_program *bare, dt_err *err)
 {
-    const dt_lower_opts o = dti_pass_lower_opts(l->env);
-    dt_program *bare = NULL;
-    dt_plan *plan = NULL;
     l->once = dt_alloc(p->n_op + 1, sizeof *l->once);
     l->again = dt_alloc(p->n_op + 1, sizeof *l->again);
-    dt_status st = l->once != NULL && l->again != NULL ? DT_OK : no_memory(err);
-    open_links(l);
-    for (size_t i = 0; st == DT_OK && i < p->n_op; i++)
+    if (l->once == NULL || l->again == NULL)
+        return no_memory(err);
+    for (size_t i = 0; i < p->n_op; i++)
         l->once[i] = l->again[i] = HUGE_VAL;
-    if (st == DT_OK)
-        st = all_again(l, p, err);
-    if (st == DT_OK)
-        st = without_values(&bare, p, err);
-    if (st == DT_OK)
-        st = take_less(l, bare, p->n_op, err);
-    for (size_t i = 0; st == DT_OK && i < p->n_op; i++) {
+    DT_CHECK(all_again(l, p, err));
+    DT_CHECK(take_less(l, bare, p->n_op, err));
+    for (size_t i = 0; i < p->n_op; i++) {
         if (p->op[i].kind == DT_OP_UPDATE && dt_context_device(p->context) != DT_CPU)
             l->once[i] = 0; /* the host may make it beside the device */
         l->compute += l->once[i] < HUGE_VAL ? l->once[i] : 0;
         l->again[i] = l->again[i] < HUGE_VAL ? l->again[i] : 0;
     }
-    if (st == DT_OK)
-        st = wait_for_input(l, p, err);
-    if (st == DT_OK)
-        st = dt_lower(&plan, bare, &o, err);
+    return wait_for_input(l, p, err);
+}
+
+/* What is not read with some choice is not wanted, repetitions are at their least cost. */
+static dt_status find_graph(least *l, dt_program *bare, dt_err *err)
+{
+    const dt_lower_opts o = dti_pass_lower_opts(l->env);
+    dt_plan *plan = NULL;
+    dt_status st = dt_lower(&plan, bare, &o, err);
     if (st == DT_OK)
         st = dti_remat_of_program(&l->r, bare, plan, l->again, NULL, err);
-    if (st == DT_OK)
-        pack(l, bare);
-    if (st == DT_OK)
-        st = find_own(l, bare, err);
-    if (st == DT_OK)
-        st = find_parts(l, bare, err);
     dt_plan_destroy(plan);
+    DT_CHECK(st);
+    pack(l, bare);
+    return find_own(l, bare, err);
+}
+
+/* The abstract problem. */
+static dt_status open(least *l, const dt_program *p, dt_err *err)
+{
+    dt_program *bare = NULL;
+    open_links(l);
+    dt_status st = without_values(&bare, p, err);
+    if (st == DT_OK)
+        st = find_seconds(l, p, bare, err);
+    if (st == DT_OK)
+        st = find_graph(l, bare, err);
     dt_program_destroy(bare);
-    return st;
+    return st == DT_OK ? find_parts(l, p, err) : st;
 }
 
 /* Seconds of what must run again with so many bytes, as good as it is needed to tell whether they

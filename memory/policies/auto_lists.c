@@ -250,32 +250,44 @@ static dt_status may_gain(
     return DT_OK;
 }
 
+/* How many were led on, and how many of those for higher budgets in turn were of no use. */
+typedef struct tries {
+    int all, in_vain;
+} tries;
+
+/* What one policy makes of a base, where that may be of use. */
+static dt_status lead_on(
+    dti_auto *s, dti_auto_base *from, const dt_policy *then, uint64_t budget, tries *t, dt_err *err)
+{
+    const bool higher = from->of.aim > budget && !is_for(s, from, budget);
+    const bool enough = (higher && t->in_vain == IN_VAIN) || (s->env->hasty && t->all == HASTY);
+    const double least = least_seconds(s, budget);
+    bool may = false;
+    if (enough || !leads_on(s, from, then, budget))
+        return DT_OK;
+    DT_CHECK(may_gain(s, from, higher, least, &may, err));
+    if (!may)
+        return DT_OK;
+    DT_CHECK(go_on(s, from, then, budget, err));
+    t->all++;
+    if (higher)
+        t->in_vain = least_seconds(s, budget) < least ? 0 : t->in_vain + 1;
+    return DT_OK;
+}
+
 /* What else goes on from a plan takes no less than that plan, but where it lies. Plans for higher
  * budgets come in the order of these, until several in turn are of no use. */
 static dt_status add_led_on(dti_auto *s, size_t first, uint64_t budget, dt_err *err)
 {
     size_t n;
-    int tries = 0, in_vain = 0;
+    tries t = {0};
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = s->n_base; i-- > first;) {
         dti_auto_base *from = &s->base[i];
-        const bool higher = from->of.aim > budget && !is_for(s, from, budget);
-        bool may = false;
         if (from->of.cost.device <= budget && dti_pass_fits(s->env, &from->of.cost))
             continue;
-        for (size_t k = 0; k < n; k++) {
-            const double least = least_seconds(s, budget);
-            const bool enough = (higher && in_vain == IN_VAIN) || (s->env->hasty && tries == HASTY);
-            if (enough || !leads_on(s, from, all[k], budget))
-                continue;
-            DT_CHECK(may_gain(s, from, higher, least, &may, err));
-            if (!may)
-                continue;
-            DT_CHECK(go_on(s, from, all[k], budget, err));
-            tries++;
-            if (higher)
-                in_vain = least_seconds(s, budget) < least ? 0 : in_vain + 1;
-        }
+        for (size_t k = 0; k < n; k++)
+            DT_CHECK(lead_on(s, from, all[k], budget, &t, err));
     }
     return DT_OK;
 }

@@ -16,6 +16,7 @@
 #include "data/file.h"
 #include "data/transform.h"
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
 
 /* ---- the folders ---- */
 
@@ -131,16 +132,11 @@ static dt_status list_folder(listing *l, const char *path, bool folders, dt_err 
         return DT_FAIL(err, dti_blame(error), "%s: cannot read the folder: %s",
             dti_escape(path).text, strerror(error));
     }
-    dt_status st = DT_OK;
-    while (st == DT_OK) {
-        errno = 0;
-        const struct dirent *e = readdir(d);
-        if (e == NULL && errno != 0)
-            st = DT_FAIL(err, DT_E_IO, "%s: %s", dti_escape(path).text, strerror(errno));
-        if (e == NULL)
+    const char *name;
+    dt_status st;
+    while ((st = dt_next_name(&name, d, dti_escape(path).text, err)) == DT_OK && name != NULL) {
+        if (name[0] != '.' && (st = put_entry(l, d, path, name, folders, err)) != DT_OK)
             break;
-        if (e->d_name[0] != '.')
-            st = put_entry(l, d, path, e->d_name, folders, err);
     }
     closedir(d);
     DT_CHECK(st);

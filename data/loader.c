@@ -311,17 +311,6 @@ static void *decode_thread(void *arg)
 
 /* ---- the feed: what the thread that trains takes from the ring ---- */
 
-/* Hand a kept trail on, line by line. */
-static dt_status pass_on(const dt_err *from, dt_err *err)
-{
-    for (const char *s = from->text; *s != '\0';) {
-        const size_t n = strcspn(s, "\n");
-        (void)DT_FAIL(err, from->code, "%.*s", (int)n, s);
-        s += n + (s[n] == '\n');
-    }
-    return from->code;
-}
-
 static dt_batch batch_of(const slot *s)
 {
     return (dt_batch){.x = s->x, .labels = s->labels, .n = s->n, .id = s->id};
@@ -354,7 +343,7 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
         l->taken++;
         l->lent = true;
     } else {
-        st = pass_on(&l->err, err);
+        st = dt_err_append(err, l->err.code, l->err.text);
     }
     pthread_mutex_unlock(&l->mutex);
     return st;

@@ -87,8 +87,11 @@ static dt_status load(dt_err *err)
     if (module == NULL)
         return DT_E_DEVICE;
     const dt_device_module *m = dlsym(module, "dt_device_module_cuda");
-    if (m == NULL)
-        return DT_FAIL(err, DT_E_DEVICE, "%s; build the program again", dlerror());
+    if (m == NULL) {
+        (void)DT_FAIL(err, DT_E_DEVICE, "%s; build the program again", dlerror());
+        (void)dlclose(module);
+        return DT_E_DEVICE;
+    }
     m->count_in(dti_alloc_counted());
     loaded = m;
     return DT_OK;

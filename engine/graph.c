@@ -274,20 +274,13 @@ size_t dti_graph_value_bytes(const dt_graph *g, int32_t value)
     return (size_t)dt_shape_sample(&s) * dt_dtype_bytes(dt_graph_dtype(g, value));
 }
 
-/* Behind layers that only hand their input on. */
-static bool is_input(const dt_graph *g, int32_t value)
-{
-    while (value != DT_GRAPH_INPUT && g->node[value].desc->identity)
-        value = g->node[value].in[0];
-    return value == DT_GRAPH_INPUT;
-}
-
 /* The first layer that takes the input for ids, or for values; NULL: there is none. */
 static const dt_node *input_reader(const dt_graph *g, bool ids)
 {
     for (size_t i = 0; i < g->n_node; i++)
         for (int k = 0; k < g->node[i].n_in && !g->node[i].desc->identity; k++)
-            if (g->node[i].desc->reads_ids == ids && is_input(g, g->node[i].in[k]))
+            if (g->node[i].desc->reads_ids == ids &&
+                dt_graph_behind(g, g->node[i].in[k]) == DT_GRAPH_INPUT)
                 return &g->node[i];
     return NULL;
 }
@@ -315,7 +308,8 @@ int64_t dt_graph_vocabulary(const dt_graph *g)
     int64_t least = 0;
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
-        if (nd->desc->reads_ids && is_input(g, nd->in[0]) && (least == 0 || nd->info.ids < least))
+        if (nd->desc->reads_ids && dt_graph_behind(g, nd->in[0]) == DT_GRAPH_INPUT &&
+            (least == 0 || nd->info.ids < least))
             least = nd->info.ids;
     }
     return least;

@@ -36,7 +36,7 @@ typedef struct search {
     double said, until;
     bool stopped;
     size_t n_pair;
-    char pair[MOST_PAIRS][2 * DT_NAME_BYTES];
+    char pair[MOST_PAIRS][2 * DT_NAME_BYTES]; /* twice for each that says where tensors live */
 } search;
 
 /* ---- other configurations, planned to see whether they fit ---- */
@@ -263,7 +263,9 @@ static bool stands_behind(const dti_trial *t)
 static const char *pair_of(search *x, size_t i, const char *behind)
 {
     const dt_policy *p = dt_policy_find(x->all[i].v.policy);
-    if (p == NULL || p->home == NULL || !p->exact || x->n_pair == MOST_PAIRS)
+    if (p == NULL || p->home == NULL || !p->exact)
+        return NULL;
+    if (x->n_pair == MOST_PAIRS) /* as policies from outside may bring more */
         return NULL;
     char *pair = x->pair[x->n_pair++];
     snprintf(pair, sizeof *x->pair, "%s,%s", p->name, behind);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/team.h"
 #include "memory/pass.h"
 
 /* It is read behind the loss again, whatever becomes of it until then. */
@@ -18,12 +19,28 @@ static bool waits(const dt_program *p, size_t tensor)
 }
 
 /* As codecs see it: zero is the word without a bit. */
+typedef struct counting {
+    const uint32_t *word;
+    int64_t n, *some;
+} counting;
+
+enum { PIECE = 1 << 16 };
+
+static void count_task(const void *of, int64_t piece)
+{
+    const counting *c = of;
+    const int64_t from = piece * PIECE, to = from + PIECE < c->n ? from + PIECE : c->n;
+    int64_t some = 0;
+    for (int64_t i = from; i < to; i++)
+        some += c->word[i] != 0;
+    (void)__atomic_fetch_add(c->some, some, __ATOMIC_RELAXED);
+}
+
 static double share_of(const uint32_t *word, int64_t n)
 {
     int64_t some = 0;
-#pragma omp parallel for schedule(static) reduction(+ : some)
-    for (int64_t i = 0; i < n; i++)
-        some += word[i] != 0;
+    const counting c = {word, n, &some};
+    dt_team_run((n + PIECE - 1) / PIECE, count_task, &c);
     return n > 0 ? (double)some / (double)n : 0;
 }
 

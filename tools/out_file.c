@@ -37,6 +37,8 @@ dt_status dti_check_writable(const char *path, dt_err *err)
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
     if (path == NULL || dti_is_stdout(path))
         return DT_OK;
+    if (slash != NULL && (size_t)(slash - path) + 1 >= sizeof folder)
+        return DT_FAIL(err, DT_E_IO, "'%.60s...' is too long a path; " REMEDY, path);
     if (slash != NULL)
         snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))

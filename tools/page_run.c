@@ -131,14 +131,15 @@ static dt_status read_course(course *c, const char *folder, dt_err *err)
     return DT_OK;
 }
 
-/* Means of neighbours, so that no more than POINTS are left; of their steps the last. */
-static void thin(table *to, const table *from)
+/* Means of neighbours, so that no more than POINTS are left; of their steps the last. False: no
+ * memory. */
+static bool thin(table *to, const table *from)
 {
     const size_t each = (from->n + POINTS - 1) / POINTS;
     for (size_t i = 0; i < from->n; i += each) {
         const size_t end = i + each < from->n ? i + each : from->n;
         if (!make_room(to))
-            return;
+            return false;
         for (int c = 0; c < COLUMNS; c++) {
             double sum = 0;
             for (size_t k = i; k < end; k++)
@@ -147,6 +148,7 @@ static void thin(table *to, const table *from)
         }
         to->n++;
     }
+    return true;
 }
 
 /* Noise of single steps hides what is learned. As the line on the terminal is, so that they end in
@@ -221,9 +223,9 @@ static void tell_lost(const dti_page *p, const course *c)
 static dt_status draw_course(dti_page *p, const course *c, int64_t began, dt_err *err)
 {
     table few = {0};
-    thin(&few, &c->train);
+    const bool thinned = thin(&few, &c->train);
     double *even = smooth(&few, began);
-    const bool room = even != NULL && (few.n > 0 || c->train.n == 0);
+    const bool room = even != NULL && thinned;
     if (room && (few.n > 0 || c->why[0] != '\0')) {
         dti_page_section(p, "course", "What was learned");
         if (few.n > 0)

@@ -1,6 +1,7 @@
 /* An alarm, as what is waited for has no loop that could look at a clock. */
 #include "tools/patience.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -18,8 +19,10 @@ static struct sigaction before;
 static void say(int signal)
 {
     (void)signal;
+    const int error = errno; /* of whom this has come between */
     const ssize_t written = write(STDERR_FILENO, line, length);
     (void)written; /* nobody is there to be told */
+    errno = error;
 }
 
 void dti_patience_begin(const char *fmt, ...)

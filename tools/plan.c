@@ -349,12 +349,18 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     return dt_session_check_budget(s, err);
 }
 
+/* Beside --json, --diff and --beside. */
+static bool has_other_flags(const plan_flags *f)
+{
+    return f->rows || f->kernels || f->text != NULL || f->map != NULL || f->timeline != NULL ||
+           f->against != NULL || f->intervals != NULL || f->why != NULL || f->program != NULL ||
+           f->html != NULL;
+}
+
 /* An account has figures, and no rows, ops or addresses. */
 static dt_status count_session(const dt_session *s, const plan_flags *f, dt_err *err)
 {
-    if (f->rows || f->kernels || f->text != NULL || f->map != NULL || f->timeline != NULL ||
-        f->against != NULL || f->intervals != NULL || f->why != NULL || f->program != NULL ||
-        f->html != NULL)
+    if (has_other_flags(f))
         return DT_FAIL(err, DT_E_CONFIG,
             "memory.account = %s gives figures and no plan; of the flags it knows --json alone",
             s->opts.memory.account);
@@ -389,10 +395,7 @@ static dt_status check(const dti_cli *a, const plan_flags *f, dt_err *err)
             "--beside %s draws plans into the file of --map; give --map FILE.svg too", f->beside);
     if (f->against != NULL)
         DT_CHECK(dti_cli_check_file(f->against, err));
-    if (f->diff &&
-        (a->n_word > 0 || a->n_set > 0 || f->json || f->rows || f->kernels || f->text != NULL ||
-            f->map != NULL || f->html != NULL || f->timeline != NULL || f->against != NULL ||
-            f->intervals != NULL || f->why != NULL))
+    if (f->diff && (a->n_word > 0 || a->n_set > 0 || f->json || has_other_flags(f)))
         return DT_FAIL(err, DT_E_CONFIG,
             "--diff takes two files written by --text, and neither CONFIG nor other flags");
     if (!f->diff && a->n_word == 0)

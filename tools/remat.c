@@ -571,6 +571,24 @@ static dt_status run_on(remat_run *r, dt_err *err)
     return st;
 }
 
+/* On a graph of ops, a chain of stages, or steps that are all alike. */
+static dt_status run_mode(remat_run *r, const dti_cli *cli, dt_err *err)
+{
+    r->path = cli->n_word > 0 ? cli->word[0] : NULL;
+    DT_CHECK(check_flags(r, err));
+    DT_CHECK(dti_check_writable(r->sequence, err));
+    if (r->json && dti_is_stdout(r->sequence))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--sequence - and --json both go to stdout; name a file for the sequence");
+    if (cli->n_word == 0 && r->chain != NULL)
+        return chain_file(r, err);
+    if (cli->n_word == 0 && r->revolve != NULL)
+        return revolve(r, err);
+    if (cli->n_word == 1 && r->chain == NULL && r->revolve == NULL)
+        return run_on(r, err);
+    return DT_FAIL(err, DT_E_CONFIG, "name one file of ops; usage: %s", dt_command_remat.usage);
+}
+
 static dt_status remat(const dti_command_args *a, dt_err *err)
 {
     char policies[NAMES_BYTES];
@@ -604,22 +622,8 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
     };
     dti_cli cli;
     dt_status st = dti_cli_init(&cli, &dt_command_remat, a, flags, false, 1, err);
-    if (st == DT_OK && cli.n_word > 0)
-        r.path = cli.word[0];
     if (st == DT_OK && !cli.help)
-        st = check_flags(&r, err);
-    if (st == DT_OK && !cli.help)
-        st = dti_check_writable(r.sequence, err);
-    if (st == DT_OK && r.json && dti_is_stdout(r.sequence))
-        st = DT_FAIL(err, DT_E_CONFIG,
-            "--sequence - and --json both go to stdout; name a file for the sequence");
-    if (st == DT_OK && !cli.help)
-        st = cli.n_word == 0 && r.chain != NULL     ? chain_file(&r, err)
-             : cli.n_word == 0 && r.revolve != NULL ? revolve(&r, err)
-             : cli.n_word == 1 && r.chain == NULL && r.revolve == NULL
-                 ? run_on(&r, err)
-                 : DT_FAIL(
-                       err, DT_E_CONFIG, "name one file of ops; usage: %s", dt_command_remat.usage);
+        st = run_mode(&r, &cli, err);
     dti_cli_deinit(&cli);
     return st;
 }

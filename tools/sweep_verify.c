@@ -134,7 +134,8 @@ static dt_status arguments(child *c, const dti_cli *cli, dt_err *err)
     return DT_OK;
 }
 
-/* Signals end the run under way, which saves and says so; then we clean up and end as well. */
+/* Signals end the run under way, which saves and says so; then we clean up and end as well. One
+ * that the caller had ignored (nohup) stays so, for the run as well. */
 static const int caught[] = {SIGINT, SIGTERM, SIGHUP};
 enum { CAUGHT = DT_COUNT(caught) };
 static volatile sig_atomic_t stop_asked;
@@ -153,7 +154,8 @@ static void catch_signals(struct sigaction before[CAUGHT])
     sigemptyset(&a.sa_mask);
     stop_asked = 0;
     for (size_t i = 0; i < CAUGHT; i++)
-        (void)sigaction(caught[i], &a, &before[i]);
+        if (sigaction(caught[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN)
+            (void)sigaction(caught[i], &a, NULL);
 }
 
 static void release_signals(const struct sigaction before[CAUGHT])
@@ -171,8 +173,11 @@ static void become(const child *c, const char *out, const sigset_t *mask)
 {
     const int fd = open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int nothing = open("/dev/null", O_RDONLY);
-    for (size_t i = 0; i < CAUGHT; i++)
-        (void)signal(caught[i], SIG_DFL);
+    for (size_t i = 0; i < CAUGHT; i++) {
+        struct sigaction a;
+        if (sigaction(caught[i], NULL, &a) == 0 && a.sa_handler == on_signal)
+            (void)signal(caught[i], SIG_DFL);
+    }
     (void)sigprocmask(SIG_SETMASK, mask, NULL);
     if (fd >= 0 && nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(fd, 1) >= 0 && dup2(fd, 2) >= 0)
         execv("/proc/self/exe", c->arg);

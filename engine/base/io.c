@@ -75,7 +75,7 @@ int dt_open(const char *path, int flags, mode_t mode)
     return fd;
 }
 
-static int sync_again(int fd)
+int dt_sync(int fd)
 {
     int r;
     do
@@ -154,7 +154,9 @@ dt_status dt_open_regular(int *fd, off_t *bytes, const char *path, dt_status wro
     else if (!S_ISREG(st.st_mode))
         s = DT_FAIL(err, wrong, "'%s' is %s, not a regular file", path, kind_of_file(st.st_mode));
     if (s != DT_OK) {
+        const int error = errno; /* for who is told nothing but that */
         (void)dt_close(got);
+        errno = error;
         return s;
     }
     *fd = got;
@@ -343,7 +345,7 @@ dt_status dt_writer_put(dt_file_writer *w, const void *from, size_t n, dt_err *e
 static dt_status writer_close(dt_file_writer *w, bool sync, dt_err *err)
 {
     DT_CHECK(dti_behind_end(w->bytes, err));
-    if (sync && sync_again(w->fd) != 0)
+    if (sync && dt_sync(w->fd) != 0)
         return DT_FAIL(err, DT_E_IO, "sync '%s': %s", w->temp, strerror(errno));
     const int fd = w->fd;
     w->fd = -1;
@@ -369,7 +371,7 @@ static dt_status writer_rename_synced(dt_file_writer *w, dt_err *err)
     if (folder < 0)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", w->folder, strerror(errno));
     dt_status st = writer_rename(w, err);
-    if (st == DT_OK && sync_again(folder) != 0 && errno != EINVAL)
+    if (st == DT_OK && dt_sync(folder) != 0 && errno != EINVAL)
         st = DT_FAIL(err, DT_E_IO, "sync folder '%s': %s", w->folder, strerror(errno));
     (void)dt_close(folder);
     return st;
@@ -399,7 +401,7 @@ dt_status dt_sync_path(const char *path, dt_err *err)
     if (fd < 0)
         return DT_FAIL(err, DT_E_IO, "open '%s': %s", path, strerror(errno));
     dt_status st = DT_OK;
-    if (sync_again(fd) != 0 && errno != EINVAL)
+    if (dt_sync(fd) != 0 && errno != EINVAL)
         st = DT_FAIL(err, DT_E_IO, "sync '%s': %s", path, strerror(errno));
     (void)dt_close(fd);
     return st;

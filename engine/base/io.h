@@ -38,6 +38,7 @@ extern const dt_io_ops *dt_io;
 /* open, again while it is interrupted; close, of which an interruption is no failure. */
 int dt_open(const char *path, int flags, mode_t mode);
 int dt_close(int fd);
+int dt_sync(int fd); /* fsync, again while it is interrupted */
 
 /* Exactly n bytes at an offset, or DT_E_IO with path, offset and the system's text; a file that
  * ends early is DT_E_DATA. */

@@ -72,8 +72,8 @@ static dt_status remove_folder(const char *path, dt_err *err)
     DIR *dir = opendir(path);
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", path, strerror(errno));
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;)
-        if (!is_dots(e->d_name) && dti_path(file, path, e->d_name, NULL) == DT_OK)
+    for (const char *name; dt_next_name(&name, dir, path, NULL) == DT_OK && name != NULL;)
+        if (!is_dots(name) && dti_path(file, path, name, NULL) == DT_OK)
             (void)dt_io->unlink(file); /* what stays keeps the folder */
     closedir(dir);
     if (rmdir(path) != 0)
@@ -211,13 +211,14 @@ static dt_status rename_to(const char *from, const char *to, dt_err *err)
 }
 
 /* A folder that is not empty cannot be renamed over. Where two names cannot change places at once,
- * there is a moment at which neither checkpoint bears its name. */
-static dt_status replace(const names *n, dt_err *err)
+ * there is a moment at which neither checkpoint bears its name. *before: the name of what was
+ * replaced. */
+static dt_status replace(const names *n, const char **before, dt_err *err)
 {
-    if (dt_io->exchange(n->temp, n->path) == 0) {
-        (void)dt_io->rename(n->temp, n->old); /* else the next run removes it under that name */
+    *before = n->temp;
+    if (dt_io->exchange(n->temp, n->path) == 0)
         return DT_OK;
-    }
+    *before = n->old;
     DT_CHECK(rename_to(n->path, n->old, err));
     const dt_status st = rename_to(n->temp, n->path, err);
     if (st != DT_OK)
@@ -227,11 +228,11 @@ static dt_status replace(const names *n, dt_err *err)
 
 static dt_status put_in_place(const names *n, const char *folder, dt_err *err)
 {
-    const bool replaces = is_folder(n->path);
-    DT_CHECK(replaces ? replace(n, err) : rename_to(n->temp, n->path, err));
+    const char *before = NULL;
+    DT_CHECK(is_folder(n->path) ? replace(n, &before, err) : rename_to(n->temp, n->path, err));
     DT_CHECK(dt_sync_path(folder, err));
-    if (replaces)
-        (void)remove_folder(n->old, NULL); /* else the next run does */
+    if (before != NULL)
+        (void)remove_folder(before, NULL); /* else the next run does */
     return DT_OK;
 }
 
@@ -477,8 +478,10 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
         return DT_OK;
     if (dir == NULL)
         return DT_FAIL(err, DT_E_IO, "open folder '%s': %s", folder, strerror(errno));
-    for (const struct dirent *e; (e = readdir(dir)) != NULL;) {
-        if (!is_leftover(e->d_name) || dti_path(path, folder, e->d_name, NULL) != DT_OK)
+    const char *name;
+    dt_status st;
+    while ((st = dt_next_name(&name, dir, folder, err)) == DT_OK && name != NULL) {
+        if (!is_leftover(name) || dti_path(path, folder, name, NULL) != DT_OK)
             continue;
         if (remove_any(path))
             say(tell, "removed %s, left by a save that was cut short", path);
@@ -486,7 +489,7 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
             say(tell, "cannot remove %s", path);
     }
     closedir(dir);
-    return DT_OK;
+    return st;
 }
 
 /* "step-N" becomes "aside-step-N", or "aside-K-step-N" with the first K that is free. */
@@ -502,8 +505,7 @@ static dt_status set_aside(const char *folder, int64_t step, const dt_teller *te
         snprintf(aside, sizeof aside, "aside-%d-%s", k, name);
         DT_CHECK(dti_path(to, folder, aside, err));
     }
-    if (dt_io->rename(from, to) != 0)
-        return DT_FAIL(err, DT_E_IO, "rename '%s' to '%s': %s", from, to, strerror(errno));
+    DT_CHECK(rename_to(from, to, err));
     say(tell, "%s is now %s", from, to);
     return DT_OK;
 }
@@ -548,8 +550,7 @@ static dt_status drop(const char *folder, const char *name, const char *path, dt
     char old[STEP_BYTES + 32], to[DTI_PATH_BYTES];
     snprintf(old, sizeof old, ".%s.old-%ld", name, (long)getpid());
     DT_CHECK(dti_path(to, folder, old, err));
-    if (dt_io->rename(path, to) != 0)
-        return DT_FAIL(err, DT_E_IO, "rename '%s' to '%s': %s", path, to, strerror(errno));
+    DT_CHECK(rename_to(path, to, err));
     return remove_folder(to, err);
 }
 

@@ -553,7 +553,7 @@ static dt_status check_kind(const char *path, dt_err *err)
     off_t bytes;
     DT_CHECK(dt_open_regular(&fd, &bytes, path, DT_E_CONFIG, err));
     dt_status st = DT_OK;
-    if (bytes >= FIRST_BYTES && dt_read_at(fd, path, first, sizeof first, 0, err) == DT_OK &&
+    if (bytes >= FIRST_BYTES && dt_read_at(fd, path, first, sizeof first, 0, NULL) == DT_OK &&
         other_kind(first) != NULL)
         st = DT_FAIL(err, DT_E_CONFIG, "'%s' is no configuration but %s", path, other_kind(first));
     (void)dt_close(fd);

@@ -234,31 +234,19 @@ dt_status dt_op_choice(const dt_program *p, const dt_op *op, dt_choice *choice, 
  * changed, and no more, it is brought up to date: policies do so thousands of times, each of which
  * then takes what has changed, and the places behind it. */
 
-static bool reserve(void **p, size_t *cap, size_t want, size_t each)
-{
-    if (*p != NULL && want <= *cap)
-        return true;
-    void *q = dt_realloc(*p, want + want / 4 + 16, each);
-    if (q == NULL)
-        return false;
-    *p = q;
-    *cap = want + want / 4 + 16;
-    return true;
-}
-
 static bool reserve_by_op(dt_program *p)
 {
-    return reserve((void **)&p->index.pos, &p->index.cap_pos, p->n_op, sizeof *p->index.pos);
+    return dt_grow(&p->index.pos, &p->index.cap_pos, p->n_op, sizeof *p->index.pos);
 }
 
 static bool reserve_by_tensor(dt_program *p)
 {
-    return reserve((void **)&p->index.of, &p->index.cap_of, p->n_tensor, sizeof *p->index.of);
+    return dt_grow(&p->index.of, &p->index.cap_of, p->n_tensor, sizeof *p->index.of);
 }
 
 static bool reserve_accesses(dt_program *p, size_t n)
 {
-    return reserve((void **)&p->index.access, &p->index.cap_access, n, sizeof *p->index.access);
+    return dt_grow(&p->index.access, &p->index.cap_access, n, sizeof *p->index.access);
 }
 
 /* Places of all ops from one place on. */

@@ -211,7 +211,7 @@ static dt_status check_form(const op_check *k)
     return DT_OK;
 }
 
-/* In @n: what the program works on at a time, all of it unless the op may be split. */
+/* Its samples lie in the batch, and are all of that unless the op may be split. */
 static dt_status check_samples(const op_check *k)
 {
     const dt_plan_op *op = k->op;

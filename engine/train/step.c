@@ -153,6 +153,19 @@ static dt_status check_gradients(
     return j->opts->finite ? dti_runner_nonfinite(j->runner, DT_DP, bad, err) : DT_OK;
 }
 
+/* Where entry @bad of the map, if that is one, is @what of a parameter or a buffer. */
+static dt_status refuse(
+    const dt_train_job *j, const under_way *s, const char *what, int32_t bad, dt_err *err)
+{
+    char who[512];
+    if (bad < 0)
+        return DT_OK;
+    const dt_home *h = &j->map->home[bad];
+    return DT_FAIL(err, DT_E_NONFINITE,
+        "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, s->step + 1, what,
+        h->port == DT_P ? h->name : strchr(h->name, '.') + 1, blame(j, s, who));
+}
+
 /* Before anything changes that cannot be taken back: is every number of the step one? *norm is that
  * of the gradients if they are to be clipped, else -1. */
 static dt_status check_finite(
@@ -172,24 +185,12 @@ static dt_status check_finite(
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " %s is not finite%s; " DISCARDED,
             step + 1, m->nonfinite, m->count, judged(j), blame(j, s, who));
-    static const struct {
-        dt_port port;
-        const char *what;
-    } rest[] = {{DT_DP, "gradient"}, {DT_Q, "new value"}};
-    for (size_t i = 0; i < DT_COUNT(rest); i++) {
-        int32_t bad = -1;
-        if (rest[i].port == DT_DP)
-            DT_CHECK(check_gradients(j, s, norm, &bad, err));
-        else if (j->opts->finite)
-            DT_CHECK(dti_runner_nonfinite(j->runner, rest[i].port, &bad, err));
-        if (bad < 0)
-            continue;
-        const dt_home *h = &j->map->home[bad];
-        return DT_FAIL(err, DT_E_NONFINITE,
-            "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, step + 1, rest[i].what,
-            h->port == DT_P ? h->name : strchr(h->name, '.') + 1, blame(j, s, who));
-    }
-    return DT_OK;
+    int32_t bad = -1;
+    DT_CHECK(check_gradients(j, s, norm, &bad, err));
+    DT_CHECK(refuse(j, s, "gradient", bad, err));
+    if (j->opts->finite)
+        DT_CHECK(dti_runner_nonfinite(j->runner, DT_Q, &bad, err));
+    return refuse(j, s, "new value", bad, err);
 }
 
 /* Gradients, with packed values that fit, and with early updates clipped by the norm, which is

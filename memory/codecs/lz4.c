@@ -4,6 +4,7 @@
  * reaches into the chunk before. A chunk that would be no shorter is kept as it is. The table holds
  * where each ends, in bytes. CSWAP runs LZ4 on the card; here a match is looked for among the bytes
  * before it, one after another, so a card's threads have no part in it: there are no kernels. */
+#include "engine/base/team.h"
 #include "memory/codec.h"
 #include "memory/codecs/chunks.h"
 
@@ -37,13 +38,15 @@ static size_t encode_chunk(const uint8_t *from, size_t bytes, char *block)
     return n > 0 ? (size_t)n : bytes;
 }
 
-/* Chunks are packed side by side, and put down one after another. */
+/* Chunks are packed side by side, and put down one after another: each waits for the one before it,
+ * which tasks of a team may not, so OpenMP's threads do this. */
 static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
 {
     const uint8_t *const from = src;
     const size_t chunks = dti_parts(count, DTI_CHUNK), fixed = fixed_of(count);
     uint8_t *const out = dst;
     size_t total = fixed;
+    dt_team_rest();
 #pragma omp parallel for schedule(static, 1) ordered if (chunks > 1)
     for (size_t i = 0; i < chunks; i++) {
         char block[CHUNK_BYTES];
@@ -74,22 +77,34 @@ static bool decode_chunk(const uint8_t *from, uint64_t n, uint8_t *to, size_t by
     return LZ4_decompress_safe((const char *)from, (char *)to, (int)n, (int)bytes) == (int)bytes;
 }
 
+/* @total: bytes of all packed chunks; *bad becomes true where they cannot be what was packed. */
+typedef struct unpacking {
+    const uint8_t *from;
+    uint8_t *to;
+    size_t count, fixed;
+    uint64_t total;
+    bool *bad;
+} unpacking;
+
+static void unpack_task(const void *of, int64_t chunk)
+{
+    const unpacking *u = of;
+    const size_t i = (size_t)chunk;
+    const uint64_t begin = dti_chunk_begin(u->from, i), end = dti_chunk_end(u->from, i);
+    if (begin > end || end > u->total ||
+        !decode_chunk(u->from + u->fixed + begin, end - begin, u->to + i * CHUNK_BYTES,
+            4 * dti_chunk_count(u->count, i)))
+        __atomic_store_n(u->bad, true, __ATOMIC_RELAXED);
+}
+
 static dt_status decode(const void *src, size_t used, void *dst, size_t count, dt_err *err)
 {
-    const uint8_t *const in = src;
     const size_t chunks = dti_parts(count, DTI_CHUNK), fixed = fixed_of(count);
     const uint64_t total = used >= fixed ? used - fixed : 0;
-    bool bad = used < fixed || (chunks > 0 ? dti_chunk_end(in, chunks - 1) : 0) != total;
-    if (!bad) {
-#pragma omp parallel for schedule(static) reduction(|| : bad) if (chunks > 1)
-        for (size_t i = 0; i < chunks; i++) {
-            const uint64_t begin = dti_chunk_begin(in, i), end = dti_chunk_end(in, i);
-            if (begin > end || end > total ||
-                !decode_chunk(in + fixed + begin, end - begin, (uint8_t *)dst + i * CHUNK_BYTES,
-                    4 * dti_chunk_count(count, i)))
-                bad = true;
-        }
-    }
+    bool bad = used < fixed || (chunks > 0 ? dti_chunk_end(src, chunks - 1) : 0) != total;
+    const unpacking u = {src, dst, count, fixed, total, &bad};
+    if (!bad)
+        dt_team_run((int64_t)chunks, unpack_task, &u);
     if (bad)
         return DT_FAIL(err, DT_E_DATA,
             "%zu bytes are not %zu values packed by lz4; they were changed or cut since", used,

@@ -116,7 +116,9 @@ static bool parse_fates(dti_found *x, const char *from, size_t n)
 static bool parse_plan(dti_found *x, const char *line, size_t n_value)
 {
     int offloads, encodes, recomputes, at = 0;
-    const int got = sscanf(line,
+    char head[LINE]; /* sscanf measures all that is behind, which may be megabytes */
+    snprintf(head, sizeof head, "%.*s", LINE - 1, line);
+    const int got = sscanf(head,
         "%" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64
         " %la %63s %n",
         &x->aim, &x->budget, &x->early, &offloads, &encodes, &recomputes, &x->cost.device,

@@ -38,8 +38,8 @@ static void remove_leftovers(const char *folder, char *path, size_t room)
     DIR *d = opendir(folder);
     if (d == NULL)
         return;
-    for (const struct dirent *e = readdir(d); e != NULL; e = readdir(d))
-        if (is_ours(e->d_name) && snprintf(path, room, "%s/%s", folder, e->d_name) < (int)room)
+    for (const char *name; dt_next_name(&name, d, folder, NULL) == DT_OK && name != NULL;)
+        if (is_ours(name) && snprintf(path, room, "%s/%s", folder, name) < (int)room)
             (void)dt_io->unlink(path);
     (void)closedir(d);
 }

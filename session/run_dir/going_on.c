@@ -80,12 +80,12 @@ static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
 static void remove_leftovers(const dt_run_dir *d)
 {
     DIR *dir = opendir(d->path);
-    const int fd = dir != NULL ? dirfd(dir) : -1;
-    for (const struct dirent *e; dir != NULL && (e = readdir(dir)) != NULL;)
-        if (dt_is_temporary(e->d_name))
-            (void)unlinkat(fd, e->d_name, 0);
-    if (dir != NULL)
-        closedir(dir);
+    if (dir == NULL)
+        return;
+    for (const char *name; dt_next_name(&name, dir, d->path, NULL) == DT_OK && name != NULL;)
+        if (dt_is_temporary(name))
+            (void)unlinkat(dirfd(dir), name, 0);
+    closedir(dir);
 }
 
 static dt_status open_metrics(dt_run_dir *d, dt_err *err)
@@ -167,9 +167,9 @@ static dt_status kept_bytes(
         else
             *keep += (off_t)strlen(line);
     }
-    const bool failed = ferror(f) != 0;
+    const int error = ferror(f) != 0 ? errno : 0;
     fclose(f);
-    return failed ? DT_FAIL(err, DT_E_IO, "read '%s': %s", path, strerror(errno)) : DT_OK;
+    return error != 0 ? DT_FAIL(err, DT_E_IO, "read '%s': %s", path, strerror(error)) : DT_OK;
 }
 
 /* Append bytes of metrics.jsonl from @at on to the file of what was cut. */
@@ -193,7 +193,7 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
         at += (off_t)n;
         to += (off_t)n;
     }
-    if (s == DT_OK && dt_io->fsync(fd) != 0)
+    if (s == DT_OK && dt_sync(fd) != 0)
         s = DT_FAIL(err, DT_E_IO, "sync '%s': %s", path, strerror(errno));
     if (dt_close(fd) != 0 && s == DT_OK)
         s = DT_FAIL(err, DT_E_IO, "close '%s': %s", path, strerror(errno));

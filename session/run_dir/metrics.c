@@ -24,14 +24,19 @@ void dti_metrics_close(dt_run_dir *d)
         return;
     if (d->lost > 0 && ftruncate(d->metrics, (off_t)d->metrics_bytes) != 0)
         d->lost++;
-    (void)dt_io->fsync(d->metrics);
-    (void)dt_io->close(d->metrics);
+    dti_run_dir_sync(d);
+    (void)dt_close(d->metrics);
     d->metrics = -1;
 }
 
+/* Lines that the disk did not take are lost, however many they are. */
 void dti_run_dir_sync(dt_run_dir *d)
 {
-    (void)dt_io->fsync(d->metrics);
+    if (dt_sync(d->metrics) == 0)
+        return;
+    const int error = errno;
+    if (d->lost++ == 0)
+        (void)DT_FAIL(&d->why, DT_E_IO, "sync 'metrics.jsonl': %s", strerror(error));
 }
 
 static void append(dt_run_dir *d, const char *line, int n)

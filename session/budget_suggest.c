@@ -15,14 +15,16 @@
 #include "session/plan_set.h"
 #include "session/suggestion.h"
 
-/* SECONDS: of a search; plans of deep networks under a search of their own take seconds each. */
+/* SECONDS: of a search, of processor time; plans of deep networks under a search of their own take
+ * seconds each. */
 enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
  * that does not search
+ * @below: the budget is below what any plan of these samples takes
  * @said: when something was last heard of the search
- * @until: when it ends at the latest, and whether it did so */
+ * @until: of processor time, when it ends at the latest; @stopped: it did so */
 typedef struct search {
     const dt_session *s;
     const dt_available *available;
@@ -34,7 +36,7 @@ typedef struct search {
     bool auto_fits, typed; /* how the first suggestion is typed was said */
     dti_alternative told[WANTED];
     double said, until;
-    bool stopped;
+    bool below, stopped, hosted; /* something told moves values to the host */
     size_t n_pair;
     char pair[MOST_PAIRS][2 * DT_NAME_BYTES]; /* twice for each that says where tensors live */
 } search;
@@ -117,7 +119,7 @@ static dt_status try_variant(search *x, dti_alternative v, dti_trial *out, dt_er
         }
     if (!dt_grow(&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
-    if (dt_seconds() > x->until)
+    if (dt_thread_seconds() > x->until)
         return DT_E_STOPPED;
     *out = (dti_trial){.v = v};
     say_something(x);
@@ -202,6 +204,7 @@ static void tell(search *x, const dti_trial *t, const char *remark, dt_err *err)
         if (same_variant(&x->told[i], &t->v))
             return;
     x->told[x->n_told++] = t->v;
+    x->hosted = x->hosted || t->need.tier[DT_TIER_HOST] > 0;
     const dti_change c = change_to(x, t);
     dti_say_fits(&c, remark, &x->own, t, err);
     tell_typed(x, &c, err);
@@ -216,13 +219,25 @@ static bool normalises(const dt_graph *g)
     return false;
 }
 
+/* In how many parts a batch is taken, and what that changes; "" where it is taken at once. */
+static const char *parts_of(const search *x, const dti_trial *t, char to[128])
+{
+    to[0] = '\0';
+    if (t->v.micro <= 0 || t->v.micro >= t->v.batch)
+        return to;
+    const int n =
+        snprintf(to, 128, ", of the same batch in %" PRId64 " parts", t->v.batch / t->v.micro);
+    if (normalises(x->s->graph) && t->v.micro != x->own.micro)
+        snprintf(to + n, 128 - (size_t)n,
+            " (batch norm sees %" PRId64 " sample%s at a time: results change)", t->v.micro,
+            t->v.micro == 1 ? "" : "s");
+    return to;
+}
+
 static void tell_micro(search *x, const dti_trial *t, dt_err *err)
 {
-    char remark[96];
-    snprintf(remark, sizeof remark, ", of the same batch in %" PRId64 " parts%s",
-        t->fits ? t->v.batch / t->v.micro : 0,
-        normalises(x->s->graph) ? " normalised each by itself" : "");
-    tell(x, t, remark, err);
+    char remark[128];
+    tell(x, t, t->fits ? parts_of(x, t, remark) : "", err);
 }
 
 static void tell_batch(search *x, const dti_trial *t, dt_err *err)
@@ -382,7 +397,7 @@ static dt_status suggest_auto(search *x, dt_err *err)
     dti_trial t;
     dti_alternative v = by(x, "auto");
     v.budget = x->available->device;
-    if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX)
+    if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX || x->below)
         return DT_OK;
     DT_CHECK(try_variant(x, v, &t, err));
     if (!t.fits && is_small(x)) {
@@ -484,13 +499,14 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
 }
 
 /* Of a budget that no plan of these samples keeps to. */
-static void tell_bound(const search *x, dt_err *err)
+static void tell_bound(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     const dt_planned *of;
     const dt_op *op;
     const uint64_t least = dti_plan_set_least_room(x->s->plans, &of, &op);
-    if (op != NULL && x->available->device < least)
+    x->below = op != NULL && x->available->device < least;
+    if (x->below)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  no plan of %" PRId64 " samples at once takes less than %s (%" PRIu64
             " bytes): '%s' reads and writes that much",
@@ -579,7 +595,7 @@ static dt_status settle(search *x, dti_trial *least, dt_err *err)
  * itself, and those that say where tensors live before the one that takes the least. */
 static dt_status tell_least(search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_BYTES], parts[128];
     dti_trial least = {0}, behind = {0};
     const size_t n = x->n_all;
     tell_whole(x, err);
@@ -596,9 +612,9 @@ static dt_status tell_least(search *x, dt_err *err)
     DT_CHECK(settle(x, &least, err));
     const dti_change c = change_to(x, &least);
     (void)DT_FAIL(err, DT_E_BUDGET,
-        "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s",
+        "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s%s",
         dt_human_bytes(size, least.need.device), least.need.device, c.lines[0] != '\0' ? ": " : "",
-        c.lines);
+        c.lines, parts_of(x, &least, parts));
     return DT_OK;
 }
 
@@ -636,7 +652,8 @@ static dt_status search_all(search *x, dt_err *err)
 static void tell_found(search *x, dt_err *err)
 {
     (void)DT_FAIL(err, DT_E_BUDGET,
-        "  the search for what fits ended after %d seconds; more may fit", MOST_SECONDS);
+        "  the search for what fits ended after %d seconds of processor time; more may fit",
+        MOST_SECONDS);
     qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
     for (size_t i = 0; i < x->n_all; i++)
         tell(x, &x->all[i], "", err);
@@ -648,6 +665,10 @@ static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     const bool many = p->persistent > p->peak / 10; /* of those that live there */
+    if (x->hosted && dt_session_host_is_device(x->s))
+        (void)DT_FAIL(err, DT_E_BUDGET,
+            "  the host is the same memory here: what moves there makes no process smaller; "
+            "memory.tier = disk does");
     if (x->stopped)
         return;
     if (x->n_told == 0 && !x->auto_fits && many)
@@ -677,7 +698,7 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
         .available = a,
         .eval = evaluates(s->plans),
         .said = dt_seconds(),
-        .until = dt_seconds() + MOST_SECONDS,
+        .until = dt_thread_seconds() + MOST_SECONDS,
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);

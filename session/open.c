@@ -85,9 +85,11 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
         return DT_OK;
     if (!dt_onednn_avx512())
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: bf16 needs a processor with AVX-512, and %s uses none here; set train.precision = "
+            "%s: bf16 needs a processor with AVX-512, and %s uses none here%s; set train.precision "
+            "= "
             "fp32, or auto",
-            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version());
+            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version(),
+            getenv("DT_ISA") != NULL ? ", as DT_ISA is set" : "");
     g->dtype = DT_BF16;
     return DT_OK;
 }
@@ -108,6 +110,26 @@ static void note_idle_names(dt_session *s)
             snprintf(s->note, sizeof s->note,
                 "memory.policy = %.200s: keep_all changes nothing beside others; leave it out",
                 s->opts.memory.policy);
+    }
+}
+
+/* Options of another optimizer than the run's. */
+static void note_idle_options(dt_session *s)
+{
+    static const struct {
+        const char *key;
+        bool sgd;
+    } all[] = {{"momentum", true}, {"beta1", false}, {"beta2", false}, {"eps", false}};
+    const bool sgd = strcmp(dt_optimizer_name(&s->opts.train), "sgd") == 0;
+    char asked[DT_ASKED];
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        const char *file;
+        int line;
+        if (all[i].sgd == sgd ||
+            dt_config_get(s->config, "train", all[i].key, &file, &line) == NULL)
+            continue;
+        snprintf(s->note, sizeof s->note, "%.400s: counts for optimizer = %s alone",
+            dt_session_asked(asked, s, "train", all[i].key), all[i].sgd ? "sgd" : "adam or adamw");
     }
 }
 
@@ -133,6 +155,7 @@ static dt_status check_names(dt_session *s, dt_err *err)
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
     else
         note_idle_names(s);
+    note_idle_options(s);
     if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
         st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
             dt_session_asked(asked, s, "memory", "algorithms"), ladder->name);

@@ -51,6 +51,12 @@ dt_status dt_session_meet(dt_session *s, dt_err *err)
     return DT_OK;
 }
 
+bool dt_session_host_is_device(const dt_session *s)
+{
+    return s->context.device == DT_CPU && s->context.card == NULL &&
+           s->opts.memory.simulate == NULL;
+}
+
 const char *dt_session_isa(const dt_session *s)
 {
     return s->card.bytes > 0 ? s->card.about : dt_isa_name();

@@ -107,6 +107,9 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch);
 /* Before a run: DT_E_DEVICE when the device does not answer, which planning does not ask;
  * DT_E_CONFIG when plans are for a card that is elsewhere. */
 dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
+/* Whether the host's memory is the device's, as the processor computes and no card is simulated:
+ * then what moves there makes no process smaller. */
+bool dt_session_host_is_device(const dt_session *s);
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);
 const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */

@@ -284,10 +284,24 @@ static dt_status missing(const char *path, dt_err *err)
     return st;
 }
 
+/* Whether a folder is that of a run. */
+static bool is_run(const char *path)
+{
+    char inner[PATH_BYTES];
+    struct stat st;
+    const int n = snprintf(inner, sizeof inner, "%s/" DT_RUN_CHECKPOINTS, path);
+    return n > 0 && (size_t)n < sizeof inner && stat(inner, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 /* Some of the configurations in a folder, or what else to name. */
 static dt_status a_folder(const char *path, dt_err *err)
 {
     enum { SOME = 4 };
+    if (is_run(path))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' is a run: `dnntrain %s --resume` goes on with it, `dnntrain eval %s` evaluates "
+            "it; its configuration is '%s/config.ini'",
+            path, path, path, path);
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
     char some[SOME * (NAME_BYTES + 8)] = "";

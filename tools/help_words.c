@@ -39,6 +39,13 @@ static const entry notes[] = {
         "forward, "
         "X.b backward, or in two X.bd (of what it reads) and X.bw (of its weights), in.T and out.T "
         "copies of T, T.enc and T.dec packing."},
+    {"export, pytorch, timm, hugging face", "-",
+        "Weights go to PyTorch and back by tools/weights.py: `tools/weights.py to-torch "
+        "RUN/checkpoints/model.safetensors FILE` (docs/commands.md). model.weights = FILE begins "
+        "with weights of torchvision's names."},
+    {"evaluation, validation, accuracy", "-",
+        "What is not learned from: data.eval_path names it where the source has no such part of "
+        "its own, train.eval_every says how often, and `dnntrain eval RUN` evaluates once more."},
     {"environment, env, DT_ISA, DT_TRACE, COLUMNS, NO_COLOR, XDG_CACHE_HOME, TMPDIR", "-",
         "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
         "bits of a lesser processor. DT_TRACE=FILE: a line for each row of a plan that is run. "

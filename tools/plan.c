@@ -275,9 +275,6 @@ static dt_status show_in_time(
     const dti_plan_time all = {x->plan, &time};
     const dti_plan_picture map = {
         x->plan, known.known ? &time : NULL, NULL, s->opts.memory.device_budget};
-    if (!known.known && (f->timeline != NULL || f->against != NULL || f->why != NULL))
-        dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
-                       "memory.profile = FILE or memory.simulate = CARD says by what to predict");
     if (st == DT_OK && f->map != NULL && f->beside != NULL)
         st = dti_plan_beside(s, x, f->beside, f->map, err);
     else if (st == DT_OK && f->map != NULL)
@@ -288,6 +285,10 @@ static dt_status show_in_time(
         st = dti_plan_against(&all, x->n, f->against, err);
     if (st == DT_OK && f->why != NULL)
         st = dti_plan_why(s, x->plan, &time, f->why, err);
+    if (st == DT_OK && !known.known &&
+        (f->timeline != NULL || f->against != NULL || f->why != NULL))
+        dti_cli_notice("nothing was measured of this machine, so the seconds are of defaults; "
+                       "memory.profile = FILE or memory.simulate = CARD says by what to predict");
     dt_timeline_deinit(&time);
     return st;
 }

@@ -169,13 +169,6 @@ static const char *verdict(const dti_report *r)
     return s->opts.memory.device_budget > 0 ? "fits the budget" : "fits here";
 }
 
-/* What moves to the host frees nothing where the processor computes, and no card is simulated. */
-static bool host_is_device(const dt_session *s)
-{
-    return s->context.device == DT_CPU && s->context.card == NULL &&
-           s->opts.memory.simulate == NULL;
-}
-
 static void answer(const dti_report *r)
 {
     enum { TEXT_BYTES = 768 };
@@ -186,8 +179,9 @@ static void answer(const dti_report *r)
     const struct {
         uint64_t bytes;
         const char *where;
-    } away[] = {{r->need.tier[DT_TIER_HOST],
-                    host_is_device(r->session) ? "host, which is the same memory here" : "host"},
+    } away[] = {
+        {r->need.tier[DT_TIER_HOST],
+            dt_session_host_is_device(r->session) ? "host, which is the same memory here" : "host"},
         {r->need.tier[DT_TIER_DISK], "disk"}};
     for (size_t i = 0; i < DT_COUNT(away); i++)
         if (away[i].bytes > 0)

@@ -241,7 +241,8 @@ static void show_facts(screen *s, const dti_progress_facts *f)
     say(s, "%s%s\n", f->precision != NULL ? ", " : "", f->precision != NULL ? f->precision : "");
     show_memory(s, f);
     line_of(s, "data", f->data);
-    line_of(s, "eval", f->eval != NULL ? f->eval : "none: no data for it");
+    line_of(
+        s, "eval", f->eval != NULL ? f->eval : "none: no data for it (data.eval_path names some)");
     line_of(s, "run", f->run_dir);
     if (f->moved != NULL)
         say(s, "%*sthe run that was there is now %s\n", LABEL, "", f->moved);

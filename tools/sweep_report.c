@@ -264,7 +264,7 @@ void dti_sweep_table(const dti_sweep *w)
 {
     const int width = name_width(w);
     dti_table_column c[COLUMNS];
-    bool none = false, capped = false, lossy = false, over = false;
+    bool none = false, capped = false, lossy = false, over = false, hosted = false;
     char remark[REMARK_BYTES], missing[DTI_SWEEP_LEFT_OUT];
     header(w);
     columns(w, width, c);
@@ -276,6 +276,7 @@ void dti_sweep_table(const dti_sweep *w)
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
         over = over || w->row[i].beyond;
+        hosted = hosted || w->row[i].host_peak > 0;
     }
     bars(w, width);
     printf("\nratio: to the batch of keep_all; moved out: in a step; again: computed again,\n"
@@ -284,6 +285,8 @@ void dti_sweep_table(const dti_sweep *w)
     if (c[RATE].rank >= 0)
         printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
             w->session->costs.name);
+    if (hosted && dt_session_host_is_device(w->session))
+        dti_say_host_is_device();
     if (lossy)
         printf("~: results change: values are packed with fewer bits, or updates are delayed\n");
     if (none)

@@ -414,7 +414,7 @@ static dt_status read_bool(const char *text, void *to, dt_err *err)
 {
     static const char *const words[] = {"false", "true", "off", "on", "no", "yes", "0", "1"};
     for (size_t i = 0; i < DT_COUNT(words); i++)
-        if (strcmp(words[i], text) == 0) {
+        if (strcasecmp(words[i], text) == 0) {
             const bool v = i % 2 != 0;
             memcpy(to, &v, sizeof v);
             return DT_OK;

@@ -84,10 +84,23 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
         near != NULL ? "'?" : "");
 }
 
+/* The layer of which "r4.y" is a tensor; NULL: it is of none. */
+static const char *layer_of_tensor(const char *name, const char *const *layers)
+{
+    const char *dot = strrchr(name, '.');
+    for (; dot != NULL && *layers != NULL; layers++)
+        if (strlen(*layers) == (size_t)(dot - name) &&
+            strncmp(*layers, name, (size_t)(dot - name)) == 0)
+            return *layers;
+    return NULL;
+}
+
 static dt_status no_layer(const line *l, const known *k, dt_err *err)
 {
     const dt_graph *g = k->graph;
     const char *near = is_told(err) ? dt_nearest(l->glob, k->layers) : NULL;
+    if (near == NULL)
+        near = layer_of_tensor(l->glob, k->layers);
     if (near != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] '%.100s' matches no layer, did you mean '%s'?", l->at,

@@ -229,7 +229,7 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
         dti_run_tell(r, "resume", "%s: %s%" PRId64 " step%s done%s", dt_checkpoint_path(r->from),
             r->point.step == 1 ? "the " : "all ", r->point.step,
             r->point.step == 1 ? " is" : "s are",
-            r->s->opts.train.steps > 0 ? ", by train.steps" : "");
+            r->s->opts.train.steps > 0 ? ", by train.steps, more of which train on" : "");
     else
         dti_run_tell(r, "resume", "after step %" PRId64 ", from %s", r->point.step,
             dt_checkpoint_path(r->from));

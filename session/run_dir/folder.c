@@ -133,12 +133,13 @@ static dt_status run_used(const char *path, const dti_content *c, dt_err *err)
             path);
     if (*holder != '\0')
         return DT_FAIL(err, DT_E_BUSY,
-            "run directory '%s' holds a run that did not finish (%s is gone); set run.dir to "
-            "another folder, or run.overwrite = on to move it aside",
+            "run directory '%s' holds a run that did not finish (%s is gone); --resume goes on "
+            "with "
+            "it; else set run.dir to another folder, or run.overwrite = on to move it aside",
             path, holder);
     return DT_FAIL(err, DT_E_BUSY,
-        "run directory '%s' holds a run; set run.dir to another folder, or run.overwrite = on to "
-        "move it aside",
+        "run directory '%s' holds a run; --resume goes on with it; else set run.dir to another "
+        "folder, or run.overwrite = on to move it aside",
         path);
 }
 

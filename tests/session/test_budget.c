@@ -206,7 +206,8 @@ static void suggestions_are_of_different_kinds(void **state)
     snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%" PRIu64, all - 1);
     ran r = refused(words, DT_E_BUDGET);
     assert_has(r.err, "fits if: [memory] policy = ");
-    assert_has(r.err, "fits if: [train] micro_batch = 32, of the same batch in 2 parts normalised");
+    assert_has(r.err, "fits if: [train] micro_batch = 32, of the same batch in 2 parts (batch norm "
+                      "sees 32 samples at a time: results change)");
     assert_has(r.err, "fits if: [train] batch = 63 (64 does not fit)");
     assert_has(r.err, "the least found for this batch is ");
     cli_done(&r);

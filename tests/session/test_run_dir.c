@@ -153,7 +153,7 @@ static void a_used_folder_is_refused(void **state)
     (void)state;
     dti_run_dir_close(open_dir("r", false));
     refused("r", false, DT_E_BUSY,
-        "'r' holds a run; set run.dir to another folder, or "
+        "'r' holds a run; --resume goes on with it; else set run.dir to another folder, or "
         "run.overwrite = on to move it aside");
 }
 

@@ -604,7 +604,8 @@ static void run_directories_that_cannot_be(void **state) /* cases 28 and 29 */
         {NULL, "--set run.dir=c.ini/below", DT_E_IO, {"/w/c.ini/below': Not a directory"}},
         {NULL, "--set run.dir=/proc/none/out", DT_E_IO, {"make folder '/proc/none': "}},
         {NULL, "--set run.dir=older", DT_E_BUSY,
-            {"/w/older' holds a run; set run.dir to another folder, or run.overwrite = on"}},
+            {"/w/older' holds a run; --resume goes on with it; else set run.dir to another folder, "
+             "or"}},
         {NULL, "--set run.dir=kept", DT_E_BUSY, {"/w/kept' holds files that are no run's"}},
         {NULL, "--set run.dir=kept --set run.overwrite=on", DT_E_BUSY, {"/w/kept' holds files"}},
     };

@@ -130,7 +130,7 @@ static void the_facts_of_a_small_run(void **state)
                                  "device    cpu, 2 threads, avx2, fp32\n"
                                  "memory    1.46 MiB planned\n"
                                  "data      idx, 60000 images\n"
-                                 "eval      none: no data for it\n"
+                                 "eval      none: no data for it (data.eval_path names some)\n"
                                  "run       runs/lenet5-keep_all-1\n"
                                  "\n");
     end(x);

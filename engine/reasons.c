@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 
 static uint32_t hash_of(const char *text) /* FNV-1a */
@@ -53,7 +54,7 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
     char text[DT_REASON_BYTES] = {0};
     va_list args;
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    dt_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     dt_utf8_mend(text);
     const uint32_t hash = hash_of(text);

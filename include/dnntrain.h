@@ -21,7 +21,8 @@
  * seconds, and strings are UTF-8. Calls for one run come from one thread at a time. On the
  * processor runs of different threads may be open and work at the same time. What the
  * calling thread has set of OpenMP's threads and of denormal floats is as it was when a call
- * returns; within it, an observer finds the run's. */
+ * returns; within it, an observer finds the run's. Numbers in files and texts have a decimal point
+ * whatever locale is set. */
 #ifndef DNNTRAIN_H
 #define DNNTRAIN_H
 

@@ -9,6 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/numbers_text.h"
 #include "session/budget.h"
 #include "session/run_plans.h"
 #include "session/human.h"
@@ -359,7 +360,7 @@ static const char *beside(char to[32], double a, double b)
     if (fabs(percent) < 0.05)
         snprintf(to, 32, "as much as");
     else
-        snprintf(to, 32, "%.1f %% %s than", fabs(percent), percent < 0 ? "less" : "more");
+        dt_snprintf(to, 32, "%.1f %% %s than", fabs(percent), percent < 0 ? "less" : "more");
     return to;
 }
 
@@ -371,7 +372,7 @@ static void tell_auto(search *x, const dti_trial *t, dt_err *err)
     const dti_change c = change_to(x, t);
     const double most = most_seconds(x, t), kept = kept_seconds(x);
     if (t->seconds > 0 && kept > 0)
-        snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
+        dt_snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
             most, x->s->costs.simulated ? "simulated" : "predicted", beside(than, most, kept));
     else
         snprintf(time, sizeof time,

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/numbers_text.h"
+
 const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -17,7 +19,7 @@ const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
     size_t unit = 0;
     for (; v >= 1023.995 && unit + 1 < DT_COUNT(units); unit++)
         v /= 1024;
-    snprintf(to, DT_HUMAN_BYTES, "%.2f %s", v, units[unit]);
+    dt_snprintf(to, DT_HUMAN_BYTES, "%.2f %s", v, units[unit]);
     return to;
 }
 
@@ -43,11 +45,11 @@ const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds)
     if (!(seconds < 59.95))
         return dt_human_time(to, seconds);
     if (seconds > 0 && seconds < 0.99995e-4)
-        snprintf(to, DT_HUMAN_BYTES, "%.1f µs", 1e6 * seconds);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.1f µs", 1e6 * seconds);
     else if (seconds < 0.99995)
-        snprintf(to, DT_HUMAN_BYTES, "%.1f ms", 1e3 * seconds);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.1f ms", 1e3 * seconds);
     else
-        snprintf(to, DT_HUMAN_BYTES, "%.1f s", seconds);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.1f s", seconds);
     return to;
 }
 
@@ -57,9 +59,9 @@ const char *dt_human_number(char to[DT_HUMAN_BYTES], double v)
     if (!isfinite(v))
         snprintf(to, DT_HUMAN_BYTES, "%s", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
     else if (a != 0 && (a < 1e-3 || a >= 1e6))
-        snprintf(to, DT_HUMAN_BYTES, "%.3e", v);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.3e", v);
     else
-        snprintf(to, DT_HUMAN_BYTES, "%.*f", a < 0.1 ? 5 : a < 100 ? 3 : a < 1e4 ? 1 : 0, v);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.*f", a < 0.1 ? 5 : a < 100 ? 3 : a < 1e4 ? 1 : 0, v);
     return to;
 }
 
@@ -83,7 +85,7 @@ const char *dt_human_flops(char to[DT_HUMAN_BYTES], double flops)
     size_t i = 0;
     for (; flops >= 999.5 && i + 1 < DT_COUNT(unit); i++)
         flops /= 1e3;
-    snprintf(to, DT_HUMAN_BYTES, "%.3g %s", flops, unit[i]);
+    dt_snprintf(to, DT_HUMAN_BYTES, "%.3g %s", flops, unit[i]);
     return to;
 }
 
@@ -94,7 +96,7 @@ const char *dt_human_rate(char to[DT_HUMAN_BYTES], double v)
     else if (v >= 99.95)
         dt_human_count(to, (uint64_t)fmin(v + 0.5, 1e15));
     else
-        snprintf(to, DT_HUMAN_BYTES, "%.*f", v < 9.995 ? 2 : 1, v);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.*f", v < 9.995 ? 2 : 1, v);
     return to;
 }
 

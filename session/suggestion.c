@@ -6,12 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/numbers_text.h"
 #include "session/human.h"
 
 static void DT_PRINTF(3, 0) vadd(char *to, size_t bytes, const char *fmt, va_list args)
 {
     const size_t n = strlen(to);
-    vsnprintf(to + n, bytes - n, fmt, args);
+    dt_vsnprintf(to + n, bytes - n, fmt, args);
 }
 
 static void DT_PRINTF(3, 4) add(char *to, size_t bytes, const char *fmt, ...)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 
 enum {
@@ -75,7 +76,7 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
     char note[NOTE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    int len = vsnprintf(note, sizeof note, fmt, ap);
+    int len = dt_vsnprintf(note, sizeof note, fmt, ap);
     va_end(ap);
     if (len >= (int)sizeof note)
         len = (int)sizeof note - 1;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 
 /* cJSON keeps the place of its last error in a global. Its hooks are a global as well, which is the
@@ -168,9 +169,11 @@ static cJSON *parse(const char *text, size_t n, size_t *end, bool *no_memory)
     pthread_mutex_lock(&cjson_lock);
     const char *stop = text;
     const int before = errno;
+    const locale_t locale = dt_c_locale_enter();
     errno = 0;
     cJSON *v = cJSON_ParseWithLengthOpts(text, n, &stop, 0);
     *no_memory = errno == ENOMEM;
+    dt_c_locale_leave(locale);
     errno = before;
     pthread_mutex_unlock(&cjson_lock);
     *end = stop >= text && stop <= text + n ? (size_t)(stop - text) : n;

@@ -3,14 +3,13 @@
 #include "engine/config/options.h"
 
 #include <errno.h>
-#include <float.h>
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "engine/base/numbers_text.h"
 #include "engine/config/nearest.h"
 #include "engine/shape.h"
 
@@ -67,30 +66,14 @@ bool dt_parse_i64(const char *text, int64_t *out)
     return errno == 0;
 }
 
-/* Numbers are read and written with a point wherever the program runs. */
-static locale_t enter_c_locale(void)
-{
-    const locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    return c == (locale_t)0 ? c : uselocale(c);
-}
-
-static void leave_c_locale(locale_t before)
-{
-    if (before != (locale_t)0)
-        freelocale(uselocale(before));
-}
-
 bool dt_parse_f64(const char *text, double *out)
 {
     if (!looks_real(text))
         return false;
-    const locale_t before = enter_c_locale();
     errno = 0;
-    const double v = strtod(text, NULL);
-    const int problem = errno;
-    leave_c_locale(before);
+    const double v = dt_strtod(text, NULL);
     *out = v;
-    return problem == 0 && isfinite(v); /* too small to be told from 0 is an error as well */
+    return errno == 0 && isfinite(v); /* too small to be told from 0 is an error as well */
 }
 
 static const struct unit {
@@ -188,21 +171,6 @@ static void print_bytes(char *text, size_t room, uint64_t v)
     snprintf(text, room, "%" PRIu64 "%s", v / units[k].bytes, units[k].name);
 }
 
-/* Fewest digits that read back as the same number. */
-static void print_f64(FILE *f, double v)
-{
-    char text[40];
-    const locale_t before = enter_c_locale();
-    for (int digits = 1; digits <= DBL_DECIMAL_DIG; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, v);
-        const double back = strtod(text, NULL);
-        if (back >= v && back <= v)
-            break;
-    }
-    leave_c_locale(before);
-    fputs(text, f);
-}
-
 /* ---- rows ---- */
 
 static const double PAST_I64 = 0x1p63;
@@ -215,11 +183,7 @@ static bool ranged(const dt_opt *row)
 static void print_limit(const dt_opt *row, double v, char *text, size_t room)
 {
     if (row->type == DT_OPT_F64)
-        for (int digits = 6; digits <= 17; digits++) { /* as few as tell the number */
-            snprintf(text, room, "%.*g", digits, v);
-            if (strtod(text, NULL) == v)
-                break;
-        }
+        dti_f64_text(text, room, 6, v);
     else if (row->type == DT_OPT_BYTES)
         print_bytes(text, room, v >= 0x1p64 ? UINT64_MAX : (uint64_t)v);
     else
@@ -305,7 +269,7 @@ static void print_meant(const dt_opt *row, const char *text, char *to, size_t ro
     if (two || !meant_number(row, text, &v))
         return;
     if (row->type == DT_OPT_F64)
-        snprintf(to, room, "; write %g", v);
+        dt_snprintf(to, room, "; write %g", v);
     else if (v >= -PAST_I64 && v < PAST_I64 && floor(v) >= v)
         snprintf(to, room, "; write %" PRId64, (int64_t)v);
 }
@@ -527,7 +491,8 @@ void dt_opt_print(FILE *f, const dt_opt *row, const void *target)
         fputs(dt_sides_print(*(const int64_t *)at).s, f);
         break;
     case DT_OPT_F64:
-        print_f64(f, *(const double *)at);
+        dti_f64_text(text, sizeof text, 1, *(const double *)at);
+        fputs(text, f);
         break;
     case DT_OPT_BOOL:
         fputs(*(const bool *)at ? "on" : "off", f);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/numbers_text.h"
 #include "engine/config/nearest.h"
 #include "engine/tier.h"
 
@@ -200,7 +201,7 @@ static dt_status read_channels(const dt_config *c, const char *key, const char *
         double v;
         s = next_item(s, item, sizeof item);
         if (!dt_parse_f64(item, &v) || !(v >= least) || !(v <= 1e6) || *n == DT_RUN_CHANNELS) {
-            snprintf(what, sizeof what, "%s: '%s': write one number or three, each %g..1e6", key,
+            dt_snprintf(what, sizeof what, "%s: '%s': write one number or three, each %g..1e6", key,
                 item, least);
             return fail_at(c, "data", key, err, what);
         }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 
 /* So many plans that are no better than one before are the last. */
 enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3 };
@@ -186,7 +187,7 @@ DT_PRINTF(4, 0)
 static dt_status explain(dti_planner *x, dti_idle *i, dt_err *err, const char *format, va_list args)
 {
     char text[DT_REASON_BYTES];
-    vsnprintf(text, sizeof text, format, args);
+    dt_vsnprintf(text, sizeof text, format, args);
     return dt_reasons_add(&x->p->reasons, &i->gap.reason, err, "%s: %s", x->p->policy, text);
 }
 

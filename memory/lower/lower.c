@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/numbers_text.h"
 #include "memory/codec.h"
 #include "memory/lower/stays.h"
 #include "memory/lower/sync.h"
@@ -509,7 +510,7 @@ static void algorithm_reason(const dt_plan_op *op, char to[DT_REASON_BYTES])
     if (op->limit <= DT_LIMIT_LEAST)
         snprintf(to, DT_REASON_BYTES, "algorithm %.40s: the least scratch", op->algorithm);
     else
-        snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->algorithm,
+        dt_snprintf(to, DT_REASON_BYTES, "algorithm %.40s: fastest within %.1f MiB", op->algorithm,
             (double)op->limit / (1 << 20));
 }
 

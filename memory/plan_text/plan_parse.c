@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 #include "memory/codec.h"
 #include "memory/plan_text/plan_text_internal.h"
@@ -171,7 +172,7 @@ static dt_status scan_real(const scan *s, const char *what, word w, double *out)
         memcpy(text, w.p, w.n);
         text[w.n] = '\0';
         if (strspn(text, "0123456789.e+-") == w.n)
-            v = strtod(text, &end);
+            v = dt_strtod(text, &end);
     }
     if (end == text || *end != '\0' || !isfinite(v))
         return scan_bad(s, "%s '%.*s' is not a finite decimal number", what, SHOW(w));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "memory/codec.h"
 #include "memory/plan_text/plan_text_internal.h"
 
@@ -413,7 +414,9 @@ void dti_op_line(const dti_names *n, size_t op, FILE *f)
     op_name(n, (int32_t)op, name);
     const char *kind = o->kind < DT_OP_KINDS ? dt_op_kind_name((dt_op_kind)o->kind) : "?";
     const bool whole = o->flops == floor(o->flops) && o->flops < 1e15;
-    fprintf(f, whole ? "op %s %s %.0f" : "op %s %s %.17g", name, kind, o->flops);
+    char flops[40];
+    dt_snprintf(flops, sizeof flops, whole ? "%.0f" : "%.17g", o->flops);
+    fprintf(f, "op %s %s %s", name, kind, flops);
     if (o->layer[0] != '\0')
         kernel_text(n, o, f);
     for (int64_t i = o->first; i < (int64_t)o->first + o->n; i++)

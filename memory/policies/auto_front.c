@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 
 enum { LINE = 320, SHORTEST = 24 }; /* of a plan, without its fates */
 
@@ -81,7 +82,7 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
         to, LINE, "%zu %zu %" PRIu64 " %" PRIu64 "\n", f->n, f->n_value, f->least, f->most);
     for (size_t i = 0; i < f->n; i++) {
         const dti_found *x = &f->plan[i];
-        at += (size_t)snprintf(to + at, LINE,
+        at += (size_t)dt_snprintf(to + at, LINE,
             "%" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d %d %" PRIu64 " %" PRIu64 " %" PRIu64
             " %a %s %s",
             x->aim, x->budget, x->early, x->offloads, x->encodes, x->recomputes, x->cost.device,
@@ -118,11 +119,13 @@ static bool parse_plan(dti_found *x, const char *line, size_t n_value)
     int offloads, encodes, recomputes, at = 0;
     char head[LINE]; /* sscanf measures all that is behind, which may be megabytes */
     snprintf(head, sizeof head, "%.*s", LINE - 1, line);
+    const locale_t before = dt_c_locale_enter();
     const int got = sscanf(head,
         "%" SCNu64 " %" SCNu64 " %" SCNu64 " %d %d %d %" SCNu64 " %" SCNu64 " %" SCNu64
         " %la %63s %n",
         &x->aim, &x->budget, &x->early, &offloads, &encodes, &recomputes, &x->cost.device,
         &x->cost.tier[DT_TIER_HOST], &x->cost.tier[DT_TIER_DISK], &x->cost.seconds, x->then, &at);
+    dt_c_locale_leave(before);
     const char *rest = line + at;
     const size_t n = strcspn(rest, "\n");
     if (got != 11 || at == 0 || !isfinite(x->cost.seconds) || !(x->cost.seconds > 0) ||

@@ -12,6 +12,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers_text.h"
 #include "memory/tiers/disk.h"
 
 #define NAME ".dnntrain-"
@@ -102,7 +103,7 @@ static dt_status preallocate(const dti_disk_file *f, dt_err *err)
     struct statfs fs;
     char room[64] = "";
     if (dt_io->statfs(f->folder, &fs) == 0)
-        snprintf(room, sizeof room, ", where %.3f GiB are free",
+        dt_snprintf(room, sizeof room, ", where %.3f GiB are free",
             gib((double)fs.f_bavail * (double)fs.f_bsize));
     return DT_FAIL(err, DT_E_IO,
         "the disk tier needs %.3f GiB in '%s'%s: %s; take a smaller batch, or " DTI_DISK_ELSEWHERE,

@@ -9,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/sha256.h"
 
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
@@ -564,7 +565,9 @@ dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
     add_codecs(o, costs, &ok);
     add_densities(o, densities, &ok);
     add_ops(o, costs, &ok);
+    const locale_t before = dt_c_locale_enter();
     char *printed = ok ? cJSON_Print(o) : NULL;
+    dt_c_locale_leave(before);
     cJSON_Delete(o);
     *out = printed != NULL ? dt_strdup(printed) : NULL;
     *bytes = *out != NULL ? strlen(*out) : 0;

@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
 #include "engine/base/numbers.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 #include "memory/codec.h"
 
@@ -104,7 +105,7 @@ static void say_arg(line *s, const dt_plan_arg *a, int64_t samples)
             continue;
         const double bytes = (double)(a->to - a->from);
         const double each = telling[k].sample && samples > 0 ? bytes / (double)samples : bytes;
-        snprintf(text, sizeof text, " %s%.9g", telling[k].name, each);
+        dt_snprintf(text, sizeof text, " %s%.9g", telling[k].name, each);
         say(s, text);
     }
 }

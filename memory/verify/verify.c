@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "memory/codec.h"
 
 typedef struct clock {
@@ -82,7 +83,7 @@ DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
     char text[512];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    dt_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     if (v->row < 0)
         return DT_FAIL(v->err, DT_E_DATA, "plan: %s", text);

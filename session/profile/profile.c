@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "session/budget.h"
 #include "session/machine.h"
 #include "session/origin.h"
@@ -141,8 +142,9 @@ static dt_status next_round(dti_profiling *p, int64_t done, dt_err *err)
         DT_CHECK(check_quiet(p, err));
         return dt_runner_set_trace(p->rig.runner, NULL, err);
     }
-    snprintf(text, sizeof text, "timing more: the quietest %.0f %% of the steps differ by %.1f %%",
-        100 * quiet, 100 * p->spread / p->out->step);
+    dt_snprintf(text, sizeof text,
+        "timing more: the quietest %.0f %% of the steps differ by %.1f %%", 100 * quiet,
+        100 * p->spread / p->out->step);
     tell(p, text);
     return DT_OK;
 }

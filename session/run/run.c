@@ -12,6 +12,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/numbers_text.h"
 #include "engine/checkpoint/weights.h"
 #include "session/run/run_internal.h"
 
@@ -26,7 +27,7 @@ void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...)
     if (r->observer.line == NULL)
         return;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    dt_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     r->observer.line(r->observer.self, label, text);
 }

@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers_text.h"
 #include "session/run/run_internal.h"
 
 enum { BUFFER = 1 << 16, LINE = 512 };
@@ -69,7 +70,7 @@ static void ran(void *self, const dt_trace_row *row)
         return;
     if (t->n > BUFFER - LINE)
         flush(t);
-    const int n = snprintf(t->buffer + t->n, LINE,
+    const int n = dt_snprintf(t->buffer + t->n, LINE,
         "%" PRId64 ",%s%s,%" PRId64 ",%" PRId32 ",%s,%s,%s,%" PRIu64 ",%.9f,%.9f\n", t->step,
         dt_program_kind_name(plan->kind), plan->dense ? "_dense" : "", plan->n, row->row,
         stream_of(row), row->name, kind_of(row), row->bytes, row->begin, row->end);

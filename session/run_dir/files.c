@@ -10,6 +10,7 @@
 #include "engine/base/io.h"
 #include "engine/base/json.h"
 #include "engine/base/memory_stream.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 #include "session/environment.h"
 #include "session/run_dir/run_dir_internal.h"
@@ -107,7 +108,7 @@ static void add_text(object *j, const char *key, const char *value)
 const char *dti_real_text(char to[DTI_NUMBER_BYTES], double v)
 {
     if (isfinite(v))
-        snprintf(to, DTI_NUMBER_BYTES, "%.9g", v);
+        dt_snprintf(to, DTI_NUMBER_BYTES, "%.9g", v);
     else
         snprintf(to, DTI_NUMBER_BYTES, "\"%s\"", isnan(v) ? "nan" : v > 0 ? "inf" : "-inf");
     return to;

@@ -3,8 +3,8 @@
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "engine/config/nearest.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/comma_locale.h"
 
-#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -482,20 +482,10 @@ static void reals_are_strict(void **state) /* case 4 */
 static void reals_do_not_depend_on_the_locale(void **state) /* case 4 */
 {
     (void)state;
-    const char *folder = dt_temp_path("locale");
-    char command[256];
-    snprintf(command, sizeof command,
-        "mkdir '%s' && localedef -i de_DE -f UTF-8 '%s/de_DE.UTF-8' >/dev/null 2>&1", folder,
-        folder);
-    const int made = system(command);
-    if (made == 0)
-        setenv("LOCPATH", folder, 1);
-    if (setlocale(LC_ALL, "de_DE.UTF-8") == NULL)
-        skip();
-    assert_int_equal(*localeconv()->decimal_point, ',');
+    comma_locale();
     check_reals();
     print_and_read(&rows[1], &(sample){.rate = 0.1});
-    setlocale(LC_ALL, "C");
+    c_locale();
 }
 
 static void words_are_checked_and_suggested(void **state)

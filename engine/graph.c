@@ -8,7 +8,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/memory_stream.h"
-#include "engine/base/mix.h"
 
 /* Largest batch the overflow checks promise room for. */
 enum { MAX_BATCH = 1 << 20 };
@@ -83,44 +82,23 @@ void dt_graph_destroy(const dt_graph *g)
         return;
     for (size_t i = 0; i < g->n_node; i++)
         free_opts(&g->node[i]);
+    dt_graph *own = (dt_graph *)(uintptr_t)g;
+    dt_names_deinit(&own->names);
     dt_free(g->node);
-    dt_free(g->place);
-    dt_free((void *)(uintptr_t)g);
+    dt_free(own);
 }
 
 /* ---- names ---- */
 
-/* Where in the table the name is, or where it would stand: at FNV-1a's place or behind it. */
-static size_t place_of(const dt_graph *g, const char *name)
+static dt_named names_of(const dt_graph *g)
 {
-    const uint64_t hash = dt_fnv_add(DT_FNV, name, strlen(name));
-    size_t i = (size_t)(hash ^ hash >> 32) & (g->n_place - 1);
-    while (g->place[i] != 0 && strcmp(g->node[g->place[i] - 1].name, name) != 0)
-        i = (i + 1) & (g->n_place - 1);
-    return i;
-}
-
-/* For one name more, so that half of the table stays free. */
-static bool grow_places(dt_graph *g)
-{
-    if (2 * (g->n_node + 1) <= g->n_place)
-        return true;
-    const size_t n = g->n_place > 0 ? 2 * g->n_place : 64;
-    int32_t *place = dt_alloc(n, sizeof *place);
-    if (place == NULL)
-        return false;
-    dt_free(g->place);
-    g->place = place;
-    g->n_place = n;
-    for (size_t i = 0; i < g->n_node; i++)
-        g->place[place_of(g, g->node[i].name)] = (int32_t)i + 1;
-    return true;
+    return (dt_named){g->node, sizeof *g->node, offsetof(dt_node, name), .refers = false};
 }
 
 int32_t dti_graph_find(const dt_graph *g, const char *name)
 {
-    const int32_t found = g->n_place > 0 ? g->place[place_of(g, name)] : 0;
-    return found > 0 ? found - 1 : DT_GRAPH_INPUT - 1;
+    const size_t found = dt_names_find(&g->names, names_of(g), name);
+    return found > 0 ? (int32_t)found - 1 : DT_GRAPH_INPUT - 1;
 }
 
 /* ---- layers ---- */
@@ -227,7 +205,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
 {
     DT_CHECK(check_name("layer", name, err));
     if (g->n_node >= INT32_MAX / 2 || !dt_grow(&g->node, &g->cap, g->n_node, sizeof *g->node) ||
-        !grow_places(g))
+        !dti_names_grow(&g->names, names_of(g), g->n_node))
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
     dt_node *node = &g->node[g->n_node];
     *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};
@@ -241,7 +219,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     }
     g->next_key++;
     *id = (int32_t)g->n_node++;
-    g->place[place_of(g, node->name)] = *id + 1;
+    dti_names_add(&g->names, names_of(g), (size_t)*id);
     return DT_OK;
 }
 

@@ -3,6 +3,7 @@
 #ifndef DT_ENGINE_GRAPH_H
 #define DT_ENGINE_GRAPH_H
 
+#include "engine/base/names.h"
 #include "engine/dtype.h"
 #include "engine/layer.h"
 
@@ -35,8 +36,7 @@ typedef struct dt_graph {
     int32_t next_key;
     size_t n_node, cap;
     dt_node *node;
-    size_t n_place; /* of a table of names, a power of two */
-    int32_t *place; /* node + 1; 0: free */
+    dt_names names;
 } dt_graph;
 
 dt_status dt_graph_create(

@@ -1,5 +1,4 @@
-/* A table of short texts. Thousands are added one by one, so they are told apart by their hashes.
- */
+/* A table of short texts. Thousands are added one by one, so they are found by their hashes. */
 #include "engine/reasons.h"
 
 #include <stdarg.h>
@@ -10,43 +9,9 @@
 #include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 
-static uint32_t hash_of(const char *text) /* FNV-1a */
+static dt_named texts_of(const dt_reasons *r)
 {
-    uint32_t h = 2166136261u;
-    for (; *text != '\0'; text++)
-        h = (h ^ (unsigned char)*text) * 16777619u;
-    return h;
-}
-
-/* The slot of a text: its own, or the one that it is to have. */
-static int32_t *slot_of(const dt_reasons *r, const char *text, uint32_t hash)
-{
-    size_t at = hash & (r->n_slot - 1);
-    for (; r->slot[at] != 0; at = (at + 1) & (r->n_slot - 1)) {
-        const size_t i = (size_t)r->slot[at] - 1;
-        if (r->hash[i] == hash && strcmp(r->text[i], text) == 0)
-            break;
-    }
-    return &r->slot[at];
-}
-
-/* Slots are a power of two, and half of them are free. */
-static bool make_slots(dt_reasons *r)
-{
-    size_t n = r->n_slot > 0 ? r->n_slot : 16;
-    while (n < 2 * (r->n + 1))
-        n *= 2;
-    if (n == r->n_slot)
-        return true;
-    int32_t *slot = dt_alloc(n, sizeof *slot);
-    if (slot == NULL)
-        return false;
-    dt_free(r->slot);
-    r->slot = slot;
-    r->n_slot = n;
-    for (size_t i = 0; i < r->n; i++)
-        *slot_of(r, r->text[i], r->hash[i]) = (int32_t)i + 1;
-    return true;
+    return (dt_named){r->text, sizeof *r->text, 0, .refers = false};
 }
 
 dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char *format, ...)
@@ -57,20 +22,15 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
     dt_vsnprintf(text, sizeof text, format, args);
     va_end(args);
     dt_utf8_mend(text);
-    const uint32_t hash = hash_of(text);
-    if (!make_slots(r))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");
-    int32_t *slot = slot_of(r, text, hash);
-    if (*slot != 0) {
-        *number = *slot;
+    *number = (int32_t)dt_names_find(&r->names, texts_of(r), text);
+    if (*number != 0)
         return DT_OK;
-    }
-    if (!dt_grow(&r->text, &r->cap_text, r->n, sizeof *r->text) ||
-        !dt_grow(&r->hash, &r->cap_hash, r->n, sizeof *r->hash))
+    if (!dti_names_grow(&r->names, texts_of(r), r->n) ||
+        !dt_grow(&r->text, &r->cap, r->n, sizeof *r->text))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");
     memcpy(r->text[r->n], text, sizeof text);
-    r->hash[r->n] = hash;
-    *number = *slot = (int32_t)++r->n;
+    dti_names_add(&r->names, texts_of(r), r->n);
+    *number = (int32_t)++r->n;
     return DT_OK;
 }
 
@@ -81,15 +41,11 @@ const char *dt_reason_text(const dt_reasons *r, int32_t number)
 
 dt_status dti_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err)
 {
-    *to = (dt_reasons){.n = from->n, .cap_text = from->n, .cap_hash = from->n};
+    *to = (dt_reasons){.n = from->n, .cap = from->n};
     to->text = dt_alloc(from->n, sizeof *to->text);
-    to->hash = dt_alloc(from->n, sizeof *to->hash);
-    const bool ok = to->text != NULL && to->hash != NULL;
-    if (ok && from->n > 0) {
+    if (to->text != NULL && from->n > 0)
         memcpy(to->text, from->text, from->n * sizeof *to->text);
-        memcpy(to->hash, from->hash, from->n * sizeof *to->hash);
-    }
-    if (ok && make_slots(to))
+    if (to->text != NULL && dt_names_fill(&to->names, texts_of(to), to->n))
         return DT_OK;
     dt_reasons_deinit(to);
     return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");
@@ -98,7 +54,6 @@ dt_status dti_reasons_copy(dt_reasons *to, const dt_reasons *from, dt_err *err)
 void dt_reasons_deinit(dt_reasons *r)
 {
     dt_free(r->text);
-    dt_free(r->hash);
-    dt_free(r->slot);
+    dt_names_deinit(&r->names);
     *r = (dt_reasons){0};
 }

@@ -3,15 +3,15 @@
 #define DT_ENGINE_REASONS_H
 
 #include "engine/base/error.h"
+#include "engine/base/names.h"
 
 enum { DT_REASON_BYTES = 128 };
 
 /* Texts are numbered from 1; 0 stands for none. Zeroed memory is an empty table. */
 typedef struct dt_reasons {
-    size_t n, cap_text, cap_hash, n_slot;
+    size_t n, cap;
     char (*text)[DT_REASON_BYTES]; /* n of them, zeroed behind their ends */
-    uint32_t *hash;
-    int32_t *slot; /* numbers, from that of a text's hash on; 0: it is free. More than n */
+    dt_names names;
 } dt_reasons;
 
 /* The number of a text, which is added when it is new; what is too long is cut,

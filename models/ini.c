@@ -31,6 +31,7 @@ typedef struct ini_net {
     dt_config *c;
     size_t n;
     ini_layer *layer;
+    dt_names names; /* of the layers, once all are collected */
     dt_err *err;
     dt_status status; /* of the first error */
 } ini_net;
@@ -63,13 +64,16 @@ static void note(ini_net *t, dt_status st)
 
 #define WRONG(t, ...) note((t), DT_FAIL((t)->err, DT_E_CONFIG, __VA_ARGS__))
 
+static dt_named names_of(const ini_net *t)
+{
+    return (dt_named){t->layer, sizeof *t->layer, offsetof(ini_layer, s.name), .refers = true};
+}
+
 /* The layer of this name, or t->n. */
 static size_t find_layer(const ini_net *t, const char *name)
 {
-    size_t i = 0;
-    while (i < t->n && strcmp(t->layer[i].s.name, name) != 0)
-        i++;
-    return i;
+    const size_t found = dt_names_find(&t->names, names_of(t), name);
+    return found > 0 ? found - 1 : t->n;
 }
 
 /* --- wiring --- */
@@ -259,6 +263,8 @@ static dt_status collect(ini_net *t)
     if (t->n == 0)
         return DT_FAIL(t->err, DT_E_CONFIG,
             "no layers; a layer is a section with a kind and a name, such as [conv c1]");
+    if (!dt_names_fill(&t->names, names_of(t), t->n))
+        return DT_FAIL(t->err, DT_E_NOMEM, "out of memory for the names of %zu layers", t->n);
     return DT_OK;
 }
 
@@ -339,6 +345,7 @@ static void end(ini_net *t)
     for (size_t i = 0; i < t->n; i++)
         dt_free(t->layer[i].opts);
     dt_free(t->layer);
+    dt_names_deinit(&t->names);
 }
 
 /* Sections of layers whose keys nobody knows are not complained of key by key. */

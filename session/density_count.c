@@ -44,19 +44,24 @@ static double share_of(const uint32_t *word, int64_t n)
     return n > 0 ? (double)some / (double)n : 0;
 }
 
+static dt_named names_of(const dti_density_count *c)
+{
+    return (dt_named){c->of, sizeof *c->of, offsetof(dti_counted, name), .refers = false};
+}
+
 static void look(void *self, const dt_plan_tensor *t, const void *bytes)
 {
     dti_density_count *c = self;
     if (t->role != DT_ROLE_ACTIVATIONS)
         return;
-    for (size_t i = 0; i < c->n; i++)
-        if (strcmp(c->of[i].name, t->name) == 0) {
-            const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
-            c->of[i].share = share > c->of[i].share ? share : c->of[i].share;
-            c->of[i].sum += share;
-            c->of[i].seen++;
-            return;
-        }
+    const size_t found = dt_names_find(&c->names, names_of(c), t->name);
+    if (found == 0)
+        return;
+    dti_counted *of = &c->of[found - 1];
+    const double share = share_of(bytes, (int64_t)(t->bytes / sizeof(uint32_t)));
+    of->share = share > of->share ? share : of->share;
+    of->sum += share;
+    of->seen++;
 }
 
 dt_status dti_density_count_open(dti_density_count *c, dt_program *p, dt_err *err)
@@ -71,6 +76,8 @@ dt_status dti_density_count_open(dti_density_count *c, dt_program *p, dt_err *er
             memcpy(c->of[c->n].name, p->tensor[t].name, sizeof c->of->name);
             c->of[c->n++].bytes = p->tensor[t].bytes;
         }
+    if (!dt_names_fill(&c->names, names_of(c), c->n))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to count values");
     dti_density_count_begin(c);
     return DT_OK;
 }
@@ -78,6 +85,7 @@ dt_status dti_density_count_open(dti_density_count *c, dt_program *p, dt_err *er
 void dti_density_count_close(dti_density_count *c)
 {
     dt_free(c->of);
+    dt_names_deinit(&c->names);
     *c = (dti_density_count){0};
 }
 

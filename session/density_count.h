@@ -2,6 +2,7 @@
 #ifndef DT_SESSION_DENSITY_COUNT_H
 #define DT_SESSION_DENSITY_COUNT_H
 
+#include "engine/base/names.h"
 #include "engine/program/program.h"
 #include "engine/runner/runner.h"
 #include "memory/density.h"
@@ -22,6 +23,7 @@ typedef struct dti_counted {
 typedef struct dti_density_count {
     size_t n;
     dti_counted *of;
+    dt_names names;
     dt_probe probe;
 } dti_density_count;
 

@@ -25,12 +25,17 @@ static inline uint64_t dt_mix_next(uint64_t *state)
     return dti_mix(z);
 }
 
-/* FNV-1a (Fowler, Noll and Vo): bytes added to a hash, which begins as DT_FNV. */
+/* FNV-1a (Fowler, Noll and Vo): bytes, or a word at a time, added to a hash, which begins as
+ * DT_FNV. */
 #define DT_FNV UINT64_C(0xCBF29CE484222325)
+static inline uint64_t dt_fnv_word(uint64_t h, uint64_t word)
+{
+    return (h ^ word) * UINT64_C(0x100000001B3);
+}
 static inline uint64_t dt_fnv_add(uint64_t h, const void *bytes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        h = (h ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001B3);
+        h = dt_fnv_word(h, ((const unsigned char *)bytes)[i]);
     return h;
 }
 

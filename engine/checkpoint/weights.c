@@ -84,14 +84,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-static const dti_weight *find_weight(const dti_weights *w, const char *name)
-{
-    for (size_t i = 0; i < w->n; i++)
-        if (strcmp(w->row[i].name, name) == 0 || strcmp(w->row[i].whole, name) == 0)
-            return &w->row[i];
-    return NULL;
-}
-
 /* "[64, 3, 7, 7]" */
 static const char *shape_text(char to[SHAPE_BYTES], int rank, const int64_t *d)
 {
@@ -117,11 +109,30 @@ static const char *shown(char to[SHOWN_BYTES + 4], const char *name)
     return to;
 }
 
+/* @own @whole: of the network's rows, by their names and by those that they are parts of */
 typedef struct comparison {
     const dti_weights *w;
     const dt_st_file *f;
     dt_err *err;
+    dt_names own, whole;
 } comparison;
+
+static dt_named own_names(const dti_weights *w)
+{
+    return (dt_named){w->row, sizeof *w->row, offsetof(dti_weight, name), .refers = false};
+}
+
+static dt_named whole_names(const dti_weights *w)
+{
+    return (dt_named){w->row, sizeof *w->row, offsetof(dti_weight, whole), .refers = false};
+}
+
+/* Whether the network asks for it. */
+static bool asked_for(const comparison *c, const char *name)
+{
+    return dt_names_find(&c->own, own_names(c->w), name) > 0 ||
+           dt_names_find(&c->whole, whole_names(c->w), name) > 0;
+}
 
 static void say_shape(const comparison *c, const dti_weight *row, const dt_st_entry *e)
 {
@@ -150,7 +161,7 @@ static size_t extras(const comparison *c, size_t lines)
     size_t n = 0;
     for (size_t i = 0; i < dti_st_count(c->f); i++) {
         const dt_st_entry *e = dti_st_at(c->f, i);
-        if (find_weight(c->w, e->name) != NULL || ends_with(e->name, ".num_batches_tracked"))
+        if (asked_for(c, e->name) || ends_with(e->name, ".num_batches_tracked"))
             continue;
         if (n++ < lines)
             say_extra(c, e);
@@ -245,7 +256,7 @@ static bool hint_prefix(const comparison *c)
 {
     for (size_t i = 0; i < dti_st_count(c->f); i++) {
         const char *name = dti_st_at(c->f, i)->name, *dot = strchr(name, '.');
-        if (dot == NULL || find_weight(c->w, name) != NULL || find_weight(c->w, dot + 1) == NULL)
+        if (dot == NULL || asked_for(c, name) || !asked_for(c, dot + 1))
             continue;
         char cut[SHOWN_BYTES + 4];
         const char *text = shown(cut, name);
@@ -282,16 +293,13 @@ static void hints(const comparison *c, const dt_graph *g, const size_t n[KINDS])
             n[EXTRA] == 1 ? "it" : "them");
 }
 
-/* Names, shapes and types of a file against those of a network. DT_E_DATA with the table of
- * differences. */
-static dt_status compare(
-    const dti_weights *w, const dt_graph *g, const dt_st_file *f, const char *path, dt_err *err)
+/* DT_E_DATA with the table of differences. */
+static dt_status tell_differences(const comparison *c, const dt_graph *g, const char *path)
 {
-    const comparison c = {w, f, err};
     size_t n[KINDS], all = 0;
     char counts[256] = "";
     for (int k = 0; k < KINDS; k++) {
-        n[k] = differing(&c, (kind)k, 0);
+        n[k] = differing(c, (kind)k, 0);
         if (n[k] == 0)
             continue;
         const size_t at = strlen(counts);
@@ -301,15 +309,30 @@ static dt_status compare(
     }
     if (all == 0)
         return DT_OK;
-    (void)DT_FAIL(err, DT_E_DATA, "weights '%s' do not fit network '%s' (%zu tensors): %s", path,
-        g->name, w->n, counts);
+    (void)DT_FAIL(c->err, DT_E_DATA, "weights '%s' do not fit network '%s' (%zu tensors): %s", path,
+        g->name, c->w->n, counts);
     for (int k = 0; k < KINDS; k++) {
-        (void)differing(&c, (kind)k, MOST_LINES);
+        (void)differing(c, (kind)k, MOST_LINES);
         if (n[k] > MOST_LINES)
-            (void)DT_FAIL(err, DT_E_DATA, "  and %zu more %s", n[k] - MOST_LINES, kind_names[k]);
+            (void)DT_FAIL(c->err, DT_E_DATA, "  and %zu more %s", n[k] - MOST_LINES, kind_names[k]);
     }
-    hints(&c, g, n);
+    hints(c, g, n);
     return DT_E_DATA;
+}
+
+/* Names, shapes and types of a file against those of a network. */
+static dt_status compare(
+    const dti_weights *w, const dt_graph *g, const dt_st_file *f, const char *path, dt_err *err)
+{
+    comparison c = {.w = w, .f = f, .err = err};
+    const bool made =
+        dt_names_fill(&c.own, own_names(w), w->n) && dt_names_fill(&c.whole, whole_names(w), w->n);
+    const dt_status st =
+        made ? tell_differences(&c, g, path)
+             : DT_FAIL(err, DT_E_NOMEM, "no memory for the names of %zu weights", w->n);
+    dt_names_deinit(&c.own);
+    dt_names_deinit(&c.whole);
+    return st;
 }
 
 /* ---- loading ---- */

@@ -8,7 +8,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "engine/base/mix.h"
 #include "engine/base/text.h"
 
 /* ---- sections and entries ---- */
@@ -34,13 +33,13 @@ void dt_config_destroy(dt_config *c)
         return;
     for (size_t i = 0; i < c->n; i++) {
         dt_free(c->at[i].key);
-        dt_free(c->at[i].by_key.slot);
+        dt_names_deinit(&c->at[i].by_key);
     }
     for (size_t i = 0; i < c->n_owned; i++)
         dt_free(c->owned[i]);
     dt_free(c->owned);
     dt_free(c->bound);
-    dt_free(c->by_section.slot);
+    dt_names_deinit(&c->by_section);
     dt_free(c->by_text);
     dt_free(c->at);
     dt_free(c->text);
@@ -71,50 +70,19 @@ static section *add_section(dt_config *c, const char *text, int line, bool set)
     return &c->at[c->n++];
 }
 
-static const char *name_of(const void *at, size_t each, size_t i)
+static dt_named keys_of(const section *s)
 {
-    const char *name;
-    memcpy(&name, (const char *)at + i * each, sizeof name);
-    return name;
-}
-
-uint32_t *dti_slot_of(const by_name *x, const void *at, size_t each, const char *name)
-{
-    const uint64_t h = dt_fnv_add(DT_FNV, name, strlen(name));
-    for (size_t i = (size_t)(h ^ h >> 32);; i++) {
-        uint32_t *slot = &x->slot[i & (x->slots - 1)];
-        if (*slot == 0 || strcmp(name_of(at, each, *slot - 1), name) == 0)
-            return slot;
-    }
-}
-
-/* At most half of the slots are taken. */
-bool dti_grow_slots(by_name *x, const void *at, size_t each, size_t n)
-{
-    enum { LEAST = 16 };
-    if (2 * (n + 1) <= x->slots)
-        return true;
-    const size_t slots = x->slots == 0 ? LEAST : 2 * x->slots;
-    uint32_t *slot = dt_alloc(slots, sizeof *slot);
-    if (slot == NULL)
-        return false;
-    dt_free(x->slot);
-    *x = (by_name){slots, slot};
-    for (size_t i = n; i-- > 0;)
-        *dti_slot_of(x, at, each, name_of(at, each, i)) = (uint32_t)i + 1;
-    return true;
+    return (dt_named){s->key, sizeof *s->key, offsetof(entry, key), .refers = true};
 }
 
 static entry *add_entry(section *s, const char *key, const char *value, int line, bool set)
 {
-    if (!dti_grow_slots(&s->by_key, s->key, sizeof *s->key, s->n) ||
+    if (!dti_names_grow(&s->by_key, keys_of(s), s->n) ||
         !dt_grow(&s->key, &s->cap, s->n, sizeof *s->key))
         return NULL;
     entry *e = &s->key[s->n++];
     *e = (entry){.key = key, .value = value, .line = line, .set = set};
-    uint32_t *slot = dti_slot_of(&s->by_key, s->key, sizeof *s->key, key);
-    if (*slot == 0)
-        *slot = (uint32_t)s->n;
+    dti_names_add(&s->by_key, keys_of(s), s->n - 1);
     return e;
 }
 
@@ -161,17 +129,18 @@ section *dti_find_section(const dt_config *c, const char *text)
 
 entry *dti_find_entry(const section *s, const char *key)
 {
-    if (s == NULL || s->by_key.slots == 0)
-        return NULL;
-    const uint32_t at = *dti_slot_of(&s->by_key, s->key, sizeof *s->key, key);
+    const size_t at = s != NULL ? dt_names_find(&s->by_key, keys_of(s), key) : 0;
     return at > 0 ? &s->key[at - 1] : NULL;
+}
+
+dt_named dti_bound_names(const dt_config *c)
+{
+    return (dt_named){c->bound, sizeof *c->bound, offsetof(binding, section), .refers = true};
 }
 
 const binding *dti_first_bound(const dt_config *c, const char *text)
 {
-    if (c->by_section.slots == 0)
-        return NULL;
-    const uint32_t at = *dti_slot_of(&c->by_section, c->bound, sizeof *c->bound, text);
+    const size_t at = dt_names_find(&c->by_section, dti_bound_names(c), text);
     return at > 0 ? &c->bound[at - 1] : NULL;
 }
 

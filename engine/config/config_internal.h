@@ -4,19 +4,8 @@
 #ifndef DT_ENGINE_CONFIG_CONFIG_INTERNAL_H
 #define DT_ENGINE_CONFIG_CONFIG_INTERNAL_H
 
+#include "engine/base/names.h"
 #include "engine/config/config.h"
-
-/* Finds an element of an array, each of which begins with its name: by hash of that, the index + 1;
- * 0: free. Of equal names it finds the first. @slots: a power of two, or 0 while there is none. */
-typedef struct by_name {
-    size_t slots;
-    uint32_t *slot;
-} by_name;
-
-/* Where that name is, or the free slot where it would be; there must be slots. */
-uint32_t *dti_slot_of(const by_name *x, const void *at, size_t each, const char *name);
-/* Room for one more than the @n there are; false when memory is out. */
-bool dti_grow_slots(by_name *x, const void *at, size_t each, size_t n) DT_NODISCARD;
 
 typedef struct entry {
     const char *key, *value;
@@ -31,7 +20,7 @@ typedef struct section {
     bool set, known, free_keys;
     size_t n, cap;
     entry *key;
-    by_name by_key;
+    dt_names by_key;
 } section;
 
 /* Tables that fill structs from a section; one that several fill has several, in a list that
@@ -54,7 +43,7 @@ struct dt_config {
     size_t n_owned, owned_cap;
     binding *bound;
     size_t n_bound, bound_cap;
-    by_name by_section;
+    dt_names by_section;
 };
 
 #define DTI_SET "--set"
@@ -66,6 +55,7 @@ char *dti_own(dt_config *c, char *s) DT_NODISCARD;
 
 section *dti_find_section(const dt_config *c, const char *text);
 entry *dti_find_entry(const section *s, const char *key); /* s may be NULL */
+dt_named dti_bound_names(const dt_config *c);
 /* The first table of a section, and the one behind @b; NULL: none. */
 const binding *dti_first_bound(const dt_config *c, const char *text);
 const binding *dti_next_bound(const dt_config *c, const binding *b);

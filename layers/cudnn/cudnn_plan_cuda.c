@@ -2,6 +2,7 @@
 #include "layers/cudnn/cudnn_plan_cuda.h"
 
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 
 _Static_assert(
     1 << CUDNN_NUMERICAL_NOTE_TENSOR_CORE == DTI_CUDNN_TENSOR_CORE &&
@@ -33,7 +34,7 @@ typedef struct search {
 static uint64_t settings(cudnnBackendDescriptor_t config)
 {
     dti_cudnn_bag knobs = {0};
-    uint64_t h = UINT64_C(0xCBF29CE484222325);
+    uint64_t h = DT_FNV;
     for (int i = 0; i < DTI_CUDNN_KEPT; i++)
         (void)dti_cudnn_add(&knobs, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     const int64_t n = dti_cudnn_get(
@@ -45,8 +46,7 @@ static uint64_t settings(cudnnBackendDescriptor_t config)
             knobs.d[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &type);
         (void)dti_cudnn_get(
             knobs.d[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, 1, &value);
-        h = (h ^ (uint64_t)type) * UINT64_C(0x100000001B3);
-        h = (h ^ (uint64_t)value) * UINT64_C(0x100000001B3);
+        h = dt_fnv_word(dt_fnv_word(h, (uint64_t)type), (uint64_t)value);
     }
     dti_cudnn_drop(&knobs);
     return h;

@@ -14,9 +14,11 @@
 #include "models/model.h"
 #include "models/net.h"
 
+enum { PLACE_BYTES = 136, AT_BYTES = PLACE_BYTES + 120 };
+
 typedef struct ini_layer {
     dt_section s;
-    char at[256]; /* "FILE:LINE: [KIND NAME]", how every message begins */
+    char at[AT_BYTES]; /* "FILE:LINE: [KIND NAME]", how every message begins */
     const dt_layer_desc *desc;
     void *opts;
     int n_in;
@@ -38,10 +40,8 @@ typedef struct ini_net {
 
 static void put_place(char *to, size_t bytes, const char *file, int line, const dt_section *s)
 {
-    if (line > 0)
-        snprintf(to, bytes, "%.120s:%d: [%.100s]", file, line, s->text);
-    else
-        snprintf(to, bytes, "%.120s: [%.100s]", file, s->text);
+    char place[PLACE_BYTES];
+    snprintf(to, bytes, "%s: [%.100s]", dt_config_place(place, sizeof place, file, line), s->text);
 }
 
 /* Where a key of a layer stands, or the layer itself. */
@@ -139,7 +139,7 @@ static void connect(ini_net *t, ini_layer *l, const char *at, const char *name)
 
 static void connect_list(ini_net *t, ini_layer *l, const char *list)
 {
-    char at[256], name[DT_LINE_BYTES];
+    char at[AT_BYTES], name[DT_LINE_BYTES];
     key_place(t, at, sizeof at, l, "input");
     for (const char *p = list; p != NULL; p = *p == ',' ? p + 1 : NULL) {
         const size_t len = strcspn(p, ",");
@@ -155,7 +155,7 @@ static void connect_list(ini_net *t, ini_layer *l, const char *list)
 
 static void find_owner(ini_net *t, ini_layer *l, const char *name)
 {
-    char at[256];
+    char at[AT_BYTES];
     const size_t self = (size_t)(l - t->layer), i = find_layer(t, name);
     key_place(t, at, sizeof at, l, "shares");
     if (i < self)
@@ -171,7 +171,7 @@ static void find_owner(ini_net *t, ini_layer *l, const char *name)
 
 static void check_tiles(ini_net *t, const ini_layer *l, bool shares)
 {
-    char at[256];
+    char at[AT_BYTES];
     if (l->tiles < 2 || l->desc == NULL)
         return;
     key_place(t, at, sizeof at, l, "tiles");
@@ -470,7 +470,7 @@ static dt_status add_layers(const ini_net *t, dt_graph *g)
         DT_TRY(t->err, add_layer(t, l, g), "%s cannot be built", l->at);
         if (l->shares == DT_SHARES_NONE)
             continue;
-        char at[256];
+        char at[AT_BYTES];
         key_place(t, at, sizeof at, l, "shares");
         DT_TRY(t->err, dt_graph_share(g, l->node, node_of(t, l->shares), t->err), "%s cannot share",
             at);

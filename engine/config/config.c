@@ -673,11 +673,14 @@ const char *dt_config_get(
 
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line)
 {
+    char end[16] = "";
     if (file == NULL)
-        snprintf(to, bytes, "default");
+        file = "default";
     else if (line > 0)
-        snprintf(to, bytes, "%s:%d", file, line);
-    else
-        snprintf(to, bytes, "%s", file);
+        snprintf(end, sizeof end, ":%d", line);
+    const size_t n = strlen(file), most = bytes - 1 - strlen(end);
+    for (file += n > most ? n - most : 0; ((unsigned char)*file & 0xC0) == 0x80;)
+        file++; /* no part of a character */
+    snprintf(to, bytes, "%s%s", file, end);
     return to;
 }

@@ -97,7 +97,8 @@ dt_status dt_config_same(const dt_config *c, const char *section, const char *ke
 /* A key that says how a run is started, not what it is: the dump writes its default. */
 void dti_config_mark_passing(dt_config *c, const char *section, const char *key);
 
-/* "FILE:LINE" for a message; "--set" and defaults have no line. Returns @to. */
+/* "FILE:LINE" for a message; "--set" and defaults have no line. Of a path for which @bytes, 32 or
+ * more, have no room the end is kept. Returns @to. */
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line);
 
 /* Write the effective configuration: every bound section with every key of its table, each with its

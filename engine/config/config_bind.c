@@ -10,13 +10,10 @@
 #include "engine/base/memory_stream.h"
 #include "engine/config/nearest.h"
 
-/* "FILE:LINE" or "--set", for the start of a message. */
+/* For the start of a message. */
 static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)
 {
-    if (set)
-        return DTI_SET;
-    snprintf(text, room, "%s:%d", c->shown, line);
-    return text;
+    return dt_config_place(text, room, set ? DTI_SET : c->shown, line);
 }
 
 enum { PLACE_BYTES = 1024 };

@@ -14,17 +14,23 @@ typedef struct note {
     long line;
 } note;
 
-/* The number in "FILE:LINE: "; 0: of --set; -1: the note has no place. */
+/* The number in "FILE:LINE: ", where FILE may be the end of a long path; 0: of --set; -1: the note
+ * has no place. */
 static long line_of(const dt_config *c, const char *text)
 {
-    const size_t name = strlen(c->shown);
-    char *end;
+    const size_t name = strlen(c->file), line_bytes = strcspn(text, "\n");
     if (strncmp(text, DTI_SET, strlen(DTI_SET)) == 0)
         return 0;
-    if (strncmp(text, c->shown, name) != 0 || text[name] != ':')
-        return -1;
-    const long line = strtol(text + name + 1, &end, 10);
-    return line > 0 && *end == ':' ? line : -1;
+    for (size_t n = strcspn(text, ":"); n <= name && n < line_bytes;
+         n += 1 + strcspn(text + n + 1, ":")) {
+        char *end;
+        if (n == 0 || memcmp(text, c->file + name - n, n) != 0)
+            continue;
+        const long line = strtol(text + n + 1, &end, 10);
+        if (line > 0 && *end == ':')
+            return line;
+    }
+    return -1;
 }
 
 static int by_line(const void *a, const void *b)

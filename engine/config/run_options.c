@@ -163,15 +163,10 @@ const dt_run_section dt_run_sections[] = {
 static const char *where(
     const dt_config *c, const char *section, const char *key, char *text, size_t room)
 {
-    const char *file;
-    int line;
-    if (dt_config_get(c, section, key, &file, &line) == NULL)
-        return "default";
-    if (line == 0)
-        return file;
-    const size_t n = strlen(file), most = room - 16;
-    snprintf(text, room, "%s:%d", n > most ? file + n - most : file, line);
-    return text;
+    const char *file = NULL;
+    int line = 0;
+    (void)dt_config_get(c, section, key, &file, &line);
+    return dt_config_place(text, room, file, line);
 }
 
 static dt_status fail_at(

@@ -204,6 +204,38 @@ static void unknown_layers_are_refused_with_the_nearest_one(void **state)
     refuse_all(r, DT_COUNT(r));
 }
 
+/* A slip of [train] in line 4 and one of a layer in line 1, in a file of a name of that many bytes
+ * above its last. */
+static void two_slips(size_t bytes)
+{
+    static const char text[] = "[covn c1]\nout = 4\n[train]\nlr = fast\n";
+    static const dt_opt train[] = {
+        {"lr", DT_OPT_F64, 0, "0.1", 0, 0, NULL, NULL, "learning rate"}, {0}};
+    static char name[2048];
+    double lr;
+    dt_config *c = NULL;
+    dt_err err = {0};
+    memset(name, 'd', bytes);
+    snprintf(name + bytes, sizeof name - bytes, "/the_net.ini");
+    assert_ok(dti_config_parse(&c, name, text, strlen(text), &err), &err);
+    assert_int_equal(dt_config_bind(c, "train", train, &lr, &err), DT_E_CONFIG);
+    assert_int_equal(dt_ini_check(c, &err), DT_E_CONFIG);
+    dt_config_sort_mistakes(c, 0, &err);
+    const char *layer = strstr(err.text, "d/the_net.ini:1: [covn c1]: unknown layer"),
+               *value = strstr(err.text, "d/the_net.ini:4: [train] lr = fast");
+    if (layer == NULL || value == NULL || layer > value)
+        fail_msg("%zu bytes: %s", bytes, err.text);
+    dt_config_destroy(c);
+}
+
+static void long_paths_keep_their_ends_and_mistakes_their_order(void **state)
+{
+    (void)state;
+    static const size_t bytes[] = {1, 90, 110, 121, 300, 790, 801, 1500};
+    for (size_t i = 0; i < DT_COUNT(bytes); i++)
+        two_slips(bytes[i]);
+}
+
 static void inputs_that_do_not_exist_are_refused(void **state)
 {
     (void)state;
@@ -629,6 +661,7 @@ DT_TEST_GROUP(ini_network)
         cmocka_unit_test(layer_sections_are_told_from_the_others),
         cmocka_unit_test(unknown_keys_of_a_layer_are_reported),
         cmocka_unit_test(unknown_layers_are_refused_with_the_nearest_one),
+        cmocka_unit_test(long_paths_keep_their_ends_and_mistakes_their_order),
         cmocka_unit_test(inputs_that_do_not_exist_are_refused),
         cmocka_unit_test(cycles_and_layers_below_are_refused),
         cmocka_unit_test(wrong_numbers_of_inputs_are_refused),

@@ -26,22 +26,6 @@ static bool of_tokens(const dt_source_opts *o)
     return o->labels > 1 && !dti_source_of_pixels(o);
 }
 
-/* "[2, 8, 3, 32, 32]" */
-typedef struct dims_text {
-    char text[DT_ST_RANK * 22 + 3];
-} dims_text;
-
-static dims_text print_dims(const dt_st_entry *e)
-{
-    dims_text t = {"["};
-    size_t at = 1;
-    for (int i = 0; i < e->rank; i++)
-        at += (size_t)snprintf(
-            t.text + at, sizeof t.text - at, "%s%" PRId64, i > 0 ? ", " : "", e->d[i]);
-    snprintf(t.text + at, sizeof t.text - at, "]");
-    return t;
-}
-
 static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *path,
     const char *name, dt_st_type type, int rank, dt_err *err)
 {
@@ -50,7 +34,7 @@ static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *
         return DT_FAIL(err, DT_E_DATA, "%s: has no tensor '%s'", path, name);
     if (e->type != type || e->rank != rank)
         return DT_FAIL(err, DT_E_DATA, "%s: '%s' is %s %s, must be %s of %d dimensions", path, name,
-            dt_st_type_name(e->type), print_dims(e).text, dt_st_type_name(type), rank);
+            dt_st_type_name(e->type), dt_dims_print(e->rank, e->d).s, dt_st_type_name(type), rank);
     *out = e;
     return DT_OK;
 }
@@ -61,19 +45,19 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
     const dt_shape *s = &o->shape;
     if (x->d[0] < 1 || x->d[1] < 1 || y->d[0] != x->d[0] || y->d[1] != x->d[1])
         return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
-            path, print_dims(x).text, print_dims(y).text);
+            path, dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s);
     if (of_tokens(o) && (x->d[2] != s->h || y->d[2] != s->h))
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s and y is %s, the network takes [steps, N, %" PRId64 "]", path,
-            print_dims(x).text, print_dims(y).text, s->h);
+            dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s, s->h);
     if (!of_tokens(o) && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
-            path, print_dims(x).text, s->c, s->h, s->w);
+            path, dt_dims_print(x->rank, x->d).s, s->c, s->h, s->w);
     if (dti_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: y is %s, the network takes a label a pixel, [steps, N, %" PRId64 ", %" PRId64 "]",
-            path, print_dims(y).text, s->h, s->w);
+            path, dt_dims_print(y->rank, y->d).s, s->h, s->w);
     if (x->d[1] != o->batch)
         return DT_FAIL(err, DT_E_DATA,
             "%s: x has %" PRId64 " samples a step, train.batch is %" PRId64
@@ -83,14 +67,14 @@ static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const 
 }
 
 /* Where label i is in y, as "[2][7]", or as "[2][7][0][3]" of pixels. */
-static dims_text place_of(const tensors *t, int64_t i)
+static dt_dims_text place_of(const tensors *t, int64_t i)
 {
     const int64_t sample = i / t->each, batch = t->y->d[1];
-    dims_text p;
-    const int n = snprintf(
-        p.text, sizeof p.text, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
-    char *rest = p.text + n;
-    const size_t space = sizeof p.text - (size_t)n;
+    dt_dims_text p;
+    const int n =
+        snprintf(p.s, sizeof p.s, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
+    char *rest = p.s + n;
+    const size_t space = sizeof p.s - (size_t)n;
     if (dti_source_of_pixels(&t->base.opts)) {
         const int64_t pixel = i % t->each, w = t->base.opts.shape.w;
         snprintf(rest, space, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
@@ -115,7 +99,7 @@ static dt_status read_labels(tensors *t, const char *path, dt_err *err)
             return DT_FAIL(err, DT_E_DATA,
                 "%s: y%s is %" PRId64 ", must be in [0, %" PRId64
                 ") or data.ignore_label, %" PRId64,
-                path, place_of(t, i).text, some[k], classes, t->base.opts.ignore_label);
+                path, place_of(t, i).s, some[k], classes, t->base.opts.ignore_label);
         t->labels[i] = counts ? (int32_t)some[k] : DT_LABEL_NONE;
     }
     return DT_OK;

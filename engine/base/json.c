@@ -219,3 +219,19 @@ dt_status dt_json_parse(
     *out = v;
     return DT_OK;
 }
+
+bool dti_json_natural(const cJSON *v, uint64_t *out)
+{
+    const double d = cJSON_IsNumber(v) ? v->valuedouble : -1;
+    if (!(d >= 0 && d <= 0x1p53) || d < floor(d) || d > floor(d))
+        return false;
+    *out = (uint64_t)d;
+    return true;
+}
+
+size_t dti_json_char(char to[DTI_JSON_CHAR], char c)
+{
+    if ((unsigned char)c < 0x20)
+        return (size_t)snprintf(to, DTI_JSON_CHAR, "\\u%04x", (unsigned)c);
+    return (size_t)snprintf(to, DTI_JSON_CHAR, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+}

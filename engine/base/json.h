@@ -18,4 +18,11 @@
 dt_status dt_json_parse(cJSON **out, const char *text, size_t n, int max_depth, size_t max_values,
     dt_err *err) DT_NODISCARD;
 
+/* Whether it is a whole number that a double holds exactly: 0 to 2^53. */
+bool dti_json_natural(const cJSON *v, uint64_t *out) DT_NODISCARD;
+
+/* What a byte within a string is written as: itself, or its escape. Returns how many bytes. */
+enum { DTI_JSON_CHAR = 8 };
+size_t dti_json_char(char to[DTI_JSON_CHAR], char c);
+
 #endif

@@ -2,7 +2,6 @@
 #include "engine/checkpoint/checkpoint_internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,11 +20,10 @@ static const size_t head_bytes = sizeof HEAD - 1 + SUM_DIGITS + sizeof HEAD_END 
 
 static dt_status whole(const cJSON *o, const char *key, int64_t *to, const char *name, dt_err *err)
 {
-    const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
-    const double d = cJSON_IsNumber(v) ? v->valuedouble : -1;
-    if (!(d >= 0 && d <= 0x1p53) || d < floor(d) || d > floor(d))
+    uint64_t n;
+    if (!dti_json_natural(cJSON_GetObjectItemCaseSensitive(o, key), &n))
         return DT_FAIL(err, DT_E_DATA, "%s: '%s' is no whole number from 0 on", name, key);
-    *to = (int64_t)d;
+    *to = (int64_t)n;
     return DT_OK;
 }
 
@@ -144,13 +142,9 @@ dt_status dti_manifest_read(dti_manifest *m, const char *folder, dt_err *err)
 static void put_text(FILE *f, const char *s)
 {
     fputc('"', f);
+    char c[DTI_JSON_CHAR];
     for (; *s != '\0'; s++)
-        if (*s == '"' || *s == '\\')
-            fprintf(f, "\\%c", *s);
-        else if ((unsigned char)*s < 0x20)
-            fprintf(f, "\\u%04x", (unsigned)*s);
-        else
-            fputc(*s, f);
+        fwrite(c, 1, dti_json_char(c, *s), f);
     fputc('"', f);
 }
 

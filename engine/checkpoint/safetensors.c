@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,15 +88,14 @@ static dt_status check_name(const dt_st_file *f, const char *name, dt_err *err)
     return DT_OK;
 }
 
-static const double LARGEST_EXACT = 0x1p53; /* cJSON's numbers are doubles */
-
-static bool whole_number(const cJSON *v, uint64_t *out)
+dt_dims_text dt_dims_print(int rank, const int64_t *d)
 {
-    if (!cJSON_IsNumber(v) || !(v->valuedouble >= 0) || !(v->valuedouble <= LARGEST_EXACT) ||
-        v->valuedouble != floor(v->valuedouble))
-        return false;
-    *out = (uint64_t)v->valuedouble;
-    return true;
+    dt_dims_text t = {"["};
+    size_t at = 1;
+    for (int i = 0; i < rank; i++)
+        at += (size_t)snprintf(t.s + at, sizeof t.s - at, "%s%" PRId64, i > 0 ? ", " : "", d[i]);
+    snprintf(t.s + at, sizeof t.s - at, "]");
+    return t;
 }
 
 static dt_status read_dtype(const dt_st_file *f, dt_st_entry *e, const cJSON *v, dt_err *err)
@@ -123,7 +123,7 @@ static dt_status read_shape(const dt_st_file *f, dt_st_entry *e, const cJSON *v,
             f->path, e->name, rank, DT_ST_RANK);
     for (const cJSON *d = v->child; d != NULL; d = d->next) {
         uint64_t n;
-        if (!whole_number(d, &n))
+        if (!dti_json_natural(d, &n))
             return DT_FAIL(err, DT_E_DATA,
                 "%s: tensor '%s': dimension %d (%.17g) is no whole number from 0 to 2^53", f->path,
                 e->name, e->rank, cJSON_IsNumber(d) ? d->valuedouble : (double)NAN);
@@ -135,8 +135,8 @@ static dt_status read_shape(const dt_st_file *f, dt_st_entry *e, const cJSON *v,
 static dt_status read_offsets(const dt_st_file *f, dt_st_entry *e, const cJSON *v, dt_err *err)
 {
     uint64_t begin, end;
-    if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) != 2 || !whole_number(v->child, &begin) ||
-        !whole_number(v->child->next, &end))
+    if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) != 2 || !dti_json_natural(v->child, &begin) ||
+        !dti_json_natural(v->child->next, &end))
         return DT_FAIL(err, DT_E_DATA,
             "%s: tensor '%s': data_offsets must be two whole numbers from 0 to 2^53", f->path,
             e->name);

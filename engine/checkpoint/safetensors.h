@@ -30,6 +30,12 @@ typedef enum dt_st_type {
     DT_ST_BOOL
 } dt_st_type;
 
+/* Dimensions, or a place among them, as messages have them: "[64, 3, 7, 7]". */
+typedef struct dt_dims_text {
+    char s[DT_ST_RANK * 22 + 3];
+} dt_dims_text;
+dt_dims_text dt_dims_print(int rank, const int64_t *d);
+
 typedef struct dt_st_entry {
     const char *name; /* owned by the file */
     dt_st_type type;

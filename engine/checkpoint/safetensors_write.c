@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/json.h"
 
 enum { DATA_ALIGN = 64 };
 
@@ -41,13 +42,9 @@ static void DT_PRINTF(2, 3) put(text *t, const char *fmt, ...)
 static void put_string(text *t, const char *s)
 {
     put(t, "\"");
+    char c[DTI_JSON_CHAR];
     for (; *s != '\0'; s++)
-        if (*s == '"' || *s == '\\')
-            put(t, "\\%c", *s);
-        else if ((uint8_t)*s < 0x20)
-            put(t, "\\u%04x", (unsigned)*s);
-        else
-            put_bytes(t, s, 1);
+        put_bytes(t, c, dti_json_char(c, *s));
     put(t, "\"");
 }
 

@@ -13,7 +13,7 @@
 
 /* ---- which there are, and what differs ---- */
 
-enum { MOST_LINES = 20, SHOWN_BYTES = 120, SHAPE_BYTES = DT_ST_RANK * 22 + 8, PATH_BYTES = 4096 };
+enum { MOST_LINES = 20, SHOWN_BYTES = 120, PATH_BYTES = 4096 };
 
 static void name_whole(dti_weight *row, const dt_node *nd)
 {
@@ -84,16 +84,6 @@ static bool ends_with(const char *s, const char *end)
     return n >= m && strcmp(s + n - m, end) == 0;
 }
 
-/* "[64, 3, 7, 7]" */
-static const char *shape_text(char to[SHAPE_BYTES], int rank, const int64_t *d)
-{
-    size_t at = (size_t)snprintf(to, SHAPE_BYTES, "[");
-    for (int i = 0; i < rank; i++)
-        at += (size_t)snprintf(to + at, SHAPE_BYTES - at, "%s%" PRId64, i > 0 ? ", " : "", d[i]);
-    snprintf(to + at, SHAPE_BYTES - at, "]");
-    return to;
-}
-
 /* Names of a file may have 512 bytes; a cut one loses whole characters. */
 static const char *shown(char to[SHOWN_BYTES + 4], const char *name)
 {
@@ -136,23 +126,21 @@ static bool asked_for(const comparison *c, const char *name)
 
 static void say_shape(const comparison *c, const dti_weight *row, const dt_st_entry *e)
 {
-    char file[SHAPE_BYTES], net[SHAPE_BYTES];
     (void)DT_FAIL(c->err, DT_E_DATA, "  shape    %s: file %s, network %s", row->name,
-        shape_text(file, e->rank, e->d), shape_text(net, row->info->rank, row->info->d));
+        dt_dims_print(e->rank, e->d).s, dt_dims_print(row->info->rank, row->info->d).s);
 }
 
 static void say_missing(const comparison *c, const dti_weight *row)
 {
-    char net[SHAPE_BYTES];
     (void)DT_FAIL(c->err, DT_E_DATA, "  missing  %s %s", row->name,
-        shape_text(net, row->info->rank, row->info->d));
+        dt_dims_print(row->info->rank, row->info->d).s);
 }
 
 static void say_extra(const comparison *c, const dt_st_entry *e)
 {
-    char name[SHOWN_BYTES + 4], file[SHAPE_BYTES];
+    char name[SHOWN_BYTES + 4];
     (void)DT_FAIL(c->err, DT_E_DATA, "  unknown  %s %s", shown(name, e->name),
-        shape_text(file, e->rank, e->d));
+        dt_dims_print(e->rank, e->d).s);
 }
 
 /* Tensors of the file that nothing asks for. The first @lines are told. */
@@ -337,7 +325,7 @@ static dt_status compare(
 
 /* ---- loading ---- */
 
-enum { PIECE = 1 << 16, INDEX_BYTES = 128 }; /* floats checked at a time */
+enum { PIECE = 1 << 16 }; /* floats checked at a time */
 
 static size_t count_of(const dti_weight *row)
 {
@@ -345,18 +333,14 @@ static size_t count_of(const dti_weight *row)
 }
 
 /* Row-major place of element @i: "[3, 0, 1, 2]". */
-static const char *index_text(char to[INDEX_BYTES], const dt_param_info *p, size_t i)
+static dt_dims_text index_text(const dt_param_info *p, size_t i)
 {
     int64_t at[DT_COUNT(p->d)] = {0};
     for (int k = p->rank - 1; k >= 0; k--) {
         at[k] = (int64_t)(i % (size_t)p->d[k]);
         i /= (size_t)p->d[k];
     }
-    size_t n = (size_t)snprintf(to, INDEX_BYTES, "[");
-    for (int k = 0; k < p->rank; k++)
-        n += (size_t)snprintf(to + n, INDEX_BYTES - n, "%s%" PRId64, k > 0 ? ", " : "", at[k]);
-    snprintf(to + n, INDEX_BYTES - n, "]");
-    return to;
+    return dt_dims_print(p->rank, at);
 }
 
 static dt_status check_finite(
@@ -364,9 +348,8 @@ static dt_status check_finite(
 {
     for (size_t i = 0; i < n; i++)
         if (!isfinite(v[i])) {
-            char at[INDEX_BYTES];
             return DT_FAIL(err, DT_E_DATA, "weights '%s': %s%s is %g; weights must be finite", path,
-                row->name, index_text(at, row->info, from + i), (double)v[i]);
+                row->name, index_text(row->info, from + i).s, (double)v[i]);
         }
     return DT_OK;
 }

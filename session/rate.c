@@ -2,10 +2,10 @@
 #include "session/rate.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 bool dt_rate_init(dt_rate *r)
 {
@@ -26,12 +26,6 @@ void dt_rate_add(dt_rate *r, int64_t samples, double seconds)
     r->n++;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double dt_rate_median(const dt_rate *r)
 {
     if (r->n == 0)
@@ -40,6 +34,5 @@ double dt_rate_median(const dt_rate *r)
     const int64_t n = rates < DTI_RATE_STEPS ? rates : DTI_RATE_STEPS;
     double *sorted = r->kept + DTI_RATE_STEPS;
     memcpy(sorted, r->kept, (size_t)n * sizeof *sorted);
-    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+    return dt_median(sorted, (size_t)n);
 }

@@ -10,6 +10,7 @@
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
+#include "engine/base/numbers.h"
 #include "engine/graph.h"
 #include "engine/config/options.h"
 #include "engine/base/philox.h"
@@ -88,18 +89,6 @@ static dt_status decode(const bench *b, const subject *s, dt_err *err)
     return s->codec->decode(b->packed, s->used, b->back, b->count, err);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *v)
-{
-    qsort(v, REPEATS, sizeof *v, by_size);
-    return v[REPEATS / 2];
-}
-
 /* Copying, packing and unpacking take turns, so that a machine busy with other things slows all of
  * them. The first round is for the caches and pages, and is not counted. */
 static dt_status measure(const bench *b, subject *s, result *out, dt_err *err)
@@ -124,8 +113,8 @@ static dt_status measure(const bench *b, subject *s, result *out, dt_err *err)
         pack_share[i] = pack[i] / copy[i];
         unpack_share[i] = unpack[i] / copy[i];
     }
-    *out = (result){
-        median(copy), median(pack), median(unpack), median(pack_share), median(unpack_share)};
+    *out = (result){dt_median(copy, REPEATS), dt_median(pack, REPEATS), dt_median(unpack, REPEATS),
+        dt_median(pack_share, REPEATS), dt_median(unpack_share, REPEATS)};
     return DT_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "tools/axis.h"
 #include "tools/compare.h"
 #include "tools/labels.h"
@@ -106,12 +107,6 @@ static double links_alone(const picture *m, double bytes)
 
 /* ---- axes ---- */
 
-static int less_first(const void *va, const void *vb)
-{
-    const double a = *(const double *)va, b = *(const double *)vb;
-    return (a > b) - (a < b);
-}
-
 /* A policy that is many times slower than the others would leave them no room. @some: scratch */
 static double axis_end(picture *m, double *some, double high)
 {
@@ -119,7 +114,7 @@ static double axis_end(picture *m, double *some, double high)
     for (size_t i = 0; i < m->c->n; i++)
         if (shown(m, &m->c->row[i]))
             some[n++] = each(m, &m->c->row[i], m->c->row[i].time.seconds);
-    qsort(some, n, sizeof *some, less_first);
+    qsort(some, n, sizeof *some, dt_order_f64);
     const double end = n > 0 ? TIMES * some[(n - 1) * TENTHS / 10] : high;
     m->slowest = high > end ? high : 0;
     return fmin(high, end);

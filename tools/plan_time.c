@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers.h"
 #include "engine/config/options.h"
 
 enum { FIELDS = 10, WORST = 12, MOST_BYTES = 1 << 30 };
@@ -224,12 +225,6 @@ static int by_row(const void *va, const void *vb)
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
-static int by_seconds(const void *va, const void *vb)
-{
-    const double a = *(const double *)va, b = *(const double *)vb;
-    return (a > b) - (a < b);
-}
-
 /* Both of a row; @measured is below 0 where the trace has none. */
 typedef struct pair {
     size_t row;
@@ -296,7 +291,7 @@ static void print_all(trace *x, pair *all, size_t n)
         if (sum.row > 0)
             put_line(sort_name[sort], sum.row, sum.predicted, sum.measured);
     }
-    qsort(x->whole, x->n_whole, sizeof *x->whole, by_seconds);
+    qsort(x->whole, x->n_whole, sizeof *x->whole, dt_order_f64);
     put_line("all, from begin to end", n, x->t->time->seconds,
         (x->whole[x->n_whole / 2] + x->whole[(x->n_whole - 1) / 2]) / 2);
     for (size_t i = 0; i < n; i++)
@@ -356,7 +351,7 @@ dt_status dti_plan_against(const dti_plan_time *t, int64_t samples, const char *
 static size_t usual_run(const trace *x, double *sorted)
 {
     memcpy(sorted, x->whole, x->n_whole * sizeof *sorted);
-    qsort(sorted, x->n_whole, sizeof *sorted, by_seconds);
+    qsort(sorted, x->n_whole, sizeof *sorted, dt_order_f64);
     const double median = sorted[(x->n_whole - 1) / 2];
     size_t run = 0;
     while (run + 1 < x->n_whole && (x->whole[run] < median || x->whole[run] > median))

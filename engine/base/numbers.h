@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 static inline uint64_t dt_max_u64(uint64_t a, uint64_t b)
 {
@@ -48,6 +49,20 @@ static inline bool dt_round_up(uint64_t x, uint64_t align, uint64_t *out)
 {
     *out = dt_align_up(x, align);
     return x <= UINT64_MAX - (align - 1);
+}
+
+/* For qsort and bsearch of doubles, ascending. */
+static inline int dt_order_f64(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The middle one of @n numbers, 1 or more, or the mean of the two there; sorts them. */
+static inline double dt_median(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, dt_order_f64);
+    return (v[(n - 1) / 2] + v[n / 2]) / 2;
 }
 
 #endif

@@ -190,10 +190,7 @@ static dt_status entries(const reading *r, const cJSON *list, const char *key,
 
 static int by_signature(const void *a, const void *b)
 {
-    const dt_cost_entry *x = *(const dt_cost_entry *const *)a,
-                        *y = *(const dt_cost_entry *const *)b;
-    const int order = strcmp(x->signature, y->signature);
-    return order != 0 ? order : (x->samples > y->samples) - (x->samples < y->samples);
+    return dt_cost_order(*(const dt_cost_entry *const *)a, *(const dt_cost_entry *const *)b);
 }
 
 /* Two entries of one op that cannot both hold: at the same number of samples, or one that does not

@@ -185,7 +185,7 @@ dt_status dt_costs_add_rate(dt_costs *c, const dt_codec_rate *r, dt_err *err)
     return DT_OK;
 }
 
-static int by_signature(const void *a, const void *b)
+int dt_cost_order(const void *a, const void *b)
 {
     const dt_cost_entry *x = a, *y = b;
     const int order = strcmp(x->signature, y->signature);
@@ -195,7 +195,7 @@ static int by_signature(const void *a, const void *b)
 static int by_signature_and_seconds(const void *a, const void *b)
 {
     const dt_cost_entry *x = a, *y = b;
-    const int order = by_signature(a, b);
+    const int order = dt_cost_order(a, b);
     if (order != 0)
         return order;
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
@@ -232,18 +232,6 @@ static void kind_of(const dt_cost_entry *e, char layer[DT_LAYER_NAME_BYTES], cha
     snprintf(form, 16, "%.*s", (int)strcspn(after, " "), after);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median_of(double *v, size_t n)
-{
-    qsort(v, n, sizeof *v, by_value);
-    return n % 2 == 1 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 /* The median over entries [from, to). */
 static double ratio_of(const dt_costs *c, size_t from, size_t to, double *v)
 {
@@ -251,7 +239,7 @@ static double ratio_of(const dt_costs *c, size_t from, size_t to, double *v)
     for (size_t i = from; i < to; i++)
         if (c->entry[i].floor > 0)
             v[n++] = c->entry[i].seconds / c->entry[i].floor;
-    return n > 0 ? median_of(v, n) : 0;
+    return n > 0 ? dt_median(v, n) : 0;
 }
 
 static uint8_t form_of(const char *name)
@@ -340,7 +328,7 @@ dt_status dt_costs_merge(dt_costs *to, const dt_costs *older, dt_err *err)
     const size_t n = to->n_entry; /* sorted; those added come behind */
     for (size_t i = 0; i < older->n_entry; i++) {
         const dt_cost_entry *e = &older->entry[i];
-        if (n == 0 || bsearch(e, to->entry, n, sizeof *e, by_signature) == NULL)
+        if (n == 0 || bsearch(e, to->entry, n, sizeof *e, dt_cost_order) == NULL)
             DT_CHECK(dt_costs_add(to, e, err));
     }
     if (memcmp(to->link[DT_TIER_DISK], dt_costs_default.link[DT_TIER_DISK],

@@ -47,6 +47,9 @@ typedef struct dt_cost_entry {
     double seconds, spread, floor;
 } dt_cost_entry;
 
+/* For qsort and bsearch of such entries: by signature, then by samples. */
+int dt_cost_order(const void *a, const void *b);
+
 /* Moving so many bytes takes latency + bytes ÷ rate. */
 typedef struct dt_link {
     double latency, rate;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "session/budget.h"
 #include "session/made_up.h"
 #include "session/rig.h"
@@ -103,12 +104,6 @@ static bool may_run(const dt_compare *c, size_t row)
     return here.fits && here.disk_error == 0;
 }
 
-static int ascending(const void *va, const void *vb)
-{
-    const double a = *(const double *)va, b = *(const double *)vb;
-    return (a > b) - (a < b);
-}
-
 static void sum_up(turns *t)
 {
     for (size_t i = 0; i < t->c->n; i++) {
@@ -116,7 +111,7 @@ static void sum_up(turns *t)
         double *s = t->seconds + i * ALL;
         if (!t->runs[i])
             continue;
-        qsort(s, ALL, sizeof *s, ascending);
+        qsort(s, ALL, sizeof *s, dt_order_f64);
         r->measured = s[ALL / 2];
         r->spread = s[3 * ALL / 4] - s[ALL / 4];
     }

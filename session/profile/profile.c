@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/base/numbers_text.h"
 #include "session/budget.h"
 #include "session/machine.h"
@@ -24,15 +25,9 @@ static void tell(const dti_profiling *p, const char *text)
         p->o->line(p->o->self, text);
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 double dti_quantile(double *v, int64_t n, double share)
 {
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    qsort(v, (size_t)n, sizeof *v, dt_order_f64);
     const double at = share * (double)(n - 1);
     const int64_t below = (int64_t)at;
     const double next = v[below + 1 < n ? below + 1 : below];

@@ -53,21 +53,14 @@ static dt_status add_rows(dti_profiling *p, size_t i, dt_cost_entry *to, size_t 
     return DT_OK;
 }
 
-static int by_signature(const void *a, const void *b)
-{
-    const dt_cost_entry *x = a, *y = b;
-    const int order = strcmp(x->signature, y->signature);
-    return order != 0 ? order : (x->samples > y->samples) - (x->samples < y->samples);
-}
-
 /* Ops of one signature become one entry, their mean. */
 static dt_status add_means(dti_profiling *p, dt_cost_entry *e, size_t n, dt_err *err)
 {
     if (n > 0)
-        qsort(e, n, sizeof *e, by_signature);
+        qsort(e, n, sizeof *e, dt_cost_order);
     for (size_t i = 0, next; i < n; i = next) {
         dt_cost_entry mean = e[i];
-        for (next = i + 1; next < n && by_signature(&e[i], &e[next]) == 0; next++) {
+        for (next = i + 1; next < n && dt_cost_order(&e[i], &e[next]) == 0; next++) {
             mean.seconds += e[next].seconds;
             mean.spread += e[next].spread;
         }

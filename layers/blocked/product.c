@@ -34,11 +34,6 @@ struct job {
     int64_t scratch; /* floats of scratch a thread has */
 };
 
-static int64_t padded(int64_t n)
-{
-    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
-}
-
 /* Large blocks copy less; small matrices are cut finer, so that there are tasks for a team. */
 static blocks cut(int64_t m, int64_t n)
 {
@@ -53,8 +48,8 @@ static blocks cut(int64_t m, int64_t n)
         else
             b.columns = LEAST_COLUMNS;
     }
-    b.rows = b.rows < m ? b.rows : padded(m);
-    b.columns = b.columns < n ? b.columns : padded(n);
+    b.rows = b.rows < m ? b.rows : dti_tile_padded(m);
+    b.columns = b.columns < n ? b.columns : dti_tile_padded(n);
     return b;
 }
 
@@ -133,10 +128,10 @@ static int64_t pack_panel(const dti_matrix *b, const part *w, int64_t at)
     const int64_t left = count(w->columns) - at, some = left < w->panel ? left : w->panel;
     const float *from = b->p + w->first * b->row + (w->columns.begin + at) * b->step;
     if (b->step == 1)
-        copy_rows(from, b->row, w->depth, some, w->b, padded(some));
+        copy_rows(from, b->row, w->depth, some, w->b, dti_tile_padded(some));
     else
-        copy_transposed(from, b->step, w->depth, some, w->b, padded(some));
-    return padded(some);
+        copy_transposed(from, b->step, w->depth, some, w->b, dti_tile_padded(some));
+    return dti_tile_padded(some);
 }
 
 /* Strips of a, one behind the other. */
@@ -234,7 +229,7 @@ DT_CLONES static void store(const dti_product_opts *p, const part *w)
     const int64_t n = w->c == NULL ? 0 : count(w->columns), m = count(w->rows);
     const float *from = w->c;
     for (int64_t at = 0; at < n; at += w->panel) {
-        const int64_t some = n - at < w->panel ? n - at : w->panel, width = padded(some);
+        const int64_t some = n - at < w->panel ? n - at : w->panel, width = dti_tile_padded(some);
         const float *bias = p->bias == NULL ? NULL : p->bias + w->columns.begin + at;
         float *to = p->c + w->rows.begin * p->c_row + w->columns.begin + at;
         for (int64_t i = 0; i < m; i++, from += width, to += p->c_row)

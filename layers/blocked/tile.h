@@ -6,6 +6,12 @@
 
 enum { DTI_TILE_SIDE = 64, DTI_TILE_LANES = 16 };
 
+/* @n floats, to whole vectors. */
+static inline int64_t dti_tile_padded(int64_t n)
+{
+    return (n + DTI_TILE_LANES - 1) / DTI_TILE_LANES * DTI_TILE_LANES;
+}
+
 /**
  * struct dti_tile - c[i][j] = sum over k of a[i][k] b[k][j], or that added to c.
  * @a:     element i, k is a[i * row + k * step], so a may be transposed

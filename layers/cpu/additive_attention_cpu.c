@@ -9,10 +9,11 @@
 
 #include "layers/blocked/product.h"
 #include "layers/cpu/cpu.h"
+#include "layers/cpu/scratch.h"
 #include "layers/cpu/values.h"
 #include "layers/curves.h"
 
-enum { QUERIES = 8, COPY_ROWS = 64, LANES = 16, LINE = 16 };
+enum { QUERIES = 8, COPY_ROWS = 64, LANES = 16 };
 enum { KEY, QUERY, SCORE }; /* parameters; the first two are inputs as well */
 
 /**
@@ -36,13 +37,6 @@ typedef struct job {
 } job;
 
 /* --- scratch --- */
-
-static float *take(const dt_args *a, int64_t *at, int64_t n)
-{
-    float *p = a == NULL ? NULL : (float *)a->port[DT_WORK] + *at;
-    *at += dti_ceil_div(n, LINE) * LINE;
-    return p;
-}
 
 static void at_least(size_t *most, int64_t m, int64_t n)
 {
@@ -72,17 +66,17 @@ static size_t lay_out(job *j)
     const bool back = j->call->form == DT_BACKWARD;
     int64_t at = 0;
     for (int i = 0; i < 2; i++) {
-        j->rows[i] = take(j->a, &at, j->n * j->pos[i] * j->in[i]);
+        j->rows[i] = dti_scratch_take(j->a, &at, j->n * j->pos[i] * j->in[i]);
         if (!back || !j->naive)
-            j->part[i] = take(j->a, &at, j->n * j->pos[i] * j->hidden);
+            j->part[i] = dti_scratch_take(j->a, &at, j->n * j->pos[i] * j->hidden);
         if (back)
-            j->dpart[i] = take(j->a, &at, j->n * j->pos[i] * j->hidden);
+            j->dpart[i] = dti_scratch_take(j->a, &at, j->n * j->pos[i] * j->hidden);
     }
-    j->y = take(j->a, &at, j->n * j->pos[QUERY] * j->in[KEY]);
-    j->dprob = take(j->a, &at, j->n * j->pos[QUERY] * j->pos[KEY]);
+    j->y = dti_scratch_take(j->a, &at, j->n * j->pos[QUERY] * j->in[KEY]);
+    j->dprob = dti_scratch_take(j->a, &at, j->n * j->pos[QUERY] * j->pos[KEY]);
     if (back)
-        j->dscore = take(j->a, &at, j->n * j->hidden);
-    j->work = take(j->a, &at, 0);
+        j->dscore = dti_scratch_take(j->a, &at, j->n * j->hidden);
+    j->work = dti_scratch_take(j->a, &at, 0);
     return (size_t)at * sizeof(float) + product_bytes(j, back);
 }
 

@@ -52,12 +52,6 @@ static int64_t left(const attend_job *j, int64_t first)
     return j->t - first < DTI_TILE_SIDE ? j->t - first : DTI_TILE_SIDE;
 }
 
-/* To whole vectors. */
-static int64_t padded(int64_t n)
-{
-    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
-}
-
 /* The next @n floats of a task's scratch. */
 static float *carve(float **work, int64_t n)
 {
@@ -110,7 +104,7 @@ DT_CLONES static void load_rows(
 static void load_transposed(const attend_job *j, const positions *from, int64_t first, float scale,
     float *to, int64_t lanes, float *rows)
 {
-    const int64_t n = left(j, first), all = padded(n);
+    const int64_t n = left(j, first), all = dti_tile_padded(n);
     for (int64_t r = 0; r < all; r += 4) {
         const float *x[4];
         for (int k = 0; k < 4; k++) {
@@ -168,7 +162,7 @@ DT_INLINE float fast_exp(float x)
 /* A task computes all scores of a query, then their softmax, and keeps them. */
 static int64_t naive_scratch(const attend_job *j)
 {
-    const int64_t all = padded(j->t);
+    const int64_t all = dti_tile_padded(j->t);
     return j->d * all + all * j->pad + T * all + 2 * T * j->pad;
 }
 
@@ -205,7 +199,7 @@ DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
 static void naive_tile(const head *h, int64_t first, const float *k, const float *v, float *work)
 {
     const attend_job *j = h->j;
-    const int64_t n = left(j, first), all = padded(j->t);
+    const int64_t n = left(j, first), all = dti_tile_padded(j->t);
     float *s = carve(&work, T * all), *q = carve(&work, T * j->pad), *y = carve(&work, T * j->pad);
     const positions xq = part_of(h, DT_X, 0), to = whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
@@ -242,7 +236,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
 static void naive_task(const void *job, int64_t i)
 {
     const attend_job *j = job;
-    const int64_t all = padded(j->t);
+    const int64_t all = dti_tile_padded(j->t);
     head h = head_of(j, i);
     float *k = carve(&h.work, j->d * all), *v = carve(&h.work, all * j->pad);
     const positions xk = part_of(&h, DT_X, 1), xv = part_of(&h, DT_X, 2);
@@ -367,7 +361,7 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
         .c = w->s,
         .c_row = T,
         .m = keys,
-        .n = padded(w->n),
+        .n = dti_tile_padded(w->n),
         .depth = j->d};
     dti_tile sums = {.a = w->s,
         .row = 1,
@@ -382,7 +376,7 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
     j->product(&scores);
     if (j->causal && first == w->tile * T)
         mask_keys(w->s, keys);
-    online_softmax(w->s, keys, padded(w->n), &w->o);
+    online_softmax(w->s, keys, dti_tile_padded(w->n), &w->o);
     shrink_rows(w->y, w->n, j->pad, w->o.shrink);
     j->product(&sums);
 }
@@ -513,7 +507,7 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
         .c = k->ds,
         .c_row = T,
         .m = n,
-        .n = padded(k->n),
+        .n = dti_tile_padded(k->n),
         .depth = j->d});
     if (naive) {
         reuse(s + (row + first) * j->t + k->tile * T, j->t, k->n, k->p, k->ds, n, k->delta + first);
@@ -526,9 +520,9 @@ static void backward_tile(const head *h, const keys *k, int64_t first, bool naiv
             .c = k->p,
             .c_row = T,
             .m = n,
-            .n = padded(k->n),
+            .n = dti_tile_padded(k->n),
             .depth = j->d});
-        recompute(k->p, k->ds, n, padded(k->n), s + row + first, k->delta + first);
+        recompute(k->p, k->ds, n, dti_tile_padded(k->n), s + row + first, k->delta + first);
         if (j->causal && first == k->tile * T)
             mask_queries(k, n);
     }
@@ -626,12 +620,12 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
         .heads = o->heads,
         .tiles = dti_ceil_div(x.h * x.w, DTI_TILE_SIDE),
         .product = product};
-    j.pad = padded(j.d);
+    j.pad = dti_tile_padded(j.d);
     j.direct = c->dtype == DT_BF16 && product == dti_tile_bf16() && j.pad == j.d;
     j.scratch = c->form == DT_BACKWARD           ? backward_scratch(&j)
                 : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)
                                                  : efficient_scratch(&j);
-    j.scratch = padded(j.scratch);
+    j.scratch = dti_tile_padded(j.scratch);
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
 }

@@ -35,21 +35,7 @@ static bool product_accepts(const dt_call *c, dt_why *why)
            dt_refuse(why, "%" PRId64 " weights, needs %d", s.in * s.out, (int)LARGE);
 }
 
-static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
-{
-    (void)err;
-    const dti_rows_product s = rows_of(c, c->n);
-    dti_rows_product_facts(&s, c, f);
-    return DT_OK;
-}
-
-static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
-{
-    (void)state, (void)err;
-    const dti_rows_product s = rows_of(c, a->n);
-    dti_rows_product_run(&s, c, a);
-    return DT_OK;
-}
+DTI_ROWS_PRODUCT(rows_of);
 
 /* --- ours, in bf16 --- */
 

@@ -18,11 +18,12 @@
 #include "layers/blocked/product.h"
 #include "layers/blocked/tile.h"
 #include "layers/cpu/cpu.h"
+#include "layers/cpu/scratch.h"
 #include "layers/cpu/values.h"
 #include "layers/curves.h"
 
 enum { GATES = 4, I = 0, F, G, O };
-enum { UNITS = 32, SAMPLES = 32, FEW_SAMPLES = 8, CHUNK_ROWS = 512, COPY_ROWS = 64, LINE = 16 };
+enum { UNITS = 32, SAMPLES = 32, FEW_SAMPLES = 8, CHUNK_ROWS = 512, COPY_ROWS = 64 };
 enum { CACHED = 1 << 18 }; /* elements of a weight that a thread's cache holds beside all else */
 
 /**
@@ -57,19 +58,6 @@ typedef struct job {
 
 /* --- scratch --- */
 
-static int64_t padded(int64_t n)
-{
-    return dti_ceil_div(n, DTI_TILE_LANES) * DTI_TILE_LANES;
-}
-
-/* Space for @n floats at *@at, which counts them; NULL where there is no scratch yet. */
-static float *take(const dt_args *a, int64_t *at, int64_t n)
-{
-    float *p = a == NULL ? NULL : (float *)a->port[DT_WORK] + *at;
-    *at += dti_ceil_div(n, LINE) * LINE;
-    return p;
-}
-
 static bool makes_gates(const dt_call *c)
 {
     const dt_lstm *o = c->node->opts;
@@ -94,25 +82,26 @@ static size_t product_bytes(const job *j)
 static size_t lay_out(job *j)
 {
     const bool back = j->call->form == DT_BACKWARD, gates = !back || makes_gates(j->call);
-    const int64_t rows = j->chunk * j->n, state = j->n * j->out, wide = padded(j->out);
+    const int64_t rows = j->chunk * j->n, state = j->n * j->out, wide = dti_tile_padded(j->out);
     int64_t at = 0;
-    j->x = take(j->a, &at, rows * j->in);
-    j->gate = take(j->a, &at, rows * GATES * j->out);
-    j->cell = take(j->a, &at, state);
-    j->tiles = take(j->a, &at, (int64_t)omp_get_max_threads() * SAMPLES * GATES * UNITS);
+    j->x = dti_scratch_take(j->a, &at, rows * j->in);
+    j->gate = dti_scratch_take(j->a, &at, rows * GATES * j->out);
+    j->cell = dti_scratch_take(j->a, &at, state);
+    j->tiles =
+        dti_scratch_take(j->a, &at, (int64_t)omp_get_max_threads() * SAMPLES * GATES * UNITS);
     if (gates) {
-        j->bias = take(j->a, &at, GATES * j->out);
-        j->hh = take(j->a, &at, j->out * GATES * wide);
+        j->bias = dti_scratch_take(j->a, &at, GATES * j->out);
+        j->hh = dti_scratch_take(j->a, &at, j->out * GATES * wide);
     }
     if (back) {
-        j->back = take(j->a, &at, GATES * j->out * wide);
-        j->before = take(j->a, &at, rows * j->out);
-        j->next = take(j->a, &at, state * GATES);
+        j->back = dti_scratch_take(j->a, &at, GATES * j->out * wide);
+        j->before = dti_scratch_take(j->a, &at, rows * j->out);
+        j->next = dti_scratch_take(j->a, &at, state * GATES);
     } else {
-        j->h[0] = take(j->a, &at, state);
-        j->h[1] = take(j->a, &at, state);
+        j->h[0] = dti_scratch_take(j->a, &at, state);
+        j->h[1] = dti_scratch_take(j->a, &at, state);
     }
-    j->work = take(j->a, &at, 0);
+    j->work = dti_scratch_take(j->a, &at, 0);
     return (size_t)at * sizeof(float) + product_bytes(j);
 }
 
@@ -152,7 +141,7 @@ static piece piece_of(const job *j, int64_t step, int64_t group, int64_t block)
         .units = dti_span_of(j->out, UNITS, block),
         .step = step,
         .tile = j->tiles + (int64_t)dt_team_member() * SAMPLES * GATES * UNITS};
-    p.wide = padded(p.units.end - p.units.begin);
+    p.wide = dti_tile_padded(p.units.end - p.units.begin);
     return p;
 }
 
@@ -203,7 +192,7 @@ static void pack_forward(const void *job_, int64_t i)
 {
     const job *j = job_;
     const dti_span u = dti_span_of(j->out, UNITS, i);
-    const int64_t n = u.end - u.begin, wide = padded(n), row = GATES * wide;
+    const int64_t n = u.end - u.begin, wide = dti_tile_padded(n), row = GATES * wide;
     float *to = j->hh + u.begin * GATES * j->out;
     for (int g = 0; g < GATES; g++) {
         const float *from = weight_hh(j) + (g * j->out + u.begin) * j->out;
@@ -217,7 +206,7 @@ static void pack_back(const void *job_, int64_t i)
 {
     const job *j = job_;
     const dti_span u = dti_span_of(j->out, UNITS, i);
-    const int64_t n = u.end - u.begin, wide = padded(n);
+    const int64_t n = u.end - u.begin, wide = dti_tile_padded(n);
     float *to = j->back + u.begin * GATES * j->out;
     for (int64_t k = 0; k < GATES * j->out; k++) {
         memcpy(to + k * wide, weight_hh(j) + k * j->out + u.begin, (size_t)n * sizeof *to);

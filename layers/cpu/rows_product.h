@@ -17,4 +17,23 @@ void dti_rows_product_facts(const dti_rows_product *s, const dt_call *c, dt_fact
  * on the others, nor on the team. */
 void dti_rows_product_run(const dti_rows_product *s, const dt_call *c, const dt_args *a);
 
+/* Of a dt_impl, product_facts and product_run; @rows_of tells what a call of @n samples multiplies.
+ */
+#define DTI_ROWS_PRODUCT(rows_of)                                                                  \
+    static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)                     \
+    {                                                                                              \
+        (void)err;                                                                                 \
+        const dti_rows_product s = rows_of(c, c->n);                                               \
+        dti_rows_product_facts(&s, c, f);                                                          \
+        return DT_OK;                                                                              \
+    }                                                                                              \
+    static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)     \
+    {                                                                                              \
+        (void)state, (void)err;                                                                    \
+        const dti_rows_product s = rows_of(c, a->n);                                               \
+        dti_rows_product_run(&s, c, a);                                                            \
+        return DT_OK;                                                                              \
+    }                                                                                              \
+    _Static_assert(1, "a semicolon follows")
+
 #endif

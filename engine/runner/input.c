@@ -12,8 +12,8 @@
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/numbers.h"
-#include "engine/label.h"
 #include "engine/runner/runner_internal.h"
+#include "engine/sample_check.h"
 
 /* Room for the largest batch, twice. What was kept knows the old addresses. */
 dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err)
@@ -42,35 +42,13 @@ dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err)
 
 /* ---- what is wrong with a batch ---- */
 
-static bool is_token(float x, int64_t vocabulary)
-{
-    return x >= 0 && x < (float)vocabulary && x == (float)(int64_t)x;
-}
-
-static dt_status check_tokens(const dt_runner *r, const dt_batch *b, int64_t sample0, dt_err *err)
-{
-    const dt_graph *g = r->o.graph;
-    const int64_t each = dt_graph_tokens(g), vocabulary = dt_graph_vocabulary(g);
-    for (int64_t i = 0; i < b->n * each; i++)
-        if (!is_token(b->x[i], vocabulary))
-            return DT_FAIL(err, DT_E_DATA,
-                "sample %" PRId64 " of the step has token %g at position %" PRId64
-                ", but tokens are whole numbers from 0 to %" PRId64,
-                sample0 + i / each, (double)b->x[i], i % each, vocabulary - 1);
-    return DT_OK;
-}
-
 /* @sample0: place of the first one in the step's batch. */
 static dt_status check(const dt_runner *r, const dt_batch *b, int64_t sample0, dt_err *err)
 {
-    const int64_t each = dti_runner_labels(r), classes = r->o.graph->classes;
-    for (int64_t i = 0; i < b->n * each; i++)
-        if ((b->labels[i] < 0 || b->labels[i] >= classes) && b->labels[i] != DT_LABEL_NONE)
-            return DT_FAIL(err, DT_E_DATA,
-                "sample %" PRId64 " of the step has label %" PRId32
-                ", but the network has classes 0 to %" PRId64,
-                sample0 + i / each, b->labels[i], classes - 1);
-    return check_tokens(r, b, sample0, err);
+    const dt_graph *g = r->o.graph;
+    const int64_t labels = dti_runner_labels(r), tokens = dt_graph_tokens(g);
+    DT_CHECK(dt_check_labels(b->labels, b->n * labels, labels, g->classes, sample0, err));
+    return dt_check_tokens(b->x, b->n * tokens, tokens, dt_graph_vocabulary(g), sample0, err);
 }
 
 /* ---- blocks ---- */

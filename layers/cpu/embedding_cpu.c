@@ -1,9 +1,9 @@
 /* Embedding and positions on the processor. */
 #include "layers/embedding.h"
 
-#include <inttypes.h>
 #include <string.h>
 
+#include "engine/sample_check.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
 
@@ -24,19 +24,6 @@ static int64_t token(const struct job *j, int64_t row)
 {
     const int64_t i = (int64_t)((const float *)j->a->port[DT_X])[row] - j->first;
     return i >= 0 && i < j->weights ? i : -1;
-}
-
-/* An id must be a whole number that names a row of the weight; a NaN is none. */
-static dt_status check_tokens(const struct job *j, int64_t positions, dt_err *err)
-{
-    const float *x = j->a->port[DT_X];
-    for (int64_t i = 0; i < j->rows; i++)
-        if (!(x[i] >= 0 && x[i] < (float)j->vocab) || x[i] != (float)(int64_t)x[i])
-            return DT_FAIL(err, DT_E_DATA,
-                "sample %" PRId64 " of the step has token %g at position %" PRId64
-                ", but tokens are whole numbers from 0 to %" PRId64,
-                j->a->sample0 + i / positions, (double)x[i], i % positions, j->vocab - 1);
-    return DT_OK;
 }
 
 DT_CLONES static void copy_row(const struct job *j, int64_t row, const float *weight)
@@ -178,7 +165,7 @@ static dt_status embedding_run(const dt_call *c, void *state, const dt_args *a, 
         dti_run_tasks(dti_ceil_div(j.channels, TILE), gradient_task, &j);
         return DT_OK;
     }
-    DT_CHECK(check_tokens(&j, x.h * x.w, err));
+    DT_CHECK(dt_check_tokens(a->port[DT_X], j.rows, x.h * x.w, j.vocab, a->sample0, err));
     dti_run_tasks(dti_ceil_div(j.rows, ROWS), embed_task, &j);
     return DT_OK;
 }

@@ -1,0 +1,36 @@
+/* Labels and tokens out of range, by the sample that has them. */
+#include "engine/sample_check.h"
+
+#include <inttypes.h>
+
+#include "engine/label.h"
+
+dt_status dt_check_labels(
+    const int32_t *label, int64_t n, int64_t each, int64_t classes, int64_t sample0, dt_err *err)
+{
+    for (int64_t i = 0; i < n; i++)
+        if ((label[i] < 0 || label[i] >= classes) && label[i] != DT_LABEL_NONE)
+            return DT_FAIL(err, DT_E_DATA,
+                "sample %" PRId64 " of the step has label %" PRId32
+                ", but the network has classes 0 to %" PRId64,
+                sample0 + i / each, label[i], classes - 1);
+    return DT_OK;
+}
+
+/* A NaN is none. */
+static bool is_token(float x, int64_t vocabulary)
+{
+    return x >= 0 && x < (float)vocabulary && x == (float)(int64_t)x;
+}
+
+dt_status dt_check_tokens(
+    const float *x, int64_t n, int64_t each, int64_t vocabulary, int64_t sample0, dt_err *err)
+{
+    for (int64_t i = 0; i < n; i++)
+        if (!is_token(x[i], vocabulary))
+            return DT_FAIL(err, DT_E_DATA,
+                "sample %" PRId64 " of the step has token %g at position %" PRId64
+                ", but tokens are whole numbers from 0 to %" PRId64,
+                sample0 + i / each, (double)x[i], i % each, vocabulary - 1);
+    return DT_OK;
+}

@@ -1,0 +1,16 @@
+/* What is asked of a batch before it is used: its labels and tokens are places in tables. */
+#ifndef DT_ENGINE_SAMPLE_CHECK_H
+#define DT_ENGINE_SAMPLE_CHECK_H
+
+#include "engine/base/error.h"
+
+/* Each of @n labels, @each of a sample, is a class or DT_LABEL_NONE. @sample0: the first sample's
+ * place in the step's batch. DT_E_DATA names the first that is neither. */
+dt_status dt_check_labels(const int32_t *label, int64_t n, int64_t each, int64_t classes,
+    int64_t sample0, dt_err *err) DT_NODISCARD;
+
+/* Each of @n tokens is a whole number from 0 to one less than @vocabulary; likewise. */
+dt_status dt_check_tokens(const float *x, int64_t n, int64_t each, int64_t vocabulary,
+    int64_t sample0, dt_err *err) DT_NODISCARD;
+
+#endif

@@ -32,13 +32,21 @@ typedef struct dti_canon {
     uint64_t *off; /* the answer, by item */
     /* working space */
     uint64_t *low;    /* an item cannot lie lower than this */
-    uint32_t *live;   /* items not yet put; each node of the search has a stretch of it */
+    uint32_t *live;   /* items not yet put; each node of the search has a stretch of it, by low */
     uint32_t *twin;   /* an earlier item like it that is put first, or itself */
     uint64_t *total;  /* bytes not yet put, by section */
     uint64_t *floor;  /* where they begin, at least */
     uint64_t *failed; /* how often the search found that they do not fit */
-    int32_t *fits;    /* how many of them could lie on the floor */
-    int32_t *flat;    /* and how many of these all over their lives */
+    int32_t
+        *flat; /* how many more lie on the floor all over their lives than in the section before */
+    int32_t *cross;   /* how many live both in it and before it */
+    uint64_t *open;   /* sections whose floor is not yet known, a bit each */
+    uint64_t *ground; /* sections whose floor is as low as the items at hand */
+    uint64_t *mixed;  /* sections on whose floor something lies that does not lie flat */
+    uint32_t *spare;  /* room for items on their way */
+    bool *raised;     /* by item: it lies higher than its place in live says */
+    uint32_t *kept;   /* what stretches were before they were changed, the last change last */
+    size_t n_kept, cap_kept;
     dti_canon_undo *undo;
     size_t n_undo, cap_undo;
     uint64_t height;

@@ -17,7 +17,7 @@ enum {
     MOST = 4096,       /* intervals; greedy's placement of more is not searched further */
     FIRST_NODES = 1024 /* of an attempt in the first round; twice as many in each later one */
 };
-static const uint64_t work = 1600000000; /* nodes times intervals: some 20 seconds */
+static const uint64_t work = 1600000000; /* nodes times intervals: 5 to 30 seconds */
 static const uint64_t highest = (uint64_t)1 << 62;
 
 typedef struct ranked {

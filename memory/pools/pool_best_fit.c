@@ -1,91 +1,201 @@
 /* What an allocator at run time would do, as in the frameworks' caches: intervals come and go in
  * time order, nothing of the future is known. At equal times frees come first. A newcomer takes the
  * hole that fits best, of equal ones the lowest; if there is none the block grows at its end. */
-#include <string.h>
-
 #include "engine/base/alloc.h"
+#include "engine/base/mix.h"
 #include "engine/base/numbers.h"
 #include "memory/pools/pool.h"
 
-typedef struct hole {
-    uint64_t off, end;
-} hole;
+static const size_t none = SIZE_MAX;
 
-/* Holes by address, never touching one another. The last has no end: growing is taking from it. Its
- * part below @peak, once used and free again, is a hole like any other. */
+/* A piece of the block: an interval's, or a hole. Holes never touch one another. They are in a tree
+ * as well, by size and then by offset, of which each has a higher rank than what is below it: a
+ * treap (Aragon and Seidel 1989). */
+typedef struct piece {
+    uint64_t off, end;
+    size_t below, above; /* its neighbours */
+    size_t left, right;  /* of a hole: in the tree */
+} piece;
+
+/* The last hole has no end and is not in the tree: growing is taking from it. Its part below @peak,
+ * once used and free again, is a hole like any other. */
 typedef struct heap {
-    hole *holes;
-    size_t n;
+    piece *piece; /* those of the n intervals, and behind them the holes, of which the first is the
+                     last one */
+    size_t n, n_hole;
+    size_t spare; /* holes that are none, linked by above */
+    size_t root;
     uint64_t peak;
 } heap;
 
-static void drop(heap *h, size_t i)
+static bool is_hole(const heap *h, size_t i)
 {
-    memmove(&h->holes[i], &h->holes[i + 1], (h->n - i - 1) * sizeof *h->holes);
-    h->n--;
+    return i != none && i >= h->n;
 }
 
-static void insert(heap *h, size_t i, hole x)
+/* ---- the tree ---- */
+
+static uint64_t size_of(const heap *h, size_t i)
 {
-    memmove(&h->holes[i + 1], &h->holes[i], (h->n - i) * sizeof *h->holes);
-    h->holes[i] = x;
-    h->n++;
+    return h->piece[i].end - h->piece[i].off;
 }
 
-/* Index of the best hole for need bytes; the last one when nothing fits without growing. */
-static size_t best_hole(const heap *h, uint64_t need, uint64_t align)
+static uint64_t rank(size_t i)
 {
-    size_t best = h->n - 1;
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < h->n; i++) {
-        const uint64_t end = i + 1 < h->n ? h->holes[i].end : h->peak;
-        uint64_t off;
-        if (!dt_round_up(h->holes[i].off, align, &off) || off > end || end - off < need)
-            continue;
-        if (end - h->holes[i].off < least) {
-            least = end - h->holes[i].off;
-            best = i;
-        }
+    uint64_t state = i;
+    return dt_mix_next(&state);
+}
+
+static bool before(const heap *h, size_t i, uint64_t size, uint64_t off)
+{
+    return size_of(h, i) != size ? size_of(h, i) < size : h->piece[i].off < off;
+}
+
+static void insert(heap *h, size_t i)
+{
+    piece *x = &h->piece[i];
+    const uint64_t size = size_of(h, i);
+    size_t *at = &h->root, *left = &x->left, *right = &x->right;
+    while (*at != none && rank(*at) > rank(i))
+        at = before(h, *at, size, x->off) ? &h->piece[*at].right : &h->piece[*at].left;
+    for (size_t rest = *at; rest != none;) {
+        size_t **side = before(h, rest, size, x->off) ? &left : &right;
+        **side = rest;
+        *side = side == &left ? &h->piece[rest].right : &h->piece[rest].left;
+        rest = **side;
+    }
+    *left = *right = none;
+    *at = i;
+}
+
+static void take_out(heap *h, size_t i)
+{
+    const piece *x = &h->piece[i];
+    const uint64_t size = size_of(h, i);
+    size_t *at = &h->root, left = x->left, right = x->right;
+    while (*at != i)
+        at = before(h, *at, size, x->off) ? &h->piece[*at].right : &h->piece[*at].left;
+    while (left != none && right != none) {
+        const bool upper = rank(left) > rank(right);
+        *at = upper ? left : right;
+        at = upper ? &h->piece[left].right : &h->piece[right].left;
+        left = upper ? *at : left;
+        right = upper ? right : *at;
+    }
+    *at = left != none ? left : right;
+}
+
+/* The first in the tree that is so large and, of those of that size, so high, or none. */
+static size_t first_from(const heap *h, uint64_t size, uint64_t off)
+{
+    size_t best = none;
+    for (size_t at = h->root; at != none;) {
+        const bool low = before(h, at, size, off);
+        best = low ? best : at;
+        at = low ? h->piece[at].right : h->piece[at].left;
     }
     return best;
 }
 
-static bool take(heap *h, uint64_t need, uint64_t align, uint64_t *off)
+/* ---- pieces ---- */
+
+static bool fits(uint64_t off, uint64_t end, uint64_t need, uint64_t align)
+{
+    return dt_round_up(off, align, &off) && off <= end && end - off >= need;
+}
+
+/* The best hole for need bytes; the last one when nothing fits without growing. */
+static size_t best_hole(const heap *h, uint64_t need, uint64_t align)
+{
+    const piece *last = &h->piece[h->n];
+    size_t i = first_from(h, need, 0);
+    while (i != none && !fits(h->piece[i].off, h->piece[i].end, need, align))
+        i = first_from(h, size_of(h, i), h->piece[i].off + 1);
+    const bool better =
+        i != none && (last->off >= h->peak || size_of(h, i) <= h->peak - last->off ||
+                         !fits(last->off, h->peak, need, align));
+    return better ? i : h->n;
+}
+
+/* Put a piece below another. */
+static void link(heap *h, size_t i, size_t above)
+{
+    const size_t below = h->piece[above].below;
+    h->piece[i].below = below;
+    h->piece[i].above = above;
+    h->piece[above].below = i;
+    if (below != none)
+        h->piece[below].above = i;
+}
+
+static void unlink(heap *h, size_t i)
+{
+    const piece *x = &h->piece[i];
+    h->piece[x->above].below = x->below;
+    if (x->below != none)
+        h->piece[x->below].above = x->above;
+}
+
+static void add_hole(heap *h, uint64_t off, uint64_t end, size_t above)
+{
+    const size_t i = h->spare != none ? h->spare : h->n + h->n_hole++;
+    if (i == h->spare)
+        h->spare = h->piece[i].above;
+    h->piece[i].off = off;
+    h->piece[i].end = end;
+    link(h, i, above);
+    insert(h, i);
+}
+
+static void drop_hole(heap *h, size_t i)
+{
+    unlink(h, i);
+    h->piece[i].above = h->spare;
+    h->spare = i;
+}
+
+/* From the hole's beginning; what is left at both ends are holes. */
+static bool take(heap *h, size_t who, uint64_t need, uint64_t align, uint64_t *off)
 {
     const size_t i = best_hole(h, need, align);
-    const hole old = h->holes[i];
-    if (!dt_round_up(old.off, align, off) || *off >= UINT64_MAX - need)
+    const uint64_t from = h->piece[i].off;
+    if (!dt_round_up(from, align, off) || *off >= UINT64_MAX - need)
         return false;
     const uint64_t end = *off + need;
     h->peak = end > h->peak ? end : h->peak;
-    h->holes[i].off = end;
-    if (end == old.end && i + 1 < h->n)
-        drop(h, i);
-    if (*off > old.off)
-        insert(h, i, (hole){old.off, *off});
+    if (i != h->n)
+        take_out(h, i);
+    h->piece[who].off = *off;
+    h->piece[who].end = h->piece[i].off = end;
+    link(h, who, i);
+    if (end == h->piece[i].end)
+        drop_hole(h, i);
+    else if (i != h->n)
+        insert(h, i);
+    if (*off > from)
+        add_hole(h, from, *off, who);
     return true;
 }
 
-static void give_back(heap *h, uint64_t off, uint64_t end)
+static void give_back(heap *h, size_t who)
 {
-    size_t lo = 0, hi = h->n - 1; /* the first hole above; the last one always is */
-    while (lo < hi) {
-        const size_t mid = lo + (hi - lo) / 2;
-        if (h->holes[mid].off < end)
-            lo = mid + 1;
-        else
-            hi = mid;
+    const size_t below = h->piece[who].below, above = h->piece[who].above;
+    uint64_t off = h->piece[who].off;
+    unlink(h, who);
+    if (is_hole(h, below)) {
+        take_out(h, below);
+        off = h->piece[below].off;
+        drop_hole(h, below);
     }
-    const bool joins_next = h->holes[lo].off == end;
-    if (lo > 0 && h->holes[lo - 1].end == off) {
-        h->holes[lo - 1].end = joins_next ? h->holes[lo].end : end;
-        if (joins_next)
-            drop(h, lo);
-    } else if (joins_next) {
-        h->holes[lo].off = off;
-    } else {
-        insert(h, lo, (hole){off, end});
+    if (!is_hole(h, above)) {
+        add_hole(h, off, h->piece[who].end, above);
+        return;
     }
+    if (above != h->n)
+        take_out(h, above);
+    h->piece[above].off = off;
+    if (above != h->n)
+        insert(h, above);
 }
 
 static dt_status run(dt_interval *v, const dti_event *e, size_t m, heap *h, dt_err *err)
@@ -94,8 +204,8 @@ static dt_status run(dt_interval *v, const dti_event *e, size_t m, heap *h, dt_e
         dt_interval *x = &v[e[k].who];
         const uint64_t need = dti_interval_need(x);
         if (!e[k].comes)
-            give_back(h, x->off, x->off + need);
-        else if (!take(h, need, x->align, &x->off))
+            give_back(h, e[k].who);
+        else if (!take(h, e[k].who, need, x->align, &x->off))
             return DT_FAIL(err, DT_E_BUDGET,
                 "pool best_fit: interval %zu would end beyond 2^64 bytes", e[k].who);
     }
@@ -110,17 +220,18 @@ static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
     size_t m;
     dti_event *events = dti_pool_events(v, n, &m);
     /* n intervals leave at most n + 1 holes; the last of them has no end */
-    heap h = {.holes = n < SIZE_MAX ? dt_alloc(n + 1, sizeof *h.holes) : NULL, .n = 1};
+    heap h = {.n = n, .n_hole = 1, .spare = none, .root = none};
     dt_status st = DT_OK;
-    if (events == NULL || h.holes == NULL) {
+    h.piece = n < SIZE_MAX / 2 ? dt_alloc(2 * n + 1, sizeof *h.piece) : NULL;
+    if (events == NULL || h.piece == NULL) {
         st = DT_FAIL(err, DT_E_NOMEM, "pool best_fit: out of memory for %zu intervals", n);
     } else {
-        h.holes[0] = (hole){0, UINT64_MAX};
+        h.piece[n] = (piece){.end = UINT64_MAX, .below = none, .above = none};
         st = run(v, events, m, &h, err);
         *peak = h.peak;
     }
     dt_free(events);
-    dt_free(h.holes);
+    dt_free(h.piece);
     return st;
 }
 

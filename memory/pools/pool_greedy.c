@@ -143,7 +143,7 @@ static void try_orders(search *s, int64_t steps)
 {
     static key (*const rules[])(const dt_interval *) = {by_length, by_bytes, by_stop, by_offset};
     s->steps = steps;
-    for (size_t r = 0; r < DT_COUNT(rules) && !near_enough(s); r++) {
+    for (size_t r = 0; r < DT_COUNT(rules) && s->steps >= 0 && !near_enough(s); r++) {
         for (size_t i = 0; i < s->n; i++) {
             s->keys[i] = rules[r](&s->v[s->order[i]]);
             s->keys[i].who = s->order[i];

@@ -15,13 +15,14 @@ bool dti_shelf_init_during(dti_shelf *s, size_t n, int64_t start, int64_t last)
     const size_t boards = n / (DTI_BOARD / 2) + 1;
     *s = (dti_shelf){.board = dt_alloc(boards, sizeof *s->board),
         .places = dt_alloc(boards, DTI_BOARD * sizeof *s->places),
+        .lived = dt_alloc(boards, DTI_BOARD * sizeof *s->lived),
         .ticks = dt_alloc(boards, sizeof *s->ticks),
         .start = start};
     while (((uint64_t)last - (uint64_t)start) >> s->shift >= PARTS)
         s->shift++;
     while (((uint64_t)last - (uint64_t)start) >> s->tick >= TICKS)
         s->tick++;
-    return s->board != NULL && s->places != NULL && s->ticks != NULL;
+    return s->board != NULL && s->places != NULL && s->lived != NULL && s->ticks != NULL;
 }
 
 bool dti_shelf_init(dti_shelf *s, const dt_interval *v, size_t n)
@@ -41,6 +42,7 @@ void dti_shelf_deinit(dti_shelf *s)
 {
     dt_free(s->board);
     dt_free(s->places);
+    dt_free(s->lived);
     dt_free(s->ticks);
 }
 
@@ -91,7 +93,7 @@ static uint32_t collect(const dti_shelf *s, const dti_board *b, const dti_life *
         found |= (uint32_t)(some * collected >> 56) << i;
     }
     for (uint32_t left = s->tick == 0 ? 0 : found; left != 0; left &= left - 1) {
-        const dti_placed *p = &b->place[__builtin_ctz(left)];
+        const dti_lived *p = &b->lived[__builtin_ctz(left)];
         if (p->lower >= l->x->upper || p->upper <= l->x->lower)
             found &= ~(left & (~left + 1));
     }
@@ -117,8 +119,7 @@ static void find_gap(dti_board *b)
  * boards are such where lives lie in each other, as those of a step's values do. */
 static bool leaves_no_room(dti_board *b, uint32_t found, uint64_t need, uint64_t off)
 {
-    const uint64_t first = b->place[0].off;
-    if (found != UINT32_MAX >> (DTI_BOARD - b->n) || (first >= off && first - off >= need))
+    if (found != UINT32_MAX >> (DTI_BOARD - b->n) || (b->off >= off && b->off - off >= need))
         return false;
     if (!b->known)
         find_gap(b);
@@ -164,11 +165,26 @@ void dti_shelf_begin(dti_shelf_walk *w, const dti_shelf *s, const dt_interval *x
     *w = (dti_shelf_walk){.shelf = s, .life = life_of(s, x)};
 }
 
+/* What stands on the board after the next, which lies anywhere: processors foresee only what lies
+ * in a row. */
+static void fetch_early(const dti_shelf_walk *w)
+{
+    enum { LINE = 64, AHEAD = 1 };
+    if (w->board + AHEAD >= w->shelf->n)
+        return;
+    const dti_board *b = &w->shelf->board[w->board + AHEAD];
+    for (size_t at = 0; at < sizeof *b->ticks; at += LINE)
+        __builtin_prefetch((const char *)b->ticks + at);
+    for (size_t at = 0; at < b->n * sizeof *b->place; at += LINE)
+        __builtin_prefetch((const char *)b->place + at);
+}
+
 /* The next board, if there is one. */
 static dti_board *open_board(dti_shelf_walk *w, int64_t *steps)
 {
     if (w->board == w->shelf->n)
         return NULL;
+    fetch_early(w);
     dti_board *b = &w->shelf->board[w->board++];
     const bool look = (b->busy & w->life.parts) != 0;
     w->place = b->place;
@@ -187,17 +203,38 @@ const dti_placed *dti_shelf_next(dti_shelf_walk *w, int64_t *steps)
     return p;
 }
 
+/* Over those of the board looked at, up to one that leaves room below it: *fits. False beyond 2^64.
+ * Most are alike in nothing, so that there is no branch on which of two ends is higher. */
+static bool pass_board(dti_shelf_walk *w, uint64_t need, uint64_t *off, bool *fits)
+{
+    const uint64_t rest = w->life.x->align - 1;
+    uint64_t at = *off;
+    uint32_t found = w->found;
+    bool ok = true;
+    *fits = false;
+    for (; found != 0; found &= found - 1) {
+        const dti_placed *p = &w->place[__builtin_ctz(found)];
+        *fits = p->off >= at && p->off - at >= need;
+        ok = p->end <= UINT64_MAX - rest;
+        if (*fits || !ok)
+            break;
+        const uint64_t end = (p->end + rest) & ~rest;
+        at = end > at ? end : at;
+    }
+    w->found = found;
+    *off = at;
+    return *fits || ok;
+}
+
 bool dti_shelf_pass(dti_shelf_walk *w, uint64_t need, uint64_t *off, int64_t *steps)
 {
     const uint64_t align = w->life.x->align;
     for (;;) {
-        for (; w->found != 0; w->found &= w->found - 1) {
-            const dti_placed *p = &w->place[__builtin_ctz(w->found)];
-            if (p->off >= *off && p->off - *off >= need)
-                return true;
-            if (!raise(off, p->end, align))
-                return false;
-        }
+        bool fits;
+        if (!pass_board(w, need, off, &fits))
+            return false;
+        if (fits)
+            return true;
         dti_board *b = open_board(w, steps);
         if (b == NULL)
             return true;
@@ -215,7 +252,7 @@ static size_t find_board(const dti_shelf *s, uint64_t off)
     size_t lo = 0, hi = s->n;
     while (hi - lo > 1) {
         const size_t mid = lo + (hi - lo) / 2;
-        if (s->board[mid].place[0].off <= off)
+        if (s->board[mid].off <= off)
             lo = mid;
         else
             hi = mid;
@@ -232,25 +269,30 @@ static void clear_place(const dti_board *b, size_t at)
 static dti_board *add_board(dti_shelf *s, size_t at)
 {
     memmove(&s->board[at + 1], &s->board[at], (s->n - at) * sizeof *s->board);
-    s->board[at] = (dti_board){.place = s->places + s->n * DTI_BOARD, .ticks = s->ticks + s->n};
+    s->board[at] = (dti_board){.place = s->places + s->n * DTI_BOARD,
+        .lived = s->lived + s->n * DTI_BOARD,
+        .ticks = s->ticks + s->n};
     for (size_t i = 0; i < DTI_BOARD; i++)
         clear_place(&s->board[at], i);
     s->n++;
     return &s->board[at];
 }
 
-static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x)
+static void put_on(const dti_shelf *s, dti_board *b, const dti_placed *x, const dti_lived *life)
 {
     size_t at = b->n++;
     for (; at > 0 && b->place[at - 1].off > x->off; at--) {
         b->place[at] = b->place[at - 1];
+        b->lived[at] = b->lived[at - 1];
         b->ticks->first[at] = b->ticks->first[at - 1];
         b->ticks->last[at] = b->ticks->last[at - 1];
     }
     b->place[at] = *x;
-    b->ticks->first[at] = tick(s, x->lower);
-    b->ticks->last[at] = tick(s, x->upper - 1);
-    b->busy |= parts(s, x->lower, x->upper);
+    b->lived[at] = *life;
+    b->ticks->first[at] = tick(s, life->lower);
+    b->ticks->last[at] = tick(s, life->upper - 1);
+    b->busy |= parts(s, life->lower, life->upper);
+    b->off = b->place[0].off;
     b->known = false;
 }
 
@@ -261,20 +303,21 @@ static void halve(dti_shelf *s, size_t at)
     lower->busy = 0;
     lower->n = 0;
     for (size_t i = 0; i < DTI_BOARD; i++)
-        put_on(s, i < DTI_BOARD / 2 ? lower : upper, &lower->place[i]);
+        put_on(s, i < DTI_BOARD / 2 ? lower : upper, &lower->place[i], &lower->lived[i]);
     for (size_t i = DTI_BOARD / 2; i < DTI_BOARD; i++)
         clear_place(lower, i);
 }
 
 void dti_shelf_put(dti_shelf *s, const dt_interval *x, uint64_t off)
 {
-    const dti_placed p = {off, off + dti_interval_need(x), x->lower, x->upper};
+    const dti_placed p = {off, off + dti_interval_need(x)};
+    const dti_lived life = {x->lower, x->upper};
     if (s->n == 0)
         add_board(s, 0);
     size_t at = find_board(s, off);
     if (s->board[at].n == DTI_BOARD) {
         halve(s, at);
-        at += s->board[at + 1].place[0].off <= off;
+        at += s->board[at + 1].off <= off;
     }
-    put_on(s, &s->board[at], &p);
+    put_on(s, &s->board[at], &p, &life);
 }

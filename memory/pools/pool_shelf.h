@@ -10,8 +10,12 @@ enum { DTI_BOARD = 32 }; /* places on a board */
 
 typedef struct dti_placed {
     uint64_t off, end;
-    int64_t lower, upper;
 } dti_placed;
+
+/* When it lives: apart, as it is seldom looked at. */
+typedef struct dti_lived {
+    int64_t lower, upper;
+} dti_lived;
 
 /* Of each place of a board the first and the last tick of its life. Ticks are so few that they fit
  * 16 bits, which compilers look at many at once; places that share no tick share no instant. Where
@@ -22,9 +26,11 @@ typedef struct dti_ticks {
 
 typedef struct dti_board {
     uint64_t busy;     /* a bit for each part of the time */
+    uint64_t off;      /* the lowest */
     uint64_t end, gap; /* the highest end; the largest room between two that no other covers */
     bool known;        /* whether these two are right */
     dti_placed *place; /* n of them, by off */
+    dti_lived *lived;  /* likewise */
     dti_ticks *ticks;
     size_t n;
 } dti_board;
@@ -33,10 +39,11 @@ typedef struct dti_shelf {
     dti_board *board; /* by off; none is empty */
     size_t n;
     dti_placed *places; /* all boards' */
-    dti_ticks *ticks;   /* likewise */
-    int64_t start;      /* the first instant of all intervals */
-    unsigned shift;     /* a part of the time is 2^shift instants, and there are at most 64 */
-    unsigned tick;      /* and a tick 2^tick; 0: those that share a tick share an instant */
+    dti_lived *lived;   /* likewise */
+    dti_ticks *ticks;
+    int64_t start;  /* the first instant of all intervals */
+    unsigned shift; /* a part of the time is 2^shift instants, and there are at most 64 */
+    unsigned tick;  /* and a tick 2^tick; 0: those that share a tick share an instant */
 } dti_shelf;
 
 /* For n of the intervals v; false when memory runs out. */

@@ -319,6 +319,7 @@ static void anneal(search *s, const course *c, uint64_t moves)
         const uint64_t cost = s->r.cost;
         if (!propose(s))
             continue;
+        dti_runs_settle(&s->r);
         const uint64_t now = dti_runs_peak(&s->r);
         const double now_over = over(s);
         const double worse =

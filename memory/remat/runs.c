@@ -19,6 +19,8 @@ void dti_runs_deinit(dti_runs *r)
     dt_free(r->last);
     dt_free(r->count);
     dt_free(r->load);
+    dt_free(r->changed);
+    dt_free(r->marked);
     *r = (dti_runs){0};
 }
 
@@ -29,6 +31,8 @@ static void clear(dti_runs *r)
     memset(r->first, 0xff, r->g->n_op * sizeof *r->first);
     memset(r->last, 0xff, r->g->n_op * sizeof *r->last);
     memset(r->count, 0, r->g->n_op * sizeof *r->count);
+    memset(r->marked, 0, r->n_slot * sizeof *r->marked);
+    r->n_changed = 0;
     r->n_run = 0;
     r->cost = 0;
 }
@@ -40,7 +44,7 @@ dt_status dti_runs_init(dti_runs *out, const dt_remat_graph *g, size_t most, dt_
     while (slots / SLOTS_A_RUN < most && slots < (size_t)UINT32_MAX / 4)
         slots *= 2;
     dti_runs r = {.g = g, .n_slot = (uint32_t)slots};
-    uint32_t **const by_slot[] = {&r.op, &r.before, &r.after, &r.end, &r.at, &r.run};
+    uint32_t **const by_slot[] = {&r.op, &r.before, &r.after, &r.end, &r.at, &r.run, &r.changed};
     uint32_t **const by_op[] = {&r.first, &r.last, &r.count};
     bool ok = slots / SLOTS_A_RUN >= most;
     for (size_t i = 0; i < DT_COUNT(by_slot); i++)
@@ -48,6 +52,7 @@ dt_status dti_runs_init(dti_runs *out, const dt_remat_graph *g, size_t most, dt_
     for (size_t i = 0; i < DT_COUNT(by_op); i++)
         ok = ok && (*by_op[i] = dt_alloc(g->n_op, sizeof **by_op[i])) != NULL;
     ok = ok && (r.load = dt_alloc(2 * slots, sizeof *r.load)) != NULL;
+    ok = ok && (r.marked = dt_alloc(slots, sizeof *r.marked)) != NULL;
     if (!ok) {
         dti_runs_deinit(&r);
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu runs", most);
@@ -59,23 +64,49 @@ dt_status dti_runs_init(dti_runs *out, const dt_remat_graph *g, size_t most, dt_
 
 /* --- the load curve --- */
 
+static void mark(dti_runs *r, uint32_t node)
+{
+    r->changed[r->n_changed] = node;
+    r->n_changed += !r->marked[node];
+    r->marked[node] = true;
+}
+
 /* From this slot on there are so many bytes more. */
 static void change(dti_runs *r, uint32_t slot, int64_t bytes)
 {
     if (slot >= r->n_slot)
         return;
-    dti_live_sum *const t = r->load;
-    size_t p = (size_t)slot + r->n_slot;
-    t[p].sum += bytes;
-    t[p].max = t[p].sum;
-    t[p].times = r->op[slot] != DTI_NO_RUN;
-    for (p /= 2; p > 0; p /= 2) {
-        const dti_live_sum *left = &t[2 * p], *right = left + 1;
-        const int64_t later = left->sum + right->max;
-        t[p].sum = left->sum + right->sum;
-        t[p].max = left->max > later ? left->max : later;
-        t[p].times =
-            (left->max >= later ? left->times : 0) + (later >= left->max ? right->times : 0);
+    const uint32_t leaf = slot + r->n_slot;
+    dti_live_sum *const t = &r->load[leaf];
+    t->sum += bytes;
+    t->max = t->sum;
+    t->times = r->op[slot] != DTI_NO_RUN;
+    mark(r, leaf / 2);
+}
+
+static void add_up(dti_live_sum *t, uint32_t node)
+{
+    const dti_live_sum *left = &t[2 * (size_t)node], *right = left + 1;
+    const int64_t later = left->sum + right->max;
+    t[node].sum = left->sum + right->sum;
+    t[node].max = left->max > later ? left->max : later;
+    t[node].times =
+        (left->max >= later ? left->times : 0) + (later >= left->max ? right->times : 0);
+}
+
+/* Level by level, as most changes of a few runs have nodes above them in common. */
+void dti_runs_settle(dti_runs *r)
+{
+    while (r->n_changed > 0) {
+        const uint32_t n = r->n_changed;
+        r->n_changed = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t node = r->changed[i];
+            add_up(r->load, node);
+            r->marked[node] = false;
+            if (node > 1)
+                mark(r, node / 2);
+        }
     }
 }
 
@@ -188,6 +219,7 @@ void dti_runs_load(dti_runs *r, const uint32_t *op, size_t n)
     clear(r);
     for (size_t i = 0; i < n; i++)
         dti_runs_put(r, (uint32_t)((2 * i + 1) * r->n_slot / (2 * n)), op[i]);
+    dti_runs_settle(r);
 }
 
 size_t dti_runs_store(const dti_runs *r, uint32_t *op)

@@ -1,7 +1,8 @@
 /* A sequence of runs while it is changed: which run's value each reader reads, until when each
  * value lives, and the largest sum of bytes that live together. Runs stand in slots with gaps
  * between them, so that one is put in or taken out without moving others; the load curve is a tree
- * over slots, so a change takes a time that grows with the logarithm of their number.
+ * over slots, so a change takes a time that grows with the logarithm of their number, and it is
+ * added up when it is asked for.
  *
  * Of each op only the first run is bound by others: it stands behind the first runs of the op's
  * inputs. Whoever changes runs keeps to that. */
@@ -26,6 +27,7 @@ typedef struct dti_live_sum {
  * @at:          its place in @run, which lists the slots taken in no order
  * @first @last @count: an op's runs
  * @load:        a tree of which [1] is the root, and [n_slot + i] slot i
+ * @changed @n_changed @marked: nodes of it, all of one level, below which something has changed
  */
 typedef struct dti_runs {
     const dt_remat_graph *g;
@@ -33,6 +35,8 @@ typedef struct dti_runs {
     uint32_t *op, *before, *after, *end, *at, *run;
     uint32_t *first, *last, *count;
     dti_live_sum *load;
+    uint32_t *changed, n_changed;
+    bool *marked;
     uint64_t cost;
 } dti_runs;
 
@@ -52,6 +56,9 @@ void dti_runs_take(dti_runs *r, uint32_t slot);
 
 /* The last run of an op before a slot, or DTI_NO_RUN. */
 uint32_t dti_runs_before(const dti_runs *r, uint32_t op, uint32_t slot);
+
+/* Add up the load curve anew where runs have been put or taken; what follows is of then. */
+void dti_runs_settle(dti_runs *r);
 
 static inline uint64_t dti_runs_peak(const dti_runs *r)
 {

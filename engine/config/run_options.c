@@ -46,7 +46,7 @@ static const dt_opt model_rows[] = {
     {"head_tiles", DT_OPT_I64, AT(head_tiles), "0", 0, 1024, NULL, NULL, "tiles that a vocabulary is cut into, with its embedding, output layer and softmax; 0: none"},
     {"attention", DT_OPT_ENUM, AT(attention), "efficient", 0, 0, attention_words, NULL, "efficient computes probabilities again in backward, naive keeps them"},
     {"dropout", DT_OPT_F64, AT(dropout), "-1", -1, 0.99, NULL, NULL, "share of values dropped, 0 to 0.99; -1: the model's own"},
-    {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a layer and the ReLU behind it as one"},
+    {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a batchnorm or add layer and the ReLU behind it as one"},
     {"weights", DT_OPT_PATH, AT(weights), "", 0, 0, NULL, NULL, "safetensors file to start from"},
     END};
 #undef AT

@@ -149,13 +149,13 @@ static void describe(const dt_source *s, char *note, size_t bytes)
  * where the command line asks for such data is no mistake. */
 static bool path_in_vain(const dt_session *s, const dt_source_desc *desc)
 {
-    const char *path_from = NULL, *source_from = "";
+    const char *file;
     int line;
     if (!desc->made_up || s->opts.data.path == NULL ||
-        dt_config_get(s->config, "data", "path", &path_from, &line) == NULL)
+        dt_config_get(s->config, "data", "path", &file, &line) == NULL)
         return false;
-    return dt_config_get(s->config, "data", "source", &source_from, &line) == NULL ||
-           strcmp(source_from, "--set") != 0 || strcmp(path_from, "--set") == 0;
+    return !dt_config_typed(s->config, "data", "source") ||
+           dt_config_typed(s->config, "data", "path");
 }
 
 /* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. Of

@@ -113,7 +113,7 @@ static void note_idle_names(dt_session *s)
     }
 }
 
-/* Options of another optimizer than the run's. */
+/* Typed options of another optimizer than the run's; a file may hold those of several. */
 static void note_idle_options(dt_session *s)
 {
     static const struct {
@@ -123,10 +123,7 @@ static void note_idle_options(dt_session *s)
     const bool sgd = strcmp(dt_optimizer_name(&s->opts.train), "sgd") == 0;
     char asked[DT_ASKED];
     for (size_t i = 0; i < DT_COUNT(all); i++) {
-        const char *file;
-        int line;
-        if (all[i].sgd == sgd ||
-            dt_config_get(s->config, "train", all[i].key, &file, &line) == NULL)
+        if (all[i].sgd == sgd || !dt_config_typed(s->config, "train", all[i].key))
             continue;
         snprintf(s->note, sizeof s->note, "%.400s: counts for optimizer = %s alone",
             dt_session_asked(asked, s, "train", all[i].key), all[i].sgd ? "sgd" : "adam or adamw");
@@ -284,24 +281,16 @@ static dt_status no_such_policy(
     return st;
 }
 
-static bool is_typed(const dt_session *s, const char *section, const char *key)
-{
-    const char *file = NULL;
-    int line;
-    return dt_config_get(s->config, section, key, &file, &line) != NULL &&
-           strcmp(file, "--set") == 0;
-}
-
 /* Whether a section stands in a file for a policy that gives way to what is typed, or that a run
  * had before it went on with another. */
 static bool waits_for_its_policy(const dt_session *s, size_t section)
 {
-    bool waits = s->of_run != NULL || is_typed(s, "memory", "policy");
+    bool waits = s->of_run != NULL || dt_config_typed(s->config, "memory", "policy");
     for (size_t k = 0; waits && k < dt_config_key_count(s->config, section); k++) {
         const char *key, *value;
         int line;
         dt_config_key(s->config, section, k, &key, &value, &line);
-        waits = !is_typed(s, dt_config_section(s->config, section).text, key);
+        waits = !dt_config_typed(s->config, dt_config_section(s->config, section).text, key);
     }
     return waits;
 }

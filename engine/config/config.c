@@ -671,6 +671,12 @@ const char *dt_config_get(
     return e->value;
 }
 
+bool dt_config_typed(const dt_config *c, const char *text, const char *key)
+{
+    const entry *e = dti_find_entry(dti_find_section(c, text), key);
+    return e != NULL && e->set;
+}
+
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line)
 {
     char end[16] = "";

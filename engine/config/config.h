@@ -88,6 +88,9 @@ void dt_config_leave_out(dt_config *c, const char *section);  /* of what dt_conf
 const char *dt_config_get(
     const dt_config *c, const char *section, const char *key, const char **file, int *line);
 
+/* Whether it is given by dt_config_set, as --set does. */
+bool dt_config_typed(const dt_config *c, const char *section, const char *key);
+
 /* Whether two values of a key, as they are written, mean the same to the table it is bound by:
  * "yes" and "on", "1e-5" and "0.00001", or the default and NULL, which is a key that is not given.
  * Of a key that no table knows the texts are compared. DT_E_NOMEM. */

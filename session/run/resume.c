@@ -37,10 +37,7 @@ static bool has_manifest(const char *folder)
  * when it began, and it may have been moved since, or be a copy. */
 static const char *asked_dir(const dt_session *s)
 {
-    const char *file = NULL;
-    int line;
-    const bool given = dt_config_get(s->config, "run", "dir", &file, &line) != NULL;
-    const bool typed = given && strcmp(file, "--set") == 0;
+    const bool typed = dt_config_typed(s->config, "run", "dir");
     return s->of_run != NULL && !typed ? NULL : s->opts.run.dir;
 }
 

@@ -22,7 +22,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "memory/gap/planner.h"
+#include "memory/gap/replay.h"
 #include "memory/policies/chen.h"
 
 enum { OFF, AWARE, SPEED, MEMORY };
@@ -384,35 +384,6 @@ static dt_status offload(dt_program *p, const options *o, dt_err *err)
 
 /* ---- the tensor cache ---- */
 
-/* Of what lies idle at a place, the one that was used least recently. */
-static dti_idle *oldest(const dti_planner *x, int32_t pos)
-{
-    dti_idle *found = NULL;
-    for (size_t n = 0; n < x->n_gap; n++) {
-        dti_idle *i = &x->gaps.idle[n];
-        if (i->fate == DTI_KEEP && i->refused != pos && i->gap.from_pos < pos &&
-            pos < i->gap.to_pos && (found == NULL || i->gap.from_pos < found->gap.from_pos))
-            found = i;
-    }
-    return found;
-}
-
-/* An op whose operands do not fit evicts until they do; those of its own stay. */
-static dt_status replay(dti_planner *x, const void *given, dt_err *err)
-{
-    (void)given;
-    for (int32_t k = 0; k < (int32_t)x->gaps.n_place; k++) {
-        dti_idle *i;
-        while (x->gaps.left[k] > x->gaps.limit && (i = oldest(x, k)) != NULL) {
-            i->at = k;
-            DT_CHECK(dti_planner_offload(x, i, err, "least recently used of what fills the cache"));
-            if (i->fate == DTI_KEEP) /* no room on the host */
-                i->refused = k;
-        }
-    }
-    return DT_OK;
-}
-
 /* Where the cache, which evicts no more than it must, comes to more than there is, all that the
  * convolutions make leaves as without it, if that is less. */
 static dt_status cache_or_offload(
@@ -421,7 +392,7 @@ static dt_status cache_or_offload(
     dt_program *all = NULL;
     dti_pass_cost cached, offloaded;
     DT_CHECK(dt_program_copy(&all, p, err));
-    dt_status st = dti_planner_run(p, env, cache, replay, err);
+    dt_status st = dti_planner_run(p, env, cache, dti_replay_oldest, err);
     if (st == DT_OK)
         st = dti_pass_cost_of(env, p, &cached, err);
     if (st == DT_OK && cached.device > cache->budget) {

@@ -10,9 +10,16 @@
  * Ours differs:
  * - Numbers drawn come from a seed, and individuals are counted, where the paper searches for 30
  *   minutes on 72 cores.
- * - The pool is one of the search alone: tensors are placed by the run's pool, which needs less. So
- *   the limit of the search is moved by as much as real plans are off, and the fastest plan that
- *   fits is taken.
+ * - The classes are of the search alone: tensors are placed by the run's pool, which needs less. So
+ *   it is searched twice, with half of the samples each: first for orders alone, where all tensors
+ *   share the limit's bytes and the farthest next use of any tells who leaves, then as in the
+ * paper. What an individual is judged by is not what its plan takes: the best of the population and
+ * of every few generations is made a real plan, by which the limit is moved, and the fastest real
+ *   plan that fits is taken. More samples add to what fewer have tried, so none makes a slower
+ * plan.
+ * - Before both come the order as given with the limits that its real plans lead to, and the same
+ *   by a cache of all bytes that is replayed on the load curve (memory/gap/replay.h): by the
+ *   farthest next use, and by the oldest one, the paper's rival ODSwap.
  * - Parameters are no tensors of the pool, as where one lives is said for all programs of a run
  *   before a pass sees one. With @weights those of at least so many bytes live on the host, with
  *   their gradients and the optimizer's state, and come for the ops that read them by copies that
@@ -29,11 +36,10 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
-#include "memory/gap/rewrite.h"
+#include "memory/gap/replay.h"
 #include "memory/policies/swapadvisor_search.h"
+#include "memory/remat/aim.h"
 #include "memory/reorder.h"
-
-enum { ROUNDS = 4 };
 
 enum { OFF, HOST, SEARCHED, MOST_INDIVIDUALS = 64 };
 
@@ -47,6 +53,8 @@ typedef struct options {
     int32_t chosen, parent[MOST_INDIVIDUALS][2]; /* of weights, see below */
 } options;
 
+enum { LIMITS = 8 };
+
 static const char *const whose[] = {[OFF] = "off", [HOST] = "host", [SEARCHED] = "search", NULL};
 
 /* From how many bytes on weights live on the host, by choice; 0, the first, is none. */
@@ -56,7 +64,7 @@ static const uint64_t smallest[] = {0, 64 << 20, 16 << 20, 4 << 20, 1 << 20, 64 
 /* clang-format off */
 static const dt_opt opts[] = {
     {"seed",       DT_OPT_I64,   AT(seed),       "1",    0, 1e15,  NULL,   NULL, "of the numbers that are drawn"},
-    {"samples",    DT_OPT_I64,   AT(samples),    "4000", 4, 1e9,   NULL,   NULL, "individuals that are planned, over all of up to four searches"},
+    {"samples",    DT_OPT_I64,   AT(samples),    "4000", 4, 1e9,   NULL,   NULL, "individuals that are judged; more make no slower plan"},
     {"population", DT_OPT_I64,   AT(population), "32",   2, 10000, NULL,   NULL, "individuals that live on; the paper's is 144"},
     {"mutation",   DT_OPT_F64,   AT(mutation),   "0.1",  0, 1,     NULL,   NULL, "share of an individual's genes that change"},
     {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "ops for which a tensor stays that was used"},
@@ -137,7 +145,9 @@ static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, 
 }
 
 /* @tensor: of those of the problem, the program's; @number: by the program's, the problem's or
- * DT_NONE. @best: of the plan that takes @cost, when @found. */
+ * DT_NONE. @given: the best plan of the order as given, which @limit led to. @tried_bytes
+ * @tried_seconds: of the individual whose plan was made last. @best: the program of the best plan,
+ * at @cost; NULL: none yet. */
 typedef struct advisor {
     dt_program *p;
     const dt_pass_env *env;
@@ -145,10 +155,12 @@ typedef struct advisor {
     dti_dependences d;
     dti_swap_problem x;
     int32_t *tensor, *number;
-    dti_genes now, best;
+    dti_genes found;
     dti_swap_plan plan;
-    dti_pass_cost cost;
-    bool found;
+    uint64_t budget, limit, tried_bytes;
+    double tried_seconds;
+    dt_program *best;
+    dti_pass_cost cost, given;
 } advisor;
 
 /* ---- the problem ---- */
@@ -226,6 +238,24 @@ static void find_args(advisor *x)
     }
 }
 
+/* What lives while an op runs and is no tensor of the problem. Of another order that is a guess. */
+static void find_beside(advisor *x, const dti_load_curve *c)
+{
+    dti_swap_problem *s = &x->x;
+    const dt_program *p = x->p;
+    uint64_t own = 0;
+    for (size_t i = 0; i < s->n_tensor; i++) {
+        int32_t n;
+        const dt_access *a = dt_accesses(p, x->tensor[i], &n);
+        s->beside[dt_pos(p, a[0].op)] += p->tensor[x->tensor[i]].bytes;
+        s->beside[dt_pos(p, a[n - 1].op) + 1] -= p->tensor[x->tensor[i]].bytes;
+    }
+    for (size_t k = 0; k < s->n_op; k++) { /* what goes below 0 comes back by as much */
+        own += s->beside[k];
+        s->beside[k] = c->load[k] > own ? c->load[k] - own : 0;
+    }
+}
+
 /* Without dependences the order stays. */
 static dt_status find_dependences(advisor *x, dt_err *err)
 {
@@ -237,11 +267,10 @@ static dt_status find_dependences(advisor *x, dt_err *err)
     return st == DT_OK || st == DT_E_CONFIG ? DT_OK : DT_FAIL(err, st, "%s", why.text);
 }
 
-static dt_status open_problem(advisor *x, dt_err *err)
+static bool make_problem(advisor *x)
 {
     const dt_program *p = x->p;
     dti_swap_problem *s = &x->x;
-    double *seconds = dt_alloc(p->n_op, sizeof *seconds);
     x->tensor = dt_alloc(p->n_tensor, sizeof *x->tensor);
     x->number = dt_alloc(p->n_tensor, sizeof *x->number);
     *s = (dti_swap_problem){.n_op = p->n_order,
@@ -252,30 +281,46 @@ static dt_status open_problem(advisor *x, dt_err *err)
         .arg = dt_alloc(p->n_order * DT_MAX_ARGS, sizeof *s->arg),
         .size_of = dt_alloc(p->n_tensor, sizeof *s->size_of),
         .size = dt_alloc(p->n_tensor, sizeof *s->size),
+        .beside = dt_alloc(p->n_order + 1, sizeof *s->beside),
         .guard = (int32_t)x->o->guard,
         .inlined = dti_stands_between(x->env, dti_offload_tier(x->env))};
-    const bool ok = seconds != NULL && x->tensor != NULL && x->number != NULL &&
-                    s->seconds != NULL && s->out != NULL && s->in != NULL && s->arg_at != NULL &&
-                    s->arg != NULL && s->size_of != NULL && s->size != NULL;
-    dt_status st = ok ? dti_pass_op_seconds(x->env, x->p, seconds, err)
-                      : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    for (size_t k = 0; st == DT_OK && k < s->n_op; k++)
-        s->seconds[k] = seconds[p->order[k]];
+    return x->tensor != NULL && x->number != NULL && s->seconds != NULL && s->out != NULL &&
+           s->in != NULL && s->arg_at != NULL && s->arg != NULL && s->size_of != NULL &&
+           s->size != NULL && s->beside != NULL;
+}
+
+static dt_status find_seconds(advisor *x, dt_err *err)
+{
+    double *seconds = dt_alloc(x->p->n_op, sizeof *seconds);
+    const dt_status st = seconds != NULL ? dti_pass_op_seconds(x->env, x->p, seconds, err)
+                                         : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    for (size_t k = 0; st == DT_OK && k < x->x.n_op; k++)
+        x->x.seconds[k] = seconds[x->p->order[k]];
     dt_free(seconds);
-    if (st != DT_OK)
-        return st;
+    return st;
+}
+
+static dt_status open_problem(advisor *x, dt_err *err)
+{
+    if (!make_problem(x))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    DT_CHECK(find_seconds(x, err));
     find_tensors(x);
     find_sizes(x);
     find_args(x);
-    return find_dependences(x, err);
+    dti_load_curve c;
+    const dt_status st = dti_load_curve_open(&c, x->p, x->env, 0, err);
+    if (st == DT_OK)
+        find_beside(x, &c);
+    dti_load_curve_close(&c);
+    return st == DT_OK ? find_dependences(x, err) : st;
 }
 
 static void close_problem(advisor *x)
 {
     dti_swap_problem *s = &x->x;
     dti_dependences_close(&x->d);
-    dti_genes_deinit(&x->now);
-    dti_genes_deinit(&x->best);
+    dti_genes_deinit(&x->found);
     dti_swap_plan_deinit(&x->plan);
     dt_free(x->tensor);
     dt_free(x->number);
@@ -286,11 +331,20 @@ static void close_problem(advisor *x)
     dt_free(s->arg);
     dt_free(s->size_of);
     dt_free(s->size);
+    dt_free(s->beside);
 }
 
 /* ---- rewriting ---- */
 
-/* The last place, from @from up to @most, whose op ends no sooner than these seconds; or @most. */
+/* The last place from @from up to @most whose op begins before these seconds. */
+static int32_t last_before(const advisor *x, double seconds, int32_t from, int32_t most)
+{
+    while (from < most && x->plan.begin[from + 1] < seconds)
+        from++;
+    return from;
+}
+
+/* The first place from @from up to @most whose op ends no sooner than these seconds; or @most. */
 static int32_t place_after(const advisor *x, double seconds, int32_t from, int32_t most)
 {
     while (from < most && x->plan.end[from] < seconds)
@@ -303,7 +357,7 @@ static dt_status swap(const advisor *x, const dti_swap *w, const int32_t *order,
     dti_offloads *all, dt_err *err)
 {
     const int32_t tensor = x->tensor[w->tensor];
-    const int32_t release = place_after(x, w->gone, w->from, w->to - 1);
+    const int32_t release = last_before(x, w->gone, w->from, w->to - 1);
     const int32_t fetch = place_after(x, w->fetched, release + 1, w->to);
     const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
     dti_gap g = {.tensor = tensor,
@@ -311,12 +365,12 @@ static dt_status swap(const advisor *x, const dti_swap *w, const int32_t *order,
         .to = order[w->to],
         .from_pos = dt_pos(q, order[w->from]),
         .to_pos = dt_pos(q, order[w->to])};
-    DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
-        "%s: of its class the one used last, %d ops later", q->policy, (int)(w->to - w->from)));
+    DT_CHECK(
+        dt_reasons_add(&q->reasons, &g.reason, err, "%s: of %s the one used last, %d ops later",
+            q->policy, x->x.common ? "all that is there" : "its class", (int)(w->to - w->from)));
     return dti_offloads_add(all, q, &g, &o, err);
 }
 
-/* Of the program as it came, or a copy of that. */
 static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
 {
     DT_CHECK(dti_swap_plan_make(&x->plan, &x->x, g, err));
@@ -335,21 +389,35 @@ static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
     return st;
 }
 
-static dt_status rewrite_now(void *self, dt_program *copy, dt_err *err)
+/* ---- real plans ---- */
+
+/* The best is kept. Takes @q, whatever comes of it. */
+static dt_status measure(advisor *x, dt_program *q, dt_status st, dti_pass_cost *cost, dt_err *err)
 {
-    advisor *x = self;
-    return rewrite(x, &x->now, copy, err);
+    if (st == DT_OK)
+        st = dti_pass_cost_of(x->env, q, cost, err);
+    if (st == DT_OK && (x->best == NULL || dti_pass_is_better(cost, &x->cost, x->budget))) {
+        dt_program *was = x->best;
+        x->best = q;
+        x->cost = *cost;
+        q = was;
+    }
+    dt_program_destroy(q);
+    return st;
 }
 
-/* ---- rounds of the search ---- */
-
-static void keep(advisor *x, const dti_pass_cost *cost)
+static dt_status try_replay(advisor *x, dti_planner_choose *choose, dt_err *err)
 {
-    const dti_genes was = x->best;
-    x->best = x->now;
-    x->now = was;
-    x->cost = *cost;
-    x->found = true;
+    const dti_planner_opts o = {.budget = x->budget, .least = x->o->least};
+    dti_pass_cost cost;
+    dt_program *q = NULL;
+    DT_CHECK(dt_program_copy(&q, x->p, err));
+    dt_status st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = dti_fetch_again(q, err);
+    if (st == DT_OK)
+        st = dti_planner_run(q, x->env, &o, choose, err);
+    return measure(x, q, st, &cost, err);
 }
 
 /* The next limit: this one, moved by what the plan is off. */
@@ -361,56 +429,118 @@ static uint64_t moved(uint64_t limit, uint64_t peak, uint64_t budget)
     return over < limit / 2 ? limit - over : limit / 2;
 }
 
-static dt_status find(advisor *x, uint64_t budget, uint64_t whole, dt_err *err)
+static dt_status try_individual(advisor *x, dti_genes *g, dti_pass_cost *cost, dt_err *err)
 {
-    const options *o = x->o;
-    dti_swap_opts how = {.seed = (uint64_t)o->seed,
-        .samples = (uint64_t)o->samples / ROUNDS,
-        .population = (int32_t)o->population,
-        .mutation = o->mutation,
-        .tries = x->env->tries,
-        .listener = x->env->listener};
-    x->x.limit = budget;
-    for (int round = 0; round < ROUNDS; round++) {
-        dti_pass_cost cost = {0};
-        DT_CHECK(dti_swap_search(&x->x, &how, &x->now, err));
-        DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_now, x, &cost, err));
-        if (!x->found || dti_pass_is_better(&cost, &x->cost, budget))
-            keep(x, &cost);
-        x->x.limit = moved(x->x.limit, cost.device, budget);
-    }
-    /* Where no swap makes it smaller than it was, it stays as it was. */
-    x->found = x->found && (x->cost.device <= budget || x->cost.device < whole);
+    dt_program *q = NULL;
+    DT_CHECK(dt_program_copy(&q, x->p, err));
+    dt_status st = dt_program_index(q, err);
+    if (st == DT_OK)
+        st = rewrite(x, g, q, err);
+    return measure(x, q, st, cost, err);
+}
+
+static dt_status try_best(void *self, dti_genes *g, uint64_t *limit, dt_err *err)
+{
+    advisor *x = self;
+    dti_pass_cost cost = {0};
+    const bool same = g->bytes == x->tried_bytes &&
+                      !(g->seconds < x->tried_seconds || g->seconds > x->tried_seconds);
+    if (same)
+        return DT_OK;
+    x->tried_bytes = g->bytes;
+    x->tried_seconds = g->seconds;
+    x->x.limit = *limit;
+    DT_CHECK(try_individual(x, g, &cost, err));
+    *limit = moved(*limit, cost.device, x->budget);
     return DT_OK;
 }
 
-static dt_status search(advisor *x, uint64_t budget, dt_err *err)
+/* ---- the search ---- */
+
+/* The program's own order, with bytes in common. */
+static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *err)
 {
-    dti_pass_cost whole = {0};
-    DT_CHECK(dti_pass_cost_of(x->env, x->p, &whole, err));
-    if (whole.device <= budget)
-        return DT_OK;
+    advisor *x = self;
+    dti_pass_cost cost = {0};
+    x->x.limit = limit;
+    DT_CHECK(try_individual(x, &x->found, &cost, err));
+    *peak = cost.device;
+    if (x->limit == 0 || dti_pass_is_better(&cost, &x->given, x->budget)) {
+        x->given = cost;
+        x->limit = limit;
+    }
+    return DT_OK;
+}
+
+static dt_status begin(advisor *x, dt_err *err)
+{
+    const dti_aim aim = {.budget = x->budget,
+        .least = x->budget / 2,
+        .most = 2 * x->budget,
+        .first = x->budget,
+        .rounds = LIMITS};
+    for (size_t k = 0; k < x->x.n_op; k++)
+        x->found.order[k] = (int32_t)k;
+    x->x.common = true;
+    return dti_aim_search(&aim, try_limit, x, err);
+}
+
+static dt_status evolve(advisor *x, bool common, uint64_t limit, dt_err *err)
+{
+    const options *o = x->o;
+    const dti_swap_opts how = {.seed = (uint64_t)o->seed,
+        .samples = (uint64_t)o->samples / (x->x.fixed ? 1 : 2),
+        .population = (int32_t)o->population,
+        .mutation = o->mutation,
+        .tries = x->env->tries,
+        .listener = x->env->listener,
+        .round = try_best,
+        .self = x};
+    x->tried_bytes = 0;
+    x->x.common = common;
+    x->x.limit = limit;
+    return dti_swap_search(&x->x, &how, &x->found, err);
+}
+
+static dt_status try_all(advisor *x, dt_err *err)
+{
     DT_CHECK(open_problem(x, err));
     if (x->x.n_size == 0)
         return DT_OK;
-    DT_CHECK(dti_genes_init(&x->now, &x->x, err));
-    DT_CHECK(dti_genes_init(&x->best, &x->x, err));
+    DT_CHECK(dti_genes_init(&x->found, &x->x, err));
     DT_CHECK(dti_swap_plan_init(&x->plan, &x->x, err));
-    DT_CHECK(find(x, budget, whole.device, err));
-    return x->found ? rewrite(x, &x->best, x->p, err) : DT_OK;
+    DT_CHECK(begin(x, err));
+    if (!x->x.fixed)
+        DT_CHECK(evolve(x, true, x->limit, err));
+    return evolve(x, false, x->budget, err);
+}
+
+static dt_status search(advisor *x, dt_err *err)
+{
+    dti_pass_cost whole = {0};
+    DT_CHECK(dti_pass_cost_of(x->env, x->p, &whole, err));
+    if (whole.device <= x->budget)
+        return DT_OK;
+    DT_CHECK(try_replay(x, dti_replay_farthest, err));
+    DT_CHECK(try_replay(x, dti_replay_oldest, err));
+    DT_CHECK(try_all(x, err));
+    /* where no swap makes it smaller than it was, it stays as it was */
+    if (x->cost.device <= x->budget || x->cost.device < whole.device)
+        dt_program_swap(x->p, x->best);
+    return DT_OK;
 }
 
 static dt_status swapadvisor(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    advisor x = {.p = p, .env = env, .o = o};
-    const uint64_t budget = dti_pass_budget(env, o->budget);
-    if (p->loss == DT_NONE || budget == 0)
+    advisor x = {.p = p, .env = env, .o = o, .budget = dti_pass_budget(env, o->budget)};
+    if (p->loss == DT_NONE || x.budget == 0)
         return DT_OK;
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
-        st = search(&x, budget, err);
+        st = search(&x, err);
     close_problem(&x);
+    dt_program_destroy(x.best);
     return st;
 }
 

@@ -1,6 +1,7 @@
 /* The swap planner and its clock: ops one after the other; what an op wants and is not there takes
- * an object of its class that is free, or that of the resident tensor whose next use is farthest.
- * Copies of a direction follow each other, and begin as soon as their object allows. */
+ * an object of its class that is free, or that of the resident tensor whose next use is farthest;
+ * or of bytes in common as many as it has, for which as many tensors leave as that takes. Copies of
+ * a direction follow each other, and begin as soon as their object allows. */
 #include <math.h>
 #include <string.h>
 
@@ -23,11 +24,22 @@ typedef struct object {
     double free;
 } object;
 
+/* Bytes in common that are free from these seconds on. */
+typedef struct chunk {
+    uint64_t bytes;
+    double free;
+} chunk;
+
 /* @next_use: by argument, the place of the tensor's next use, or NONE. @head: by class, the first
- * free object. @bytes: by class, of an object. */
+ * free object. @bytes: by class, of an object. @chunk: those from @first_chunk up to @n_chunk are
+ * free, the one that is so for longest first. @used: bytes of what is there, @beside it as well; at
+ * most @most. */
 struct dti_swap_room {
     tensor *tensor;
     object *object;
+    chunk *chunk;
+    size_t first_chunk, n_chunk;
+    uint64_t used, most, beside;
     int32_t *next_use, *seen, *head;
     uint64_t *bytes;
     int32_t n_object;
@@ -51,13 +63,14 @@ dt_status dti_swap_plan_init(dti_swap_plan *s, const dti_swap_problem *p, dt_err
         return no_memory(err);
     *r = (struct dti_swap_room){.tensor = dt_alloc(p->n_tensor, sizeof *r->tensor),
         .object = dt_alloc(n_arg, sizeof *r->object),
+        .chunk = dt_alloc(n_arg + p->n_op + 1, sizeof *r->chunk),
         .next_use = dt_alloc(n_arg, sizeof *r->next_use),
         .seen = dt_alloc(p->n_tensor, sizeof *r->seen),
         .head = dt_alloc(p->n_size, sizeof *r->head),
         .bytes = dt_alloc(p->n_size, sizeof *r->bytes)};
     const bool ok = s->begin != NULL && s->end != NULL && r->tensor != NULL && r->object != NULL &&
-                    r->next_use != NULL && r->seen != NULL && r->head != NULL && s->made != NULL &&
-                    r->bytes != NULL;
+                    r->chunk != NULL && r->next_use != NULL && r->seen != NULL && r->head != NULL &&
+                    s->made != NULL && r->bytes != NULL;
     return ok ? DT_OK : no_memory(err);
 }
 
@@ -67,6 +80,7 @@ void dti_swap_plan_deinit(dti_swap_plan *s)
     if (r != NULL) {
         dt_free(r->tensor);
         dt_free(r->object);
+        dt_free(r->chunk);
         dt_free(r->next_use);
         dt_free(r->seen);
         dt_free(r->head);
@@ -86,6 +100,10 @@ static void start(dti_swap_plan *s, const dti_swap_problem *p, const dti_genes *
     s->n = 0;
     r->n_object = 0;
     r->out = r->in = 0;
+    r->first_chunk = 0;
+    r->n_chunk = 1;
+    r->chunk[0] = (chunk){p->limit, 0};
+    r->used = r->most = r->beside = 0;
     for (size_t t = 0; t < p->n_tensor; t++) {
         r->tensor[t] = (tensor){.object = NONE,
             .class = g->class[p->size_of[t]],
@@ -129,14 +147,41 @@ static int32_t make_object(dti_swap_plan *s, int32_t class)
     return r->n_object++;
 }
 
-/* The resident tensor of a class whose next use is farthest; NONE: all are wanted. */
+static void free_bytes(struct dti_swap_room *r, uint64_t bytes, double free)
+{
+    size_t at = r->n_chunk++;
+    for (; at > r->first_chunk && r->chunk[at - 1].free > free; at--)
+        r->chunk[at] = r->chunk[at - 1];
+    r->chunk[at] = (chunk){bytes, free};
+    r->used -= bytes;
+}
+
+/* When so many bytes are there that are free for longest. Beyond the limit there are no more. */
+static double take_bytes(struct dti_swap_room *r, uint64_t bytes)
+{
+    double free = 0;
+    r->used += bytes;
+    while (bytes > 0 && r->first_chunk < r->n_chunk) {
+        chunk *c = &r->chunk[r->first_chunk];
+        const uint64_t taken = bytes < c->bytes ? bytes : c->bytes;
+        free = fmax(free, c->free);
+        bytes -= taken;
+        c->bytes -= taken;
+        if (c->bytes == 0)
+            r->first_chunk++;
+    }
+    return free;
+}
+
+/* The resident tensor of a class, or of any (NONE), whose next use is farthest; NONE:
+ * all are wanted. */
 static int32_t find_victim(
     const struct dti_swap_room *r, const dti_swap_problem *p, int32_t class, int32_t place)
 {
     int32_t best = NONE;
     for (int32_t t = 0; t < (int32_t)p->n_tensor; t++) {
         const tensor *of = &r->tensor[t];
-        if (of->object == NONE || of->class != class || of->used_at == place ||
+        if (of->object == NONE || (class != NONE && of->class != class) || of->used_at == place ||
             place - of->last <= p->guard)
             continue;
         if (best == NONE || of->next > r->tensor[best].next)
@@ -159,7 +204,10 @@ static dt_status swap_out(dti_swap_plan *s, const dti_swap_problem *p, int32_t v
     struct dti_swap_room *r = s->room;
     tensor *of = &r->tensor[victim];
     r->out = fmax(r->out, fmax(s->end[of->last], of->ready)) + p->out[victim];
-    r->object[of->object].free = r->out;
+    if (p->common)
+        free_bytes(r, p->size[p->size_of[victim]], r->out);
+    else
+        r->object[of->object].free = r->out;
     of->object = NONE;
     of->swap = (int32_t)s->n;
     return add_swap(
@@ -184,13 +232,59 @@ static dt_status get_object(dti_swap_plan *s, const dti_swap_problem *p, const d
     return DT_OK;
 }
 
+/* When so many more are there, for which tensors leave. */
+static dt_status make_room(dti_swap_plan *s, const dti_swap_problem *p, uint64_t bytes,
+    int32_t place, double *free, double *copies, dt_err *err)
+{
+    struct dti_swap_room *r = s->room;
+    int32_t victim = 0;
+    while (r->used + bytes > p->limit && (victim = find_victim(r, p, NONE, place)) != NONE) {
+        DT_CHECK(swap_out(s, p, victim, err));
+        *copies += p->out[victim];
+    }
+    *free = take_bytes(r, bytes);
+    return DT_OK;
+}
+
+/* Bytes in common are an object of their own. */
+static dt_status get_bytes(dti_swap_plan *s, const dti_swap_problem *p, int32_t t, int32_t place,
+    double *copies, dt_err *err)
+{
+    struct dti_swap_room *r = s->room;
+    double free = 0;
+    DT_CHECK(make_room(s, p, p->size[p->size_of[t]], place, &free, copies, err));
+    r->tensor[t].object = make_object(s, r->tensor[t].class);
+    r->object[r->tensor[t].object].free = free;
+    return DT_OK;
+}
+
+/* What lives beside the tensors takes of the same bytes, and gives them back behind the op before.
+ */
+static dt_status change_beside(dti_swap_plan *s, const dti_swap_problem *p, int32_t op,
+    int32_t place, double *begin, double *copies, dt_err *err)
+{
+    struct dti_swap_room *r = s->room;
+    const uint64_t now = p->beside[op], was = r->beside;
+    double free = 0;
+    r->beside = now;
+    if (now < was)
+        free_bytes(r, was - now, *begin);
+    else
+        DT_CHECK(make_room(s, p, now - was, place, &free, copies, err));
+    *begin = fmax(*begin, free);
+    return DT_OK;
+}
+
 /* An argument that is not there: a new one waits for its object, another comes back. */
 static dt_status bring(dti_swap_plan *s, const dti_swap_problem *p, const dti_genes *g, int32_t t,
     int32_t place, double *copies, dt_err *err)
 {
     struct dti_swap_room *r = s->room;
     tensor *of = &r->tensor[t];
-    DT_CHECK(get_object(s, p, g, t, place, copies, err));
+    if (p->common)
+        DT_CHECK(get_bytes(s, p, t, place, copies, err));
+    else
+        DT_CHECK(get_object(s, p, g, t, place, copies, err));
     of->ready = r->object[of->object].free;
     if (of->swap == NONE)
         return DT_OK;
@@ -211,10 +305,14 @@ static void use(dti_swap_plan *s, const dti_swap_problem *p, int32_t op, int32_t
         if (of->next != NONE)
             continue;
         object *o = &r->object[of->object];
+        of->object = NONE;
+        if (p->common) {
+            free_bytes(r, p->size[p->size_of[p->arg[a]]], s->end[place]);
+            continue;
+        }
         o->free = s->end[place];
         o->next = r->head[o->class];
-        r->head[o->class] = of->object;
-        of->object = NONE;
+        r->head[o->class] = (int32_t)(o - r->object);
     }
 }
 
@@ -226,6 +324,8 @@ static dt_status run(
     double begin = place > 0 ? s->end[place - 1] : 0, copies = 0;
     for (int32_t a = p->arg_at[op]; a < p->arg_at[op + 1]; a++)
         r->tensor[p->arg[a]].used_at = place;
+    if (p->common)
+        DT_CHECK(change_beside(s, p, op, place, &begin, &copies, err));
     for (int32_t a = p->arg_at[op]; a < p->arg_at[op + 1]; a++)
         if (r->tensor[p->arg[a]].object == NONE)
             DT_CHECK(bring(s, p, g, p->arg[a], place, &copies, err));
@@ -233,6 +333,7 @@ static dt_status run(
         begin = fmax(begin, r->tensor[p->arg[a]].ready);
     s->begin[place] = begin + (p->inlined ? copies : 0);
     s->end[place] = s->begin[place] + p->seconds[op];
+    r->most = r->used > r->most ? r->used : r->most;
     use(s, p, op, place);
     return DT_OK;
 }
@@ -243,9 +344,10 @@ dt_status dti_swap_plan_make(dti_swap_plan *s, const dti_swap_problem *p, dti_ge
     start(s, p, g);
     for (size_t k = 0; k < p->n_op; k++)
         DT_CHECK(run(s, p, g, (int32_t)k, err));
-    for (int32_t c = 0; c <= g->class[p->n_size - 1]; c++)
+    for (int32_t c = 0; c <= g->class[p->n_size - 1] && !p->common; c++)
         bytes += (uint64_t)s->made[c] * s->room->bytes[c];
     g->seconds = s->end[p->n_op - 1];
+    g->bytes = bytes = p->common ? s->room->most : bytes;
     g->over = bytes > p->limit ? bytes - p->limit : 0;
     return DT_OK;
 }

@@ -34,6 +34,7 @@ static void copy_genes(dti_genes *to, const dti_genes *from, const dti_swap_prob
     memcpy(to->class, from->class, p->n_size * sizeof *to->class);
     memcpy(to->count, from->count, p->n_size * sizeof *to->count);
     to->seconds = from->seconds;
+    to->bytes = from->bytes;
     to->over = from->over;
 }
 
@@ -116,10 +117,12 @@ void dti_orders_cross(
 
 /* ---- the search ---- */
 
-/* @all: the population and behind it its children, of whom n are there. @waits: by op, ops before
- * it that have not run. Others are room. */
+enum { ROUND = 4 }; /* generations */
+
+/* @p: the caller's, at a limit that rounds move. @all: the population and behind it its children,
+ * of whom n are there. @waits: by op, ops before it that have not run. Others are room. */
 typedef struct search {
-    const dti_swap_problem *p;
+    dti_swap_problem *p;
     const dti_swap_opts *o;
     dti_swap_plan plan;
     dti_genes *all, best;
@@ -235,7 +238,8 @@ static void mutate(search *s, dti_genes *g)
 {
     if (!s->p->fixed)
         mutate_order(s, g->order);
-    mutate_pool(s, g);
+    if (!s->p->common)
+        mutate_pool(s, g);
 }
 
 /* The pool of @head up to the cut, that of @tail behind it. */
@@ -310,30 +314,64 @@ static void survive(search *s)
     s->n = s->n < keep ? s->n : keep;
 }
 
-/* The program's own order, a class a size and, as far as there is room, as many objects as are
- * wanted at once; and mutants of it. */
+/* As many objects of each class as are wanted at once, as far as there is room. */
+static dt_status fill_pool(search *s, dti_genes *g, dt_err *err)
+{
+    const dti_swap_problem *p = s->p;
+    memset(g->count, 0, p->n_size * sizeof *g->count);
+    for (size_t t = 0; t < p->n_tensor; t++)
+        g->count[g->class[p->size_of[t]]]++;
+    DT_CHECK(dti_swap_plan_make(&s->plan, p, g, err));
+    for (size_t i = 0; i < p->n_size; i++)
+        s->by_size[i] = s->plan.made[g->class[i]];
+    dti_counts_from_sizes(p, g->class, s->by_size, g->count);
+    return judge(s, g, err);
+}
+
+/* The program's own order and a class a size; and mutants of it. */
 static dt_status begin(search *s, dt_err *err)
 {
     const dti_swap_problem *p = s->p;
     for (size_t k = 0; k < p->n_op; k++)
         s->all[0].order[k] = (int32_t)k;
-    for (size_t i = 0; i < p->n_size; i++) {
+    for (size_t i = 0; i < p->n_size; i++)
         s->all[0].class[i] = (int32_t)i;
-        s->by_size[i] = 0;
-    }
-    for (size_t t = 0; t < p->n_tensor; t++)
-        s->by_size[p->size_of[t]]++;
-    memcpy(s->all[0].count, s->by_size, p->n_size * sizeof *s->by_size);
-    DT_CHECK(dti_swap_plan_make(&s->plan, p, &s->all[0], err));
-    memcpy(s->by_size, s->plan.made, p->n_size * sizeof *s->by_size);
-    dti_counts_from_sizes(p, s->all[0].class, s->by_size, s->all[0].count);
-    DT_CHECK(judge(s, &s->all[0], err));
+    DT_CHECK(fill_pool(s, &s->all[0], err));
     for (s->n = 1; s->n < (size_t)s->o->population && s->samples < s->o->samples; s->n++) {
         copy_genes(&s->all[s->n], &s->all[s->n / 2], p);
         mutate(s, &s->all[s->n]);
         DT_CHECK(judge(s, &s->all[s->n], err));
     }
     return DT_OK;
+}
+
+/* ---- rounds ---- */
+
+/* What was the best, with a pool as large as there is room for now, joins those alive. All are
+ * planned anew, which draws nothing. */
+static dt_status move_limit(search *s, uint64_t limit, dt_err *err)
+{
+    s->p->limit = limit;
+    DT_CHECK(dti_swap_plan_make(&s->plan, s->p, &s->best, err));
+    for (size_t i = 0; i < s->n; i++) {
+        DT_CHECK(dti_swap_plan_make(&s->plan, s->p, &s->all[i], err));
+        if (is_better(&s->all[i], &s->best))
+            copy_genes(&s->best, &s->all[i], s->p);
+    }
+    if (s->p->common || s->samples == s->o->samples)
+        return DT_OK;
+    dti_genes *more = &s->all[s->n++];
+    copy_genes(more, &s->best, s->p);
+    return fill_pool(s, more, err);
+}
+
+static dt_status end_round(search *s, dt_err *err)
+{
+    uint64_t limit = s->p->limit;
+    if (s->o->round == NULL)
+        return DT_OK;
+    DT_CHECK(s->o->round(s->o->self, &s->best, &limit, err));
+    return limit != s->p->limit ? move_limit(s, limit, err) : DT_OK;
 }
 
 static dt_status init(search *s, dt_err *err)
@@ -371,14 +409,21 @@ static void deinit(search *s)
     dt_free(s->seen);
 }
 
+/* A generation or a population that the samples cut short ends no round: with more of them it would
+ * have been another. */
 static dt_status evolve(search *s, dt_err *err)
 {
     DT_CHECK(begin(s, err));
-    while (s->samples < s->o->samples) {
-        const size_t parents = s->n;
+    if (s->n == (size_t)s->o->population)
+        DT_CHECK(end_round(s, err));
+    for (int generation = 1; s->samples < s->o->samples; generation++) {
+        const size_t parents = s->n, whole = parents + parents / 2 * 4;
         for (size_t k = 0; k < parents / 2; k++)
             DT_CHECK(add_children(s, &s->all[below(s, parents)], &s->all[below(s, parents)], err));
+        const bool ends = s->n == whole && generation % ROUND == 0;
         survive(s);
+        if (ends)
+            DT_CHECK(end_round(s, err));
     }
     return DT_OK;
 }
@@ -386,7 +431,8 @@ static dt_status evolve(search *s, dt_err *err)
 dt_status dti_swap_search(
     const dti_swap_problem *p, const dti_swap_opts *o, dti_genes *best, dt_err *err)
 {
-    search s = {.p = p, .o = o};
+    dti_swap_problem own = *p;
+    search s = {.p = &own, .o = o};
     dt_status st = init(&s, err);
     if (st == DT_OK)
         st = evolve(&s, err);

@@ -1,6 +1,6 @@
 /* SwapAdvisor's search (Huang et al., ASPLOS 2020, sections 4 and 5) in numbers alone: orders of
- * ops, a pool of objects in classes of sizes, the swaps that follow from both, a clock for them,
- * and a genetic algorithm over orders and pools. */
+ * ops, a pool of objects in classes of sizes or of bytes in common, the swaps that follow from
+ * both, a clock for them, and a genetic algorithm over orders and pools. */
 #ifndef DT_MEMORY_POLICIES_SWAPADVISOR_SEARCH_H
 #define DT_MEMORY_POLICIES_SWAPADVISOR_SEARCH_H
 
@@ -11,12 +11,13 @@
  * @order: by place, the op
  * @class: by size, from 0 on, never falling, by steps of at most one
  * @count: by class, objects of its largest size; room for one a size
- * @seconds @over: what the planner makes of it: the step, and bytes beyond the limit
+ * @seconds @bytes @over: what the planner makes of it: the step, bytes of its objects, and those of
+ * them beyond the limit
  */
 typedef struct dti_genes {
     int32_t *order, *class, *count;
     double seconds;
-    uint64_t over;
+    uint64_t bytes, over;
 } dti_genes;
 
 /* A tensor that leaves behind place @from, where it was used last, and is back for place @to; gone
@@ -37,15 +38,21 @@ typedef struct dti_swap {
  * @guard:   places for which a tensor stays that was used
  * @inlined: copies are made between the ops
  * @fixed:   the order stays
+ * @common:  there are no classes: all tensors share the limit's bytes, and those @beside them, by
+ * op
  */
 typedef struct dti_swap_problem {
     size_t n_op, n_tensor, n_size;
     double *seconds, *out, *in;
     int32_t *arg_at, *arg, *after_at, *after, *size_of;
-    uint64_t *size, limit;
+    uint64_t *size, limit, *beside;
     int32_t guard;
-    bool inlined, fixed;
+    bool inlined, fixed, common;
 } dti_swap_problem;
+
+/* Told the best individual so far, whose plan it may make. It may move the limit, by which all are
+ * judged from then on. */
+typedef dt_status dti_swap_round(void *self, dti_genes *best, uint64_t *limit, dt_err *err);
 
 /**
  * struct dti_swap_opts - how it is searched.
@@ -53,6 +60,7 @@ typedef struct dti_swap_problem {
  * @population: of them are alive
  * @mutation: share of genes that change
  * @tries: told, with @listener, before each individual that is planned; NULL: nobody
+ * @round: called with @self after the first population and every few whole generations; NULL: never
  */
 typedef struct dti_swap_opts {
     uint64_t seed, samples;
@@ -60,6 +68,8 @@ typedef struct dti_swap_opts {
     double mutation;
     void (*tries)(void *listener);
     void *listener;
+    dti_swap_round *round;
+    void *self;
 } dti_swap_opts;
 
 dt_status dti_genes_init(dti_genes *g, const dti_swap_problem *p, dt_err *err) DT_NODISCARD;
@@ -100,7 +110,8 @@ dt_status dti_swap_plan_make(
     dti_swap_plan *s, const dti_swap_problem *p, dti_genes *g, dt_err *err) DT_NODISCARD;
 
 /* Search, beginning with the program's own order and a class a size; *best is the fastest of those
- * within the limit, or of the others. The same seed gives the same. DT_E_NOMEM. */
+ * within the limit, or of the others. The same seed gives the same, and fewer samples the begin of
+ * what more give, rounds included. DT_E_NOMEM, or what a round returns. */
 dt_status dti_swap_search(
     const dti_swap_problem *p, const dti_swap_opts *o, dti_genes *best, dt_err *err) DT_NODISCARD;
 

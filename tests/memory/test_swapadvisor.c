@@ -66,7 +66,7 @@ enum { OPS = 24, TENSORS = 16, SIZES = 5 };
 typedef struct made_up {
     double seconds[OPS], out[TENSORS], in[TENSORS];
     int32_t arg_at[OPS + 1], arg[4 * OPS], after_at[OPS + 1], after[4 * OPS], size_of[TENSORS];
-    uint64_t size[SIZES];
+    uint64_t size[SIZES], beside[OPS];
     dti_swap_problem p;
 } made_up;
 
@@ -79,6 +79,7 @@ static void make_up(made_up *m, uint64_t seed)
         m->size[i] = (uint64_t)(i + 1);
     for (int32_t k = 0; k < OPS; k++) {
         m->seconds[k] = (double)dt_roll_in(&d, 1, 5);
+        m->beside[k] = (uint64_t)k % 4;
         for (int32_t t = 0; t < made; t++)
             if (dt_roll(&d, 8) == 0 && n - m->arg_at[k] < 3)
                 m->arg[n++] = t;
@@ -110,6 +111,8 @@ static void make_up(made_up *m, uint64_t seed)
         .size_of = m->size_of,
         .size = m->size,
         .limit = 20 + seed % 20,
+        .beside = m->beside,
+        .common = seed % 2 == 1,
         .guard = (int32_t)(seed % 3),
         .inlined = seed % 4 == 0};
 }
@@ -258,6 +261,16 @@ static bool is_there(const made_up *m, const dti_genes *g, const dti_swap_plan *
     return first >= 0 && k >= first && k <= last;
 }
 
+static void assert_common_limit_holds(const made_up *m, const dti_genes *g, const dti_swap_plan *s)
+{
+    for (int k = 0; k < OPS; k++) {
+        uint64_t bytes = m->beside[g->order[k]];
+        for (int32_t t = 0; t < (int32_t)m->p.n_tensor; t++)
+            bytes += is_there(m, g, s, t, k) ? m->size[m->size_of[t]] : 0;
+        assert_true(bytes <= m->p.limit);
+    }
+}
+
 /* Objects that are wanted at once, by class; as many there are for the whole step. */
 static void assert_limit_holds(const made_up *m, const dti_genes *g, const dti_swap_plan *s)
 {
@@ -304,7 +317,9 @@ static void what_is_found_is_valid(void **state)
         assert_true(best.seconds >= ops);
         for (size_t i = 0; i < s.n; i++)
             assert_true(s.swap[i].fetched >= s.swap[i].gone);
-        if (best.over == 0)
+        if (best.over == 0 && m.p.common)
+            assert_common_limit_holds(&m, &best, &s);
+        else if (best.over == 0)
             assert_limit_holds(&m, &best, &s);
         within += best.over == 0;
         dti_swap_plan_deinit(&s);

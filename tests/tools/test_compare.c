@@ -130,6 +130,69 @@ static void more_memory_is_no_worse(void **state)
     cli_done(&r);
 }
 
+/* Seconds of a policy's step in so many bytes, and whether it fits; false: it is not in the list.
+ */
+static bool step_of(
+    const cJSON *all, const char *policy, double budget, double *seconds, bool *fits)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, all)
+    {
+        if (strcmp(json_text(o, "policy"), policy) != 0 || !equal(json_number(o, "budget"), budget))
+            continue;
+        *seconds = json_number(o, "step_seconds");
+        *fits = json_flag(o, "fits");
+        return true;
+    }
+    return false;
+}
+
+static cJSON *searched(const char *model, int samples)
+{
+    char text[256], words[512];
+    snprintf(text, sizeof text, "[model]\nname = %s\nimage = 96\n[train]\nbatch = 16\n", model);
+    snprintf(words, sizeof words,
+        "compare FILE --json --budgets 4 --policies vdnn_all;superneurons;swapadvisor "
+        "--set memory.simulate=p100 --set policy.superneurons.recompute=off "
+        "--set policy.swapadvisor.least=64KiB --set policy.swapadvisor.samples=%d",
+        samples);
+    ran r = cli_run(words, cli_file("searched.ini", text));
+    cJSON *all = json_of(r.out, strlen(r.out));
+    cli_done(&r);
+    return all;
+}
+
+/* swapadvisor is no slower than the cache that swaps what was used least recently, and no slower
+ * with more samples. */
+static void a_search_is_no_slower_than_where_it_begins(void **state)
+{
+    NEED_BINARY();
+    static const char *const model[] = {"resnet18", "googlenet", "mobilenet_v2"};
+    int compared = 0;
+    for (size_t i = 0; i < DT_COUNT(model); i++) {
+        cJSON *few = searched(model[i], 150), *many = searched(model[i], 600);
+        const cJSON *o;
+        cJSON_ArrayForEach(o, few)
+        {
+            const double budget = json_number(o, "budget"), step = json_number(o, "step_seconds");
+            double lru = 0, more = 0;
+            bool lru_fits = false, more_fits = false;
+            if (strcmp(json_text(o, "policy"), "swapadvisor") != 0 || !json_flag(o, "fits"))
+                continue;
+            assert_true(step_of(few, "superneurons", budget, &lru, &lru_fits));
+            assert_true(step_of(many, "swapadvisor", budget, &more, &more_fits));
+            if (lru_fits && !(step <= 1.01 * lru))
+                fail_msg("%s in %.0f bytes: %g s, %g s by age", model[i], budget, step, lru);
+            if (!more_fits || !(more <= step))
+                fail_msg("%s in %.0f bytes: %g s, %g s before", model[i], budget, more, step);
+            compared += lru_fits;
+        }
+        cJSON_Delete(few);
+        cJSON_Delete(many);
+    }
+    assert_true(compared >= 6);
+}
+
 /* None of those marked is ahead of another, and one of them is of what is not marked. */
 static void those_marked_are_the_best(void **state)
 {
@@ -512,6 +575,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
         cmocka_unit_test(more_memory_is_no_worse),
+        cmocka_unit_test(a_search_is_no_slower_than_where_it_begins),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
         cmocka_unit_test(what_is_planned_at_once_is_told),

@@ -940,7 +940,7 @@ static void homes_are_searched_under_a_policys_own_budget(void **state)
             "plan FILE --json --set memory.policy=swapadvisor "
             "--set policy.swapadvisor.weights=search --set policy.swapadvisor.samples=40 "
             "--set policy.swapadvisor.weights_samples=0 --set policy.swapadvisor.least=0 "
-            "--set %s=1500KiB",
+            "--set %s=1400KiB",
             budget[i]);
         cJSON *o = plan_json(words, lenet());
         peak[i] = device_peak(o);
@@ -949,7 +949,7 @@ static void homes_are_searched_under_a_policys_own_budget(void **state)
                 ->valuedouble;
         cJSON_Delete(o);
     }
-    assert_true(host[0] > 0 && peak[0] <= 1500 * 1024);
+    assert_true(host[0] > 0 && peak[0] <= 1400 * 1024);
     assert_int_equal((uint64_t)peak[0], (uint64_t)peak[1]);
     assert_int_equal((uint64_t)host[0], (uint64_t)host[1]);
 }

@@ -30,7 +30,7 @@
 #include "memory/gap/rewrite.h"
 #include "memory/policy.h"
 
-enum { ONE_BY_ONE = 64, MOST = 128, PLANS = 6 };
+enum { ONE_BY_ONE = 64, MOST = 128, PLANS = 6, COMPARED = 8 };
 
 typedef struct options {
     int64_t layers;
@@ -398,6 +398,64 @@ static dt_status find_stay(sentinel *x, uint64_t budget, choice *c, dt_err *err)
     return yes ? DT_OK : find_most(x, c, 0, c->stay, c->stay / 64 + 1, budget, true, err);
 }
 
+/* ---- real plans ---- */
+
+typedef struct fastest {
+    choice of;
+    dti_pass_cost cost;
+    bool any;
+} fastest;
+
+/* With as many values as may stay. */
+static dt_status measure(sentinel *x, uint64_t budget, choice *c, fastest *best, dt_err *err)
+{
+    dti_pass_cost cost = {0};
+    if (x->o->stay)
+        DT_CHECK(find_stay(x, budget, c, err));
+    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, &(trial){x, c}, &cost, err));
+    if (!best->any || dti_pass_is_better(&cost, &best->cost, budget))
+        *best = (fastest){*c, cost, true};
+    return DT_OK;
+}
+
+/* What a length leaves exposed when as many values stay as there is room for. */
+static dt_status estimate(sentinel *x, uint64_t budget, choice *c, dt_err *err)
+{
+    if (x->o->stay)
+        DT_CHECK(find_most(x, c, 0, x->n + 1, 1, budget, false, err));
+    find_least(x, c);
+    return find_exposed(x, c, err);
+}
+
+/* The fastest of the plan of the length chosen and of those that by now are expected to leave the
+ * least exposed. */
+static dt_status compare(sentinel *x, uint64_t budget, choice *taken, dt_err *err)
+{
+    choice all[MOST] = {{0}};
+    fastest best = {0};
+    const int n = list_lengths(x, all);
+    for (int k = 0; k < n; k++)
+        DT_CHECK(estimate(x, budget, &all[k], err));
+    DT_CHECK(measure(x, budget, taken, &best, err));
+    for (int plans = 0; plans < COMPARED && plans < n; plans++) {
+        choice *next = best_of(all, n - plans, budget);
+        DT_CHECK(measure(x, budget, next, &best, err));
+        *next = all[n - plans - 1];
+    }
+    *taken = best.of;
+    return DT_OK;
+}
+
+/* The length, by the budget, of those that the configuration leaves open. */
+static dt_status find_length(sentinel *x, uint64_t budget, choice *taken, dt_err *err)
+{
+    if (taken->layers == 0) {
+        DT_CHECK(choose(x, budget, taken, err));
+        return budget > 0 ? compare(x, budget, taken, err) : DT_OK;
+    }
+    return budget > 0 && x->o->stay ? find_stay(x, budget, taken, err) : DT_OK;
+}
+
 static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     sentinel x = {.p = p, .env = env, .o = env->opts};
@@ -414,10 +472,8 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
     if (st == DT_OK)
         st = dti_least_open(&x.least, &x.curve, p, env, err);
     const uint64_t budget = dti_pass_budget(env, x.o->budget);
-    if (st == DT_OK && taken.layers == 0)
-        st = choose(&x, budget, &taken, err);
-    if (st == DT_OK && budget > 0 && x.o->stay)
-        st = find_stay(&x, budget, &taken, err);
+    if (st == DT_OK)
+        st = find_length(&x, budget, &taken, err);
     if (st == DT_OK)
         st = rewrite(&x, p, &taken, err);
     dti_least_close(&x.least);

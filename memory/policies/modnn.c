@@ -2,9 +2,9 @@
  * rule allows (memory/policies/modnn_batch.h), whose gradients are added up. Of a part's step a
  * simulation makes the schedule: ops run in their order, and where the next one has no room, what
  * delays the step least leaves. A value may leave unless it has not been used since it was made or
- * fetched, or the next op uses it. Copies follow each other on a stream of their own and span as
- * many ops as they take; an op waits for those alone that it depends on, and what it reads comes
- * back so that it is there in time, and no sooner.
+ * fetched, or the next op uses it. Copies of a direction follow each other beside the ops and span
+ * as many of these as they take; an op waits for those alone that it depends on, and what it reads
+ * comes back so that it is there in time, and no sooner.
  *
  * Ours differs:
  * - A part is what divides train.batch, and it is chosen only where train.micro_batch says nothing:
@@ -13,6 +13,8 @@
  * - Room is counted in bytes of the load curve, and addresses are found by the run's pool; where
  *   bytes between others are lost, the simulation has a lower limit and goes on. So nothing is
  *   defragmented. Of what delays equally little the value leaves that is needed last.
+ * - Copies out and copies back each follow each other on a stream of their own. The paper's share
+ *   one, in the order in which they are asked for, so that it never uses a link both ways at once.
  * - A value that leaves twice is copied out twice.
  * - The paper chooses a convolution's algorithm within its schedule, by equation 10: the seconds
  *   that it saves over the smallest, less those that copies for its scratch delay this op and the

@@ -121,7 +121,10 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
     dt_opt_defaults(policy->opts, opts);
     char section[80];
     snprintf(section, sizeof section, "policy.%s", name);
-    return c != NULL ? dt_config_bind(c, section, policy->opts, opts, err) : DT_OK;
+    if (c == NULL)
+        return DT_OK;
+    DT_CHECK(dt_config_bind(c, section, policy->opts, opts, err));
+    return dti_only_with_check(c, name, policy->opts, policy->only_with, err);
 }
 
 dt_status dt_policies_open(dt_policies *out, const char *list, dt_config *c, dt_err *err)

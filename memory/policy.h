@@ -6,6 +6,7 @@
 #include "engine/config/config.h"
 #include "engine/config/run_options.h"
 #include "memory/density.h"
+#include "memory/only_with.h"
 #include "memory/pass.h"
 #include "memory/score.h"
 #include "memory/time/simulate.h"
@@ -167,6 +168,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * it writes there
  * @changes: whether with these options it changes results all the same; NULL: never
  * @opts @opts_bytes: its own options, section [policy.NAME]; NULL and 0 for none
+ * @only_with: of its options, those that go unused beside others; NULL: none do
  * @pass:  rewrites a program that trains or evaluates; never called for update programs
  * @home: where a persistent tensor lives under it on such a device, which it is asked of weights
  * first, then of gradients, then of optimizer state; *host is what the host still has for them, of
@@ -196,6 +198,7 @@ typedef struct dt_policy {
     bool (*changes)(const void *opts);
     const dt_opt *opts;
     size_t opts_bytes;
+    const dti_only_with *only_with;
     dt_status (*pass)(dt_program *p, const dt_pass_env *env, dt_err *err);
     dt_tier (*home)(const void *opts, dt_device_kind device, const dt_home *h, uint64_t *host);
     bool (*says_home)(const void *opts);

@@ -163,19 +163,12 @@ static dt_status search(dt_program *p, const dt_pass_env *env, options *found, d
     return DT_OK;
 }
 
-/* Weights are of the combination alone, and one of them has to count. */
+/* One of them has to count. */
 static dt_status check_weights(const options *o, dt_err *err)
 {
-    static const char *const keys[] = {"w_doa", "w_aoa", "w_wdoa", "w_swdoa"};
-    bool any = false;
-    for (int k = 0; k < DTI_GAP_SCORES; k++) {
+    bool any = o->score != COMBINED;
+    for (int k = 0; k < DTI_GAP_SCORES; k++)
         any = any || o->weight[k] > 0;
-        if (o->score != COMBINED && fabs(o->weight[k] - 1) > 0)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "[policy.autoswap] %s = %g goes unused with score = %s; leave it out, or set score "
-                "= combined",
-                keys[k], o->weight[k], names[o->score]);
-    }
     return any ? DT_OK
                : DT_FAIL(err, DT_E_CONFIG,
                      "[policy.autoswap] score = combined: w_doa, w_aoa, w_wdoa and w_swdoa are all "
@@ -196,6 +189,16 @@ static dt_status autoswap(dt_program *p, const dt_pass_env *env, dt_err *err)
     return pick(p, &e, err);
 }
 
+static const dti_only_with only_with[] = {
+    {"w_doa", "score", "combined"},
+    {"w_aoa", "score", "combined"},
+    {"w_wdoa", "score", "combined"},
+    {"w_swdoa", "score", "combined"},
+    {"samples", "score", "search"},
+    {"seed", "score", "search"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_autoswap = {
     .name = "autoswap",
     .summary = "swap what is idle over the peak, by a score of its absence (AutoSwap, 2019)",
@@ -203,5 +206,6 @@ const dt_policy dt_policy_autoswap = {
     .by_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = autoswap,
 };

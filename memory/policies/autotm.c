@@ -238,6 +238,11 @@ static dt_status autotm_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     return st;
 }
 
+static const dti_only_with only_with[] = {
+    {"reach", "mode", "asynchronous"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_autotm = {
     .name = "autotm",
     .summary = "which values leave, and beside which ops, by an integer program (AutoTM 2020)",
@@ -249,5 +254,6 @@ const dt_policy dt_policy_autotm = {
     .solver = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = autotm_pass,
 };

@@ -424,6 +424,14 @@ static dt_status superneurons(dt_program *p, const dt_pass_env *env, dt_err *err
                                         : offload(p, o, err);
 }
 
+static const dti_only_with only_with[] = {
+    {"prefetch", "offload", "on"},
+    {"cache", "offload", "on"},
+    {"least", "offload", "on"},
+    {"least", "cache", "on"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_superneurons = {
     .name = "superneurons",
     .summary =
@@ -432,5 +440,6 @@ const dt_policy dt_policy_superneurons = {
     .by_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = superneurons,
 };

@@ -544,6 +544,12 @@ static dt_status swapadvisor(dt_program *p, const dt_pass_env *env, dt_err *err)
     return st;
 }
 
+static const dti_only_with only_with[] = {
+    {"weights_from", "weights", "host"},
+    {"weights_samples", "weights", "search"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_swapadvisor = {
     .name = "swapadvisor",
     .summary = "order of ops, classes of sizes and swaps, by a genetic search (SwapAdvisor 2020)",
@@ -555,6 +561,7 @@ const dt_policy dt_policy_swapadvisor = {
     .leaves = DT_LEAVES_RUNS,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = swapadvisor,
     .home = home,
     .says_home = says_home,

@@ -188,6 +188,11 @@ static dt_status vdnnpp(dt_program *p, const dt_pass_env *env, dt_err *err)
     return without_joins(p, env, n_op, dti_pass_budget(env, o->budget), err);
 }
 
+static const dti_only_with only_with[] = {
+    {"density", "compress", "on"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_vdnnpp = {
     .name = "vdnnpp",
     .summary = "vDNN without waits for copies out where bytes allow (vDNN++ 2019)",
@@ -195,5 +200,6 @@ const dt_policy dt_policy_vdnnpp = {
     .by_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = vdnnpp,
 };

@@ -978,6 +978,43 @@ static void weights_that_count_for_nothing_are_refused(void **state)
     }
 }
 
+/* What another option leaves unused is refused with its place, but for what it is anyway, as a
+ * run's own file says all. */
+static void options_that_go_unused_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *policy, *options, *says;
+    } all[] = {
+        {"superneurons", "offload = off\nprefetch = off",
+            "unused.ini:7: [policy.superneurons] prefetch = off goes unused with offload = off; "
+            "leave it out, or set offload = on"},
+        {"superneurons", "offload = off\ncache = off",
+            "cache = off goes unused with offload = off"},
+        {"superneurons", "cache = off\nleast = 1MiB", "least = 1MiB goes unused with cache = off"},
+        {"superneurons", "recompute = off\nprefetch = off\nleast = 1MiB", NULL},
+        {"superneurons", "offload = off\nprefetch = on\ncache = yes\nleast = 65536", NULL},
+        {"vdnnpp", "density = .3", "density = .3 goes unused with compress = off"},
+        {"vdnnpp", "density = .3\ncompress = on", NULL},
+        {"autotm", "mode = static\nreach = 3", "reach = 3 goes unused with mode = static"},
+        {"swapadvisor", "weights_from = 1MiB", "goes unused with weights = off; leave it out"},
+        {"swapadvisor", "weights = host\nweights_samples = 4", "or set weights = search"},
+        {"swapadvisor", "weights = host\nweights_from = 1MiB", NULL},
+        {"autoswap", "seed = 2", "seed = 2 goes unused with score = swdoa"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "[model]\nname = lenet5\n[memory]\npolicy = %s\n[policy.%s]\n%s\n", all[i].policy,
+            all[i].policy, all[i].options);
+        ran r = cli_run("plan FILE", cli_file("unused.ini", text));
+        assert_code(&r, all[i].says != NULL ? DT_E_CONFIG : 0);
+        if (all[i].says != NULL)
+            assert_has(r.err, all[i].says);
+        cli_done(&r);
+    }
+}
+
 /* A layer that is fused into another goes by both names. */
 static void stages_are_named_as_their_layers_or_what_is_fused_into_them(void **state)
 {
@@ -1190,6 +1227,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(a_budget_of_a_policy_that_is_not_kept_to_is_told),
         cmocka_unit_test(homes_are_searched_under_a_policys_own_budget),
         cmocka_unit_test(weights_that_count_for_nothing_are_refused),
+        cmocka_unit_test(options_that_go_unused_are_refused),
         cmocka_unit_test(stages_are_named_as_their_layers_or_what_is_fused_into_them),
         cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
         cmocka_unit_test(less_is_not_called_more),

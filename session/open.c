@@ -9,6 +9,7 @@
 #include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
@@ -89,7 +90,7 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
             "= "
             "fp32, or auto",
             dt_session_asked(asked, s, "train", "precision"), dt_onednn_version(),
-            getenv("DT_ISA") != NULL ? ", as DT_ISA is set" : "");
+            dt_isa_allowed(DT_ISA_AVX512) ? "" : ", as DT_ISA forbids it");
     g->dtype = DT_BF16;
     return DT_OK;
 }

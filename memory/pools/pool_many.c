@@ -26,7 +26,8 @@ enum {
     STEPS = 50000000,          /* looks at a placed interval or a board */
     STEPS_A_TIER = 2000000000, /* of what is not tried over and over */
     PROMOTED = 1,              /* an interval that ended too high: as if twice as large */
-    REPAIRS = 2                /* each may take this part of what is left */
+    REPAIRS = 2,               /* each may take this part of what is left */
+    POLISH = 4                 /* what is good enough may take this part of what all may take */
 };
 
 typedef struct ranked {
@@ -362,14 +363,16 @@ static uint64_t choose_goal(const tier *t, double share)
 }
 
 /* From the best try down by repairs, to nearer goals after one that failed; each learns from those
- * before it what is hard to place. @hard: room, by interval. False: no memory. */
-static bool repair_best(tier *t, weighing w, double *hard, int64_t steps)
+ * before it what is hard to place. Once it ends at @good or below, few steps are left, as what they
+ * gain is little. @hard: room, by interval. False: no memory. */
+static bool repair_best(tier *t, weighing w, double good, double *hard, int64_t steps)
 {
     double share = 0.875;
-    const int64_t least = steps / 256;
+    const int64_t least = steps / 256, few = steps / POLISH;
     for (size_t i = 0; i < t->n; i++)
         hard[i] = power_of_2(weigh(t, w, i));
     while (!near_enough(t) && steps > least && share < 0.999) {
+        steps = (double)t->peak <= good && steps > few ? few : steps;
         const int64_t part = steps / REPAIRS;
         int64_t left = part;
         bool done;
@@ -391,7 +394,7 @@ static bool repair_anew(tier *t, double good, double *hard, int64_t *left)
     for (size_t h = 1; ok && h < DT_COUNT(hardness) && *left > 0 && (double)t->peak > good; h++) {
         const int64_t each = (int64_t)(ANEW_EACH * (double)t->n);
         const int64_t steps = each < *left ? each : *left;
-        ok = repair_best(t, hardness[h], hard, steps);
+        ok = repair_best(t, hardness[h], good, hard, steps);
         *left -= steps;
     }
     return ok;
@@ -432,8 +435,9 @@ static bool place_levels(tier *t, double *hard)
             (void)try_weighings(t, FILLING);
         if (t->peak == UINT64_MAX)
             return true;
-        ok = repair_best(t, hardness[0], hard, levels[k].repair) &&
-             repair_anew(t, levels[k].good * all, hard, &anew);
+        const double good = levels[k].good * all;
+        ok = repair_best(t, hardness[0], good, hard, levels[k].repair) &&
+             repair_anew(t, good, hard, &anew);
     }
     return ok;
 }

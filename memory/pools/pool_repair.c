@@ -30,12 +30,20 @@ typedef struct edge {
     double cost;
 } edge;
 
+/* What is asked of each neighbour, side by side in memory, as neighbours are many and scattered:
+ * from off (nowhere: it is out) to before end, living until upper. */
+typedef struct placed {
+    uint64_t off, end;
+    double cost; /* to drive it out */
+    int64_t upper;
+} placed;
+
 /**
  * struct repair - a placement on its way; of intervals in the order in which they begin:
  * @who: which of the caller's
- * @lower @upper @need @align: as they are
- * @off: nowhere: it is out
- * @hard @cost: to place, and to drive out
+ * @lower @need @align: as they are
+ * @at: where they are
+ * @hard: to place
  * @start @width @first @alive: the time in spans of so many instants; those that live in span k are
  * alive[first[k] .. first[k + 1]]
  * @near @n_near: those that lie somewhere and live when the one at hand does
@@ -48,20 +56,16 @@ typedef struct repair {
     uint64_t goal;
     int64_t steps;
     uint32_t *who, *alive, *near, *out;
-    int64_t *lower, *upper;
-    uint64_t *need, *align, *off;
-    double *hard, *cost;
+    int64_t *lower;
+    uint64_t *need, *align;
+    placed *at;
+    double *hard;
     size_t *first, n_span, n_near, n_out;
     int64_t start;
     uint64_t width;
     edge *low, *high, *sorted;
     int bits;
 } repair;
-
-static uint64_t end_of(const repair *r, uint32_t x)
-{
-    return r->off[x] + r->need[x];
-}
 
 /* ---- who lives when ---- */
 
@@ -91,11 +95,10 @@ static bool number_by_start(
         const uint32_t who = s[i].who;
         r->who[i] = who;
         r->lower[i] = v[who].lower;
-        r->upper[i] = v[who].upper;
         r->need[i] = dti_interval_need(&v[who]);
         r->align[i] = v[who].align;
-        r->off[i] = off[who];
-        r->hard[i] = r->cost[i] = hard[who];
+        r->hard[i] = hard[who];
+        r->at[i] = (placed){off[who], off[who] + r->need[i], hard[who], v[who].upper};
     }
     dt_free(s);
     return true;
@@ -114,8 +117,8 @@ static bool cut_time(repair *r)
     double lives = 0;
     r->start = r->lower[0];
     for (size_t i = 0; i < r->n; i++) {
-        end = r->upper[i] > end ? r->upper[i] : end;
-        lives += (double)((uint64_t)r->upper[i] - (uint64_t)r->lower[i]);
+        end = r->at[i].upper > end ? r->at[i].upper : end;
+        lives += (double)((uint64_t)r->at[i].upper - (uint64_t)r->lower[i]);
     }
     const uint64_t whole = (uint64_t)end - (uint64_t)r->start;
     const double quarter = lives / (double)r->n / 4, least = (double)whole / (double)r->n;
@@ -129,7 +132,7 @@ static bool cut_time(repair *r)
 static bool list_alive(repair *r)
 {
     for (size_t i = 0; i < r->n; i++)
-        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->upper[i] - 1); k++)
+        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->at[i].upper - 1); k++)
             r->first[k + 2]++;
     for (size_t k = 2; k < r->n_span + 2; k++)
         r->first[k] += r->first[k - 1];
@@ -137,7 +140,7 @@ static bool list_alive(repair *r)
     if (r->alive == NULL)
         return false;
     for (size_t i = 0; i < r->n; i++)
-        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->upper[i] - 1); k++)
+        for (size_t k = span_of(r, r->lower[i]); k <= span_of(r, r->at[i].upper - 1); k++)
             r->alive[r->first[k + 1]++] = (uint32_t)i;
     return true;
 }
@@ -161,16 +164,16 @@ static void look_around(repair *r, uint32_t x)
 {
     const int64_t lower = r->lower[x];
     const size_t k = span_of(r, lower), from = first_from(r, lower + 1),
-                 to = first_from(r, r->upper[x]);
+                 to = first_from(r, r->at[x].upper);
     size_t n = 0;
     for (size_t a = r->first[k]; a < r->first[k + 1] && r->alive[a] < from; a++) {
         const uint32_t y = r->alive[a];
         r->near[n] = y;
-        n += (size_t)((r->upper[y] > lower) & (r->off[y] != nowhere));
+        n += (size_t)((r->at[y].upper > lower) & (r->at[y].off != nowhere));
     }
     for (size_t y = from; y < to; y++) {
         r->near[n] = (uint32_t)y;
-        n += r->off[y] != nowhere;
+        n += r->at[y].off != nowhere;
     }
     r->n_near = n;
     r->steps -= (int64_t)(r->first[k + 1] - r->first[k] + (to - from));
@@ -215,9 +218,9 @@ static void list_edges(repair *r)
     const size_t n = r->n_near;
     r->high[0] = (edge){0, 0};
     for (size_t i = 0; i < n; i++) {
-        const uint32_t y = r->near[i];
-        r->low[i] = (edge){r->off[y], r->cost[y]};
-        r->high[i + 1] = (edge){end_of(r, y), r->cost[y]};
+        const placed *y = &r->at[r->near[i]];
+        r->low[i] = (edge){y->off, y->cost};
+        r->high[i + 1] = (edge){y->end, y->cost};
     }
     sort_edges(r, r->low, n);
     sort_edges(r, r->high, n + 1);
@@ -266,7 +269,7 @@ static void put_out(repair *r, uint32_t x)
     for (; at > 1 && r->hard[r->out[at / 2]] < r->hard[x]; at /= 2)
         r->out[at] = r->out[at / 2];
     r->out[at] = x;
-    r->off[x] = nowhere;
+    r->at[x].off = nowhere;
 }
 
 static uint32_t take_hardest(repair *r)
@@ -293,14 +296,15 @@ static void settle(repair *r, uint32_t x)
     r->steps -= (int64_t)r->n_near * NEAR + SORT;
     for (size_t i = 0; i < r->n_near; i++) {
         const uint32_t y = r->near[i];
-        if (r->off[y] >= end || end_of(r, y) <= off)
+        if (r->at[y].off >= end || r->at[y].end <= off)
             continue;
-        r->cost[y] += AGAIN * r->hard[y];
+        r->at[y].cost += AGAIN * r->hard[y];
         if (r->hard[y] < HARDEST)
             r->hard[y] += HARDER * r->hard[y];
         put_out(r, y);
     }
-    r->off[x] = off;
+    r->at[x].off = off;
+    r->at[x].end = end;
 }
 
 /* ---- all of it ---- */
@@ -311,19 +315,16 @@ static bool init(repair *r, const dt_interval *v, const double *hard, const uint
     r->near = dt_alloc(r->n + 1, sizeof *r->near);
     r->out = dt_alloc(r->n + 2, sizeof *r->out);
     r->lower = dt_alloc(r->n, sizeof *r->lower);
-    r->upper = dt_alloc(r->n, sizeof *r->upper);
     r->need = dt_alloc(r->n, sizeof *r->need);
     r->align = dt_alloc(r->n, sizeof *r->align);
-    r->off = dt_alloc(r->n, sizeof *r->off);
+    r->at = dt_alloc(r->n, sizeof *r->at);
     r->hard = dt_alloc(r->n, sizeof *r->hard);
-    r->cost = dt_alloc(r->n, sizeof *r->cost);
     r->low = dt_alloc(r->n + 2, sizeof *r->low);
     r->high = dt_alloc(r->n + 2, sizeof *r->high);
     r->sorted = dt_alloc(r->n + 2, sizeof *r->sorted);
     if (r->who == NULL || r->near == NULL || r->out == NULL || r->lower == NULL ||
-        r->upper == NULL || r->need == NULL || r->align == NULL || r->off == NULL ||
-        r->hard == NULL || r->cost == NULL || r->low == NULL || r->high == NULL ||
-        r->sorted == NULL)
+        r->need == NULL || r->align == NULL || r->at == NULL || r->hard == NULL || r->low == NULL ||
+        r->high == NULL || r->sorted == NULL)
         return false;
     while (r->bits < 64 && r->goal >> r->bits > 0)
         r->bits++;
@@ -337,12 +338,10 @@ static void deinit(repair *r)
     dt_free(r->near);
     dt_free(r->out);
     dt_free(r->lower);
-    dt_free(r->upper);
     dt_free(r->need);
     dt_free(r->align);
-    dt_free(r->off);
+    dt_free(r->at);
     dt_free(r->hard);
-    dt_free(r->cost);
     dt_free(r->first);
     dt_free(r->low);
     dt_free(r->high);
@@ -358,13 +357,13 @@ bool dti_pool_repair(const dt_interval *v, size_t n, double *hard, uint64_t goal
         return true;
     const bool ok = init(&r, v, hard, off);
     for (uint32_t i = 0; ok && i < n; i++)
-        if (end_of(&r, i) > goal)
+        if (r.at[i].end > goal)
             put_out(&r, i);
     while (ok && r.n_out > 0 && r.steps > 0)
         settle(&r, take_hardest(&r));
     *done = ok && r.n_out == 0;
     for (size_t i = 0; *done && i < n; i++)
-        off[r.who[i]] = r.off[i];
+        off[r.who[i]] = r.at[i].off;
     for (size_t i = 0; ok && i < n; i++)
         hard[r.who[i]] = sqrt(hard[r.who[i]] * r.hard[i]);
     *steps = r.steps;

@@ -1,5 +1,4 @@
 /* dnntrain bench-codecs: how fast codecs pack and unpack here, beside copying the same bytes. */
-#include <cjson/cJSON.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +18,9 @@
 #include "memory/codec.h"
 #include "memory/time/costs.h"
 #include "tools/args.h"
+#include "tools/json_out.h"
 
-enum { REPEATS = 5, MOST_MIB = 16384, SEED = 1 };
+enum { REPEATS = 5, MOST_MIB = 16384, SEED = 1, DECIMALS = 4 };
 
 static const double densities[] = {0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0};
 
@@ -30,7 +30,7 @@ typedef struct bench {
     float *src, *back;
     uint8_t *packed;
     dt_graph *relu; /* a network of one ReLU over all values */
-    cJSON *rows;    /* NULL: a table instead */
+    dt_json *rows;  /* NULL: a table instead */
 } bench;
 
 /* What is measured: a codec or, without one, ReLU's mask of signs. */
@@ -126,33 +126,32 @@ static dt_status check(const bench *b, const subject *s, dt_err *err)
     return DT_OK;
 }
 
-static bool number(cJSON *o, const char *key, double value)
+/* One more row: of a codec. */
+static dt_json row_of(const bench *b, const char *codec)
 {
-    char digits[352];
-    snprintf(digits, sizeof digits, "%.4f", value);
-    return cJSON_AddRawToObject(o, key, digits) != NULL;
+    dt_json row = dt_json_element(b->rows);
+    dt_json_text(&row, "codec", codec);
+    return row;
 }
 
-static dt_status report(const bench *b, const subject *s, const result *r, dt_err *err)
+static void report(const bench *b, const subject *s, const result *r)
 {
     const double ratio = 4.0 * (double)b->count / (double)s->used;
     if (b->rows == NULL) {
         printf("%-10s %7.1f %8.3f %8.2f %8.2f %8.2f %7.0f %% %7.0f %%\n", s->name, s->density,
             ratio, r->copy, r->encode, r->decode, 100 * r->encode_share, 100 * r->decode_share);
         fflush(stdout);
-        return DT_OK;
+        return;
     }
-    cJSON *o = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(b->rows, o)) {
-        cJSON_Delete(o);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
-    }
-    const bool ok =
-        cJSON_AddStringToObject(o, "codec", s->name) != NULL && number(o, "density", s->density) &&
-        number(o, "ratio", ratio) && number(o, "copy_gb_s", r->copy) &&
-        number(o, "encode_gb_s", r->encode) && number(o, "decode_gb_s", r->decode) &&
-        number(o, "encode_share", r->encode_share) && number(o, "decode_share", r->decode_share);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    dt_json row = row_of(b, s->name);
+    dt_json_real(&row, "density", s->density, DECIMALS);
+    dt_json_real(&row, "ratio", ratio, DECIMALS);
+    dt_json_real(&row, "copy_gb_s", r->copy, DECIMALS);
+    dt_json_real(&row, "encode_gb_s", r->encode, DECIMALS);
+    dt_json_real(&row, "decode_gb_s", r->decode, DECIMALS);
+    dt_json_real(&row, "encode_share", r->encode_share, DECIMALS);
+    dt_json_real(&row, "decode_share", r->decode_share, DECIMALS);
+    dt_json_leave(b->rows, &row);
 }
 
 /* Those whose bytes do not depend on the density are measured at one. */
@@ -168,7 +167,7 @@ static dt_status run_at(const bench *b, double density, bool dense, dt_err *err)
             continue;
         DT_CHECK(measure(b, &s, &r, err));
         DT_CHECK(check(b, &s, err));
-        DT_CHECK(report(b, &s, &r, err));
+        report(b, &s, &r);
     }
     return DT_OK;
 }
@@ -286,7 +285,7 @@ static dt_status try_codecs(const bench *b, const dt_costs *c, trials *of, dt_er
     return DT_OK;
 }
 
-static dt_status report_errors(const bench *b, const char *name, const trials *of, dt_err *err)
+static void report_errors(const bench *b, const char *name, const trials *of)
 {
     double e[4];
     for (int way = 0; way < 2; way++) {
@@ -296,18 +295,14 @@ static dt_status report_errors(const bench *b, const char *name, const trials *o
     if (b->rows == NULL) {
         printf("%-10s %8.1f %% %8.1f %% %8.1f %% %8.1f %%\n", name, 100 * e[0], 100 * e[1],
             100 * e[2], 100 * e[3]);
-        return DT_OK;
+        return;
     }
-    cJSON *o = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(b->rows, o)) {
-        cJSON_Delete(o);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
-    }
-    const bool ok = cJSON_AddStringToObject(o, "codec", name) != NULL &&
-                    number(o, "encode_error", e[0]) && number(o, "decode_error", e[1]) &&
-                    number(o, "encode_error_of_one_line", e[2]) &&
-                    number(o, "decode_error_of_one_line", e[3]);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
+    dt_json row = row_of(b, name);
+    dt_json_real(&row, "encode_error", e[0], DECIMALS);
+    dt_json_real(&row, "decode_error", e[1], DECIMALS);
+    dt_json_real(&row, "encode_error_of_one_line", e[2], DECIMALS);
+    dt_json_real(&row, "decode_error_of_one_line", e[3], DECIMALS);
+    dt_json_leave(b->rows, &row);
 }
 
 static dt_status run_errors(const bench *b, dt_err *err)
@@ -326,7 +321,7 @@ static dt_status run_errors(const bench *b, dt_err *err)
             "", "by the table", "", "by one line", "codec", "encode", "decode", "encode", "decode");
     for (size_t i = 0; st == DT_OK && i < n; i++)
         if (is_predicted(all[i]))
-            st = report_errors(b, all[i]->name, &of[i], err);
+            report_errors(b, all[i]->name, &of[i]);
     dt_costs_deinit(&costs);
     dt_free(of);
     return st;
@@ -343,31 +338,20 @@ static dt_status run_either(bench *b, bool errors, dt_err *err)
     return errors ? run_errors(b, err) : run_all(b, err);
 }
 
-static dt_status print_rows(const cJSON *rows, dt_err *err)
-{
-    char *text = cJSON_Print(rows);
-    if (text == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
-    puts(text);
-    cJSON_free(text);
-    return DT_OK;
-}
-
 static dt_status run_with(const char *mib, bool json, bool errors, dt_err *err)
 {
     int64_t n = 64;
     if (mib != NULL && (!dt_parse_i64(mib, &n) || n < 1 || n > MOST_MIB))
         return DT_FAIL(
             err, DT_E_CONFIG, "--mib %s: give a whole number from 1 to %d", mib, (int)MOST_MIB);
-    bench b = {.count = (size_t)n << 18};
-    dt_status st = DT_OK;
-    if (json && (b.rows = cJSON_CreateArray()) == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for the results");
-    if (st == DT_OK)
-        st = run_either(&b, errors, err);
+    dt_json rows = {NULL, false};
+    if (json)
+        rows = dt_json_begin_list();
+    bench b = {.count = (size_t)n << 18, .rows = json ? &rows : NULL};
+    dt_status st = run_either(&b, errors, err);
     if (st == DT_OK && json)
-        st = print_rows(b.rows, err);
-    cJSON_Delete(b.rows);
+        st = dti_json_out(&rows, err);
+    dt_json_drop(&rows);
     dt_graph_destroy(b.relu);
     dt_free(b.packed);
     dt_free(b.back);

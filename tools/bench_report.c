@@ -74,49 +74,49 @@ void dti_bench_table(const dt_bench_result *r)
         r->faults, r->faults_most, r->allocations, r->grown);
 }
 
-static void row_json(dti_json *list, const dt_bench_row *w)
+static void row_json(dt_json *list, const dt_bench_row *w)
 {
-    dti_json o = dti_json_element(list);
-    dti_json_text(&o, "kind", w->kind);
-    dti_json_text(&o, "pass", w->pass);
-    dti_json_real(&o, "ops", w->ops, 2);
-    dti_json_real(&o, "seconds", w->seconds, 9);
-    dti_json_real(&o, "floor_seconds", w->floor, 9);
-    dti_json_leave(list, &o);
+    dt_json o = dt_json_element(list);
+    dt_json_text(&o, "kind", w->kind);
+    dt_json_text(&o, "pass", w->pass);
+    dt_json_real(&o, "ops", w->ops, 2);
+    dt_json_real(&o, "seconds", w->seconds, 9);
+    dt_json_real(&o, "floor_seconds", w->floor, 9);
+    dt_json_leave(list, &o);
 }
 
 dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
 {
     const dt_session *s = r->session;
-    dti_json j = dti_json_begin();
-    dti_json_text(&j, "model", s->graph->name);
-    dti_json_text(&j, "policy", dt_session_policy(s));
-    dti_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
-    dti_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
-    dti_json_whole(&j, "micro_batch", (uint64_t)s->micro_batch);
-    dti_json_whole(&j, "threads", (uint64_t)s->threads);
-    dti_json machine = dti_json_inner(&j, "machine");
-    dti_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", s->graph->name);
+    dt_json_text(&j, "policy", dt_session_policy(s));
+    dt_json_text(&j, "precision", dt_dtype_name(s->graph->dtype));
+    dt_json_whole(&j, "batch", (uint64_t)s->opts.train.batch);
+    dt_json_whole(&j, "micro_batch", (uint64_t)s->micro_batch);
+    dt_json_whole(&j, "threads", (uint64_t)s->threads);
+    dt_json machine = dt_json_inner(&j, "machine");
+    dt_json_real(&machine, "fp32_flops", r->machine.flops[DT_F32], 0);
     if (r->machine.flops[DT_BF16] > 0)
-        dti_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
-    dti_json_real(&machine, "bytes", r->machine.bytes, 0);
-    dti_json_leave(&j, &machine);
-    dti_json_whole(&j, "steps", (uint64_t)r->steps);
-    dti_json_real(&j, "median_seconds", r->median, 9);
-    dti_json_real(&j, "least_seconds", r->least, 9);
-    dti_json_real(&j, "most_seconds", r->most, 9);
-    dti_json_real(&j, "per_second", units_of(r) / r->median, 3);
-    dti_json_text(&j, "unit", unit_of(r));
-    dti_json_real(&j, "step_seconds", r->step, 9);
-    dti_json_real(&j, "rest_seconds", r->rest, 9);
-    dti_json_real(&j, "floor_seconds", r->floor, 9);
-    dti_json_whole(&j, "page_faults", (uint64_t)r->faults);
-    dti_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
-    dti_json_whole(&j, "allocations", (uint64_t)r->allocations);
-    dti_json_real(&j, "heap_growth", (double)r->grown, 0);
-    dti_json rows = dti_json_list(&j, "parts");
+        dt_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
+    dt_json_real(&machine, "bytes", r->machine.bytes, 0);
+    dt_json_leave(&j, &machine);
+    dt_json_whole(&j, "steps", (uint64_t)r->steps);
+    dt_json_real(&j, "median_seconds", r->median, 9);
+    dt_json_real(&j, "least_seconds", r->least, 9);
+    dt_json_real(&j, "most_seconds", r->most, 9);
+    dt_json_real(&j, "per_second", units_of(r) / r->median, 3);
+    dt_json_text(&j, "unit", unit_of(r));
+    dt_json_real(&j, "step_seconds", r->step, 9);
+    dt_json_real(&j, "rest_seconds", r->rest, 9);
+    dt_json_real(&j, "floor_seconds", r->floor, 9);
+    dt_json_whole(&j, "page_faults", (uint64_t)r->faults);
+    dt_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
+    dt_json_whole(&j, "allocations", (uint64_t)r->allocations);
+    dt_json_real(&j, "heap_growth", (double)r->grown, 0);
+    dt_json rows = dt_json_list(&j, "parts");
     for (size_t i = 0; i < r->n_row; i++)
         row_json(&rows, &r->row[i]);
-    dti_json_leave(&j, &rows);
-    return dti_json_end(&j, err);
+    dt_json_leave(&j, &rows);
+    return dti_json_out(&j, err);
 }

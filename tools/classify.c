@@ -40,21 +40,21 @@ static void print_one(const dt_run *r, const char *path, const dt_sample *s)
     fflush(stdout); /* one after the other, as they come */
 }
 
-static void put_one(dti_json *list, const dt_run *r, const char *path, const dt_sample *s)
+static void put_one(dt_json *list, const dt_run *r, const char *path, const dt_sample *s)
 {
     char class[CLASS_BYTES];
-    dti_json one = dti_json_element(list);
-    dti_json_text(&one, "picture", path);
-    dti_json guesses = dti_json_list(&one, "classes");
+    dt_json one = dt_json_element(list);
+    dt_json_text(&one, "picture", path);
+    dt_json guesses = dt_json_list(&one, "classes");
     for (int k = 0; k < s->n_guess; k++) {
-        dti_json guess = dti_json_element(&guesses);
-        dti_json_text(&guess, "name", class_of(r, s->guess[k], class));
-        dti_json_whole(&guess, "class", (uint64_t)s->guess[k]);
-        dti_json_real(&guess, "share", s->share[k], 6);
-        dti_json_leave(&guesses, &guess);
+        dt_json guess = dt_json_element(&guesses);
+        dt_json_text(&guess, "name", class_of(r, s->guess[k], class));
+        dt_json_whole(&guess, "class", (uint64_t)s->guess[k]);
+        dt_json_real(&guess, "share", s->share[k], 6);
+        dt_json_leave(&guesses, &guess);
     }
-    dti_json_leave(&one, &guesses);
-    dti_json_leave(list, &one);
+    dt_json_leave(&one, &guesses);
+    dt_json_leave(list, &one);
 }
 
 static dt_status check_weights(const dt_run *r, dt_err *err)
@@ -68,7 +68,7 @@ static dt_status check_weights(const dt_run *r, dt_err *err)
 
 static dt_status classify_all(dt_run *r, const dti_cli *cli, bool json, dt_err *err)
 {
-    dti_json list = dti_json_begin_list();
+    dt_json list = dt_json_begin_list();
     dt_status st = check_weights(r, err);
     for (size_t i = 1; st == DT_OK && i < cli->n_word; i++) {
         dt_sample s;
@@ -79,8 +79,8 @@ static dt_status classify_all(dt_run *r, const dti_cli *cli, bool json, dt_err *
             print_one(r, cli->word[i], &s);
     }
     if (st == DT_OK && json)
-        return dti_json_end(&list, err);
-    dti_json_drop(&list);
+        return dti_json_out(&list, err);
+    dt_json_drop(&list);
     return st;
 }
 

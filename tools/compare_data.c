@@ -10,58 +10,58 @@
 enum { WHY_BYTES = 1024 };
 
 /* Which variant it is, and whose bits it trains. */
-static void add_variant(dti_json *o, const dt_compare *c, const dt_compare_row *r)
+static void add_variant(dt_json *o, const dt_compare *c, const dt_compare_row *r)
 {
     char bits[DTI_COMPARE_BITS];
     for (size_t k = 0; k < c->vary.n; k++) {
         const char *value = dti_vary_value(&c->vary, dt_compare_variant(c, r), k, NULL);
         if (value != NULL)
-            dti_json_text(o, c->vary.key[k].name, value);
+            dt_json_text(o, c->vary.key[k].name, value);
         else
-            dti_json_null(o, c->vary.key[k].name);
+            dt_json_null(o, c->vary.key[k].name);
     }
     if (r->refused == NULL && r->exact)
-        dti_json_text(o, "bits", dti_compare_letter(dt_compare_variant(c, r)->group, bits));
+        dt_json_text(o, "bits", dti_compare_letter(dt_compare_variant(c, r)->group, bits));
     else
-        dti_json_null(o, "bits");
-    dti_json_flag(o, "own_algorithms", r->other_algorithms);
+        dt_json_null(o, "bits");
+    dt_json_flag(o, "own_algorithms", r->other_algorithms);
 }
 
-static void add_found(dti_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
+static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
 {
-    dti_json_whole(o, "device_peak", r->need.device);
-    dti_json_whole(o, "host_peak", r->need.tier[DT_TIER_HOST]);
-    dti_json_whole(o, "disk_peak", r->need.tier[DT_TIER_DISK]);
-    dti_json_real(o, "step_seconds", r->time.seconds, 9);
-    dti_json_real(o, "images_per_second", r->time.rate, 6);
-    dti_json_flag(o, "exact", r->exact);
-    dti_json_real(o, "bound_seconds", dt_compare_least(c, r, b), 9);
-    dti_json_real(o, "compute_seconds", r->time.compute, 9);
-    dti_json_real(o, "stall_seconds", r->time.stalled, 9);
-    dti_json_whole(o, "moved_out", r->score.out);
-    dti_json_whole(o, "moved_in", r->score.in);
-    dti_json_whole(o, "expected_out", r->traffic.out);
-    dti_json_whole(o, "expected_in", r->traffic.in);
-    dti_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
-    dti_json_flag(o, "best", r->best);
-    dti_json_flag(o, "whole_batch", r->at_once);
-    dti_json_text(o, "costs", dt_compare_costs(r));
+    dt_json_whole(o, "device_peak", r->need.device);
+    dt_json_whole(o, "host_peak", r->need.tier[DT_TIER_HOST]);
+    dt_json_whole(o, "disk_peak", r->need.tier[DT_TIER_DISK]);
+    dt_json_real(o, "step_seconds", r->time.seconds, 9);
+    dt_json_real(o, "images_per_second", r->time.rate, 6);
+    dt_json_flag(o, "exact", r->exact);
+    dt_json_real(o, "bound_seconds", dt_compare_least(c, r, b), 9);
+    dt_json_real(o, "compute_seconds", r->time.compute, 9);
+    dt_json_real(o, "stall_seconds", r->time.stalled, 9);
+    dt_json_whole(o, "moved_out", r->score.out);
+    dt_json_whole(o, "moved_in", r->score.in);
+    dt_json_whole(o, "expected_out", r->traffic.out);
+    dt_json_whole(o, "expected_in", r->traffic.in);
+    dt_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
+    dt_json_flag(o, "best", r->best);
+    dt_json_flag(o, "whole_batch", r->at_once);
+    dt_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
-        dti_json_real(o, "measured_seconds", r->measured, 9);
-        dti_json_real(o, "measured_spread", r->spread, 9);
+        dt_json_real(o, "measured_seconds", r->measured, 9);
+        dt_json_real(o, "measured_spread", r->spread, 9);
     }
 }
 
 /* What is found of a row that was refused: why. */
-static void add_refused(dti_json *o, const dt_compare_row *r)
+static void add_refused(dt_json *o, const dt_compare_row *r)
 {
     static const char *const none[] = {"device_peak", "host_peak", "disk_peak", "step_seconds",
         "images_per_second", "exact", "bound_seconds"};
     char why[WHY_BYTES];
     for (size_t i = 0; i < DT_COUNT(none); i++)
-        dti_json_null(o, none[i]);
-    dti_json_flag(o, "best", false);
-    dti_json_text(o, "refused", dt_compare_why(r, why, sizeof why));
+        dt_json_null(o, none[i]);
+    dt_json_flag(o, "best", false);
+    dt_json_text(o, "refused", dt_compare_why(r, why, sizeof why));
 }
 
 /* A pair under the b-th budget of its variant, for programs: each with all budgets, and what was
@@ -89,34 +89,34 @@ static entry entry_of(const dt_compare *c, size_t pair, size_t b)
         .told = r->refused != NULL && b > 0 && c->of[pair][b] == c->of[pair][b - 1]};
 }
 
-static void element(dti_json *to, const dt_compare *c, const entry *e)
+static void element(dt_json *to, const dt_compare *c, const entry *e)
 {
-    dti_json o = dti_json_element(to);
-    dti_json_text(&o, "policy", e->r->policy);
+    dt_json o = dt_json_element(to);
+    dt_json_text(&o, "policy", e->r->policy);
     if (e->budget > 0)
-        dti_json_whole(&o, "budget", e->budget);
+        dt_json_whole(&o, "budget", e->budget);
     else
-        dti_json_null(&o, "budget");
-    dti_json_flag(&o, "fits", dt_compare_fits(e->r, e->budget));
+        dt_json_null(&o, "budget");
+    dt_json_flag(&o, "fits", dt_compare_fits(e->r, e->budget));
     if (e->r->refused == NULL)
         add_found(&o, c, e->r, e->b);
     else
         add_refused(&o, e->r);
     if (c->vary.n > 0)
         add_variant(&o, c, e->r);
-    dti_json_leave(to, &o);
+    dt_json_leave(to, &o);
 }
 
 dt_status dti_compare_json(const dt_compare *c, dt_err *err)
 {
-    dti_json list = dti_json_begin_list();
+    dt_json list = dt_json_begin_list();
     for (size_t p = 0; p < c->variants.n_pair; p++)
         for (size_t b = 0; b < entries_of(c, p) && list.ok; b++) {
             const entry e = entry_of(c, p, b);
             if (!e.told)
                 element(&list, c, &e);
         }
-    return dti_json_end(&list, err);
+    return dti_json_out(&list, err);
 }
 
 static void csv_head(const dt_compare *c, FILE *f)

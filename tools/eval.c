@@ -103,19 +103,19 @@ static void print(const evaluation *e)
 static dt_status print_json(const evaluation *e, dt_err *err)
 {
     const dt_eval_report *r = &e->result;
-    dti_json j = dti_json_begin();
-    dti_json_text(&j, "model", e->run->s->graph->name);
-    dti_json_text(&j, "data", e->run->feeds.eval_note);
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", e->run->s->graph->name);
+    dt_json_text(&j, "data", e->run->feeds.eval_note);
     if (!e->random)
-        dti_json_text(&j, "weights", e->run->s->opts.model.weights);
-    dti_json_real(&j, "loss", r->loss, 9);
-    dti_json_real(&j, "top1", r->top1, 9);
-    dti_json_real(&j, "top5", r->top5, 9);
+        dt_json_text(&j, "weights", e->run->s->opts.model.weights);
+    dt_json_real(&j, "loss", r->loss, 9);
+    dt_json_real(&j, "top1", r->top1, 9);
+    dt_json_real(&j, "top5", r->top5, 9);
     if (r->pixels)
-        dti_json_real(&j, "mean_iou", r->mean_iou, 9);
-    dti_json_whole(&j, "samples", (uint64_t)r->samples);
-    dti_json_real(&j, "seconds", r->seconds, 6);
-    return dti_json_end(&j, err);
+        dt_json_real(&j, "mean_iou", r->mean_iou, 9);
+    dt_json_whole(&j, "samples", (uint64_t)r->samples);
+    dt_json_real(&j, "seconds", r->seconds, 6);
+    return dti_json_out(&j, err);
 }
 
 static dt_status evaluate(evaluation *e, dt_err *err)

@@ -1,5 +1,4 @@
 /* dnntrain list: what there is, by name. */
-#include <cjson/cJSON.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +14,7 @@
 #include "memory/tier.h"
 #include "models/model.h"
 #include "tools/args.h"
+#include "tools/json_out.h"
 #include "tools/list.h"
 #include "tools/terminal.h"
 
@@ -213,32 +213,19 @@ bool dti_list_says(const char *name)
     return found;
 }
 
-static bool add_json(cJSON *array, const struct kind *k, const item *it)
-{
-    cJSON *o = cJSON_CreateObject();
-    if (!cJSON_AddItemToArray(array, o)) {
-        cJSON_Delete(o);
-        return false;
-    }
-    return cJSON_AddStringToObject(o, "name", it->name) != NULL &&
-           cJSON_AddStringToObject(o, "summary", summary_of(it)) != NULL &&
-           (!says_exact(k) || cJSON_AddBoolToObject(o, "exact", it->exact) != NULL);
-}
-
 static dt_status print_json(const struct kind *k, dt_err *err)
 {
     item it;
-    cJSON *array = cJSON_CreateArray();
-    bool ok = array != NULL;
-    for (size_t i = 0; ok && k->member(i, &it); i++)
-        ok = add_json(array, k, &it);
-    char *text = ok ? cJSON_Print(array) : NULL;
-    cJSON_Delete(array);
-    if (text == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the list");
-    puts(text);
-    cJSON_free(text);
-    return DT_OK;
+    dt_json list = dt_json_begin_list();
+    for (size_t i = 0; k->member(i, &it); i++) {
+        dt_json o = dt_json_element(&list);
+        dt_json_text(&o, "name", it.name);
+        dt_json_text(&o, "summary", summary_of(&it));
+        if (says_exact(k))
+            dt_json_flag(&o, "exact", it.exact);
+        dt_json_leave(&list, &o);
+    }
+    return dti_json_out(&list, err);
 }
 
 static dt_status find(const char *word, const struct kind **out, dt_err *err)

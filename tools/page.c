@@ -10,7 +10,7 @@ enum { VALUE_BYTES = 4096 };
 
 void dti_page_begin(dti_page *p, FILE *f, const char *title, const char *about)
 {
-    *p = (dti_page){f, dti_json_begin()};
+    *p = (dti_page){f, dt_json_begin()};
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n"
@@ -42,10 +42,8 @@ static void put_data(FILE *f, const char *json)
 
 dt_status dti_page_end(dti_page *p, dt_err *err)
 {
-    char *json = p->data.o != NULL && p->data.ok ? cJSON_PrintUnformatted(p->data.o) : NULL;
-    dti_json_drop(&p->data);
-    if (json == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the page's data");
+    char *json;
+    DT_CHECK(dt_json_end_dense(&p->data, &json, "the page's data", err));
     fputs("</main>\n<div id=\"tip\" role=\"status\" hidden></div>\n", p->f);
     put_data(p->f, json);
     cJSON_free(json);

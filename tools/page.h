@@ -9,7 +9,7 @@
 
 typedef struct dti_page {
     FILE *f;
-    dti_json data; /* one object, in which each section has members */
+    dt_json data; /* one object, in which each section has members */
 } dti_page;
 
 /* @title: of the window and at the top; @about: a line below it. */

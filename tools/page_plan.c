@@ -112,54 +112,54 @@ dt_status dti_page_policy(const dti_page *p, const dti_page_plan *v, dt_err *err
 
 /* ---- tables for the script: a column a list ---- */
 
-static void add_tensors(dti_json *to, const dt_plan *p)
+static void add_tensors(dt_json *to, const dt_plan *p)
 {
-    dti_json name = dti_json_list(to, "name"), role = dti_json_list(to, "role");
-    dti_json bytes = dti_json_list(to, "bytes"), stays = dti_json_list(to, "stays");
+    dt_json name = dt_json_list(to, "name"), role = dt_json_list(to, "role");
+    dt_json bytes = dt_json_list(to, "bytes"), stays = dt_json_list(to, "stays");
     for (size_t i = 0; i < p->n_tensor; i++) {
-        dti_json_push_text(&name, p->tensor[i].name);
-        dti_json_push(&role, p->tensor[i].role);
-        dti_json_push(&bytes, p->tensor[i].bytes);
-        dti_json_push(&stays, dt_plan_resident(&p->tensor[i]));
+        dt_json_push_text(&name, p->tensor[i].name);
+        dt_json_push(&role, p->tensor[i].role);
+        dt_json_push(&bytes, p->tensor[i].bytes);
+        dt_json_push(&stays, dt_plan_resident(&p->tensor[i]));
     }
-    dti_json_leave(to, &name);
-    dti_json_leave(to, &role);
-    dti_json_leave(to, &bytes);
-    dti_json_leave(to, &stays);
+    dt_json_leave(to, &name);
+    dt_json_leave(to, &role);
+    dt_json_leave(to, &bytes);
+    dt_json_leave(to, &stays);
 }
 
 /* Tensors that an op reads (@reads), or writes and changes. */
-static void add_touched(dti_json *list, const dt_plan *p, const dt_plan_op *op, bool reads)
+static void add_touched(dt_json *list, const dt_plan *p, const dt_plan_op *op, bool reads)
 {
-    dti_json one = dti_json_inner_list(list);
+    dt_json one = dt_json_inner_list(list);
     for (int32_t a = op->first; a < op->first + op->n; a++)
         if ((p->arg[a].mode == DT_READ) == reads)
-            dti_json_push(&one, (uint64_t)p->arg[a].tensor);
-    dti_json_leave(list, &one);
+            dt_json_push(&one, (uint64_t)p->arg[a].tensor);
+    dt_json_leave(list, &one);
 }
 
-static void add_ops(dti_json *to, const dt_plan *p)
+static void add_ops(dt_json *to, const dt_plan *p)
 {
-    dti_json name = dti_json_list(to, "name"), kind = dti_json_list(to, "kind");
-    dti_json reads = dti_json_list(to, "reads"), writes = dti_json_list(to, "writes");
+    dt_json name = dt_json_list(to, "name"), kind = dt_json_list(to, "kind");
+    dt_json reads = dt_json_list(to, "reads"), writes = dt_json_list(to, "writes");
     for (size_t i = 0; i < p->n_op; i++) {
-        dti_json_push_text(&name, p->op[i].name);
-        dti_json_push(&kind, p->op[i].kind);
+        dt_json_push_text(&name, p->op[i].name);
+        dt_json_push(&kind, p->op[i].kind);
         add_touched(&reads, p, &p->op[i], true);
         add_touched(&writes, p, &p->op[i], false);
     }
-    dti_json_leave(to, &name);
-    dti_json_leave(to, &kind);
-    dti_json_leave(to, &reads);
-    dti_json_leave(to, &writes);
+    dt_json_leave(to, &name);
+    dt_json_leave(to, &kind);
+    dt_json_leave(to, &reads);
+    dt_json_leave(to, &writes);
 }
 
 /* Every decision: of which tensor, what, and why. */
-static void add_fates(dti_json *to, const dt_plan *p)
+static void add_fates(dt_json *to, const dt_plan *p)
 {
-    dti_json reasons = dti_json_list(to, "reason"), list = dti_json_list(to, "fate");
+    dt_json reasons = dt_json_list(to, "reason"), list = dt_json_list(to, "fate");
     for (size_t i = 0; i < p->n_reason; i++)
-        dti_json_push_text(&reasons, p->reason[i]);
+        dt_json_push_text(&reasons, p->reason[i]);
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
         const char *fate = dti_plan_fate(p, r);
@@ -168,36 +168,36 @@ static void add_fates(dti_json *to, const dt_plan *p)
                                                   : dti_plan_made(p, r->op);
         if (tensor == DT_NONE)
             continue;
-        dti_json one = dti_json_inner_list(&list);
-        dti_json_push(&one, (uint64_t)tensor);
-        dti_json_push_text(&one, fate);
-        dti_json_push(&one, (uint64_t)r->reason);
-        dti_json_leave(&list, &one);
+        dt_json one = dt_json_inner_list(&list);
+        dt_json_push(&one, (uint64_t)tensor);
+        dt_json_push_text(&one, fate);
+        dt_json_push(&one, (uint64_t)r->reason);
+        dt_json_leave(&list, &one);
     }
-    dti_json_leave(to, &reasons);
-    dti_json_leave(to, &list);
+    dt_json_leave(to, &reasons);
+    dt_json_leave(to, &list);
 }
 
-static void add_plan(dti_json *to, const dt_plan *p, double seconds)
+static void add_plan(dt_json *to, const dt_plan *p, double seconds)
 {
     char human[DT_HUMAN_BYTES];
-    dti_json plan = dti_json_inner(to, "plan");
-    dti_json roles = dti_json_list(&plan, "roles"), kinds = dti_json_list(&plan, "kinds");
-    dti_json_whole(&plan, "peak", p->peak);
-    dti_json_real(&plan, "seconds", seconds, 9);
+    dt_json plan = dt_json_inner(to, "plan");
+    dt_json roles = dt_json_list(&plan, "roles"), kinds = dt_json_list(&plan, "kinds");
+    dt_json_whole(&plan, "peak", p->peak);
+    dt_json_real(&plan, "seconds", seconds, 9);
     for (int i = 0; i < DT_ROLE_COUNT; i++)
-        dti_json_push_text(&roles, dt_human_role(human, (dt_role)i));
+        dt_json_push_text(&roles, dt_human_role(human, (dt_role)i));
     for (int i = 0; i < DT_OP_KINDS; i++)
-        dti_json_push_text(&kinds, dt_op_kind_name((dt_op_kind)i));
-    dti_json_leave(&plan, &roles);
-    dti_json_leave(&plan, &kinds);
-    dti_json tensors = dti_json_inner(&plan, "tensor"), ops = dti_json_inner(&plan, "op");
+        dt_json_push_text(&kinds, dt_op_kind_name((dt_op_kind)i));
+    dt_json_leave(&plan, &roles);
+    dt_json_leave(&plan, &kinds);
+    dt_json tensors = dt_json_inner(&plan, "tensor"), ops = dt_json_inner(&plan, "op");
     add_tensors(&tensors, p);
     add_ops(&ops, p);
-    dti_json_leave(&plan, &tensors);
-    dti_json_leave(&plan, &ops);
+    dt_json_leave(&plan, &tensors);
+    dt_json_leave(&plan, &ops);
     add_fates(&plan, p);
-    dti_json_leave(to, &plan);
+    dt_json_leave(to, &plan);
 }
 
 /* ---- the map ---- */

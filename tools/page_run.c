@@ -166,26 +166,26 @@ static double *smooth(const table *t, int64_t began)
     return v;
 }
 
-static void push_column(dti_json *to, const char *name, const table *t, int column)
+static void push_column(dt_json *to, const char *name, const table *t, int column)
 {
-    dti_json list = dti_json_list(to, name);
+    dt_json list = dt_json_list(to, name);
     for (size_t i = 0; i < t->n; i++)
-        dti_json_push_real(&list, t->v[column][i]);
-    dti_json_leave(to, &list);
+        dt_json_push_real(&list, t->v[column][i]);
+    dt_json_leave(to, &list);
 }
 
 static void course_data(dti_page *p, const table *t, const double *even)
 {
-    dti_json o = dti_json_inner(&p->data, "course");
+    dt_json o = dt_json_inner(&p->data, "course");
     push_column(&o, "step", t, STEP);
     push_column(&o, "loss", t, LOSS);
-    dti_json list = dti_json_list(&o, "smoothed");
+    dt_json list = dt_json_list(&o, "smoothed");
     for (size_t i = 0; i < t->n; i++)
-        dti_json_push_real(&list, even[i]);
-    dti_json_leave(&o, &list);
+        dt_json_push_real(&list, even[i]);
+    dt_json_leave(&o, &list);
     push_column(&o, "rate", t, RATE);
     push_column(&o, "lr", t, LR);
-    dti_json_leave(&p->data, &o);
+    dt_json_leave(&p->data, &o);
 }
 
 static void charts(const dti_page *p, const table *t, const table *eval, const double *even)

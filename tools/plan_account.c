@@ -11,21 +11,21 @@
 static dt_status show_json(
     const dt_session *s, const dt_account_desc *a, const double *value, int64_t batch, dt_err *err)
 {
-    dti_json j = dti_json_begin();
-    dti_json_text(&j, "network", s->graph->name);
-    dti_json_whole(&j, "batch", (uint64_t)batch);
-    dti_json_text(&j, "account", a->name);
-    dti_json list = dti_json_list(&j, "figures");
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "network", s->graph->name);
+    dt_json_whole(&j, "batch", (uint64_t)batch);
+    dt_json_text(&j, "account", a->name);
+    dt_json list = dt_json_list(&j, "figures");
     for (size_t i = 0; i < a->n; i++) {
-        dti_json f = dti_json_element(&list);
-        dti_json_text(&f, "name", a->figure[i].name);
-        dti_json_real(&f, "value", value[i], 6);
-        dti_json_text(&f, "unit", a->figure[i].unit);
-        dti_json_text(&f, "meaning", a->figure[i].meaning);
-        dti_json_leave(&list, &f);
+        dt_json f = dt_json_element(&list);
+        dt_json_text(&f, "name", a->figure[i].name);
+        dt_json_real(&f, "value", value[i], 6);
+        dt_json_text(&f, "unit", a->figure[i].unit);
+        dt_json_text(&f, "meaning", a->figure[i].meaning);
+        dt_json_leave(&list, &f);
     }
-    dti_json_leave(&j, &list);
-    return dti_json_end(&j, err);
+    dt_json_leave(&j, &list);
+    return dti_json_out(&j, err);
 }
 
 static void show_table(

@@ -137,36 +137,35 @@ static void comparison(const placing *p, size_t n_pool, size_t n, uint64_t bound
 
 /* nodes and optimal: of a pool that searches; the others know only that the bound cannot be beaten.
  */
-static void json_of(dti_json *j, const placing *p, size_t n, uint64_t bound)
+static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
 {
-    dti_json_text(j, "pool", p->pool->name);
-    dti_json_whole(j, "intervals", n);
-    dti_json_whole(j, "peak", p->peak);
-    dti_json_whole(j, "bound", bound);
-    dti_json_whole(j, "reserved", p->reserved);
-    dti_json_real(j, "overhead", to_bound(p->reserved, bound) - 1.0, 6);
-    dti_json_real(j, "seconds", p->seconds, 6);
-    dti_json_whole(j, "nodes", p->effort.nodes);
-    const bool optimal = p->effort.optimal || p->peak == bound;
-    j->ok = cJSON_AddBoolToObject(j->o, "optimal", optimal) != NULL && j->ok;
+    dt_json_text(j, "pool", p->pool->name);
+    dt_json_whole(j, "intervals", n);
+    dt_json_whole(j, "peak", p->peak);
+    dt_json_whole(j, "bound", bound);
+    dt_json_whole(j, "reserved", p->reserved);
+    dt_json_real(j, "overhead", to_bound(p->reserved, bound) - 1.0, 6);
+    dt_json_real(j, "seconds", p->seconds, 6);
+    dt_json_whole(j, "nodes", p->effort.nodes);
+    dt_json_flag(j, "optimal", p->effort.optimal || p->peak == bound);
 }
 
 /* One pool is an object, several are its member "pools". */
 static dt_status json(const placing *p, size_t n_pool, size_t n, uint64_t bound, dt_err *err)
 {
-    dti_json j = dti_json_begin();
+    dt_json j = dt_json_begin();
     if (n_pool == 1) {
         json_of(&j, p, n, bound);
     } else {
-        dti_json list = dti_json_list(&j, "pools");
+        dt_json list = dt_json_list(&j, "pools");
         for (size_t i = 0; i < n_pool; i++) {
-            dti_json one = dti_json_element(&list);
+            dt_json one = dt_json_element(&list);
             json_of(&one, &p[i], n, bound);
-            dti_json_leave(&list, &one);
+            dt_json_leave(&list, &one);
         }
-        dti_json_leave(&j, &list);
+        dt_json_leave(&j, &list);
     }
-    return dti_json_end(&j, err);
+    return dti_json_out(&j, err);
 }
 
 static void csv(const placing *p, size_t n)

@@ -132,31 +132,31 @@ static const char *standing(const remat_run *r)
 
 static dt_status show_json(const remat_run *r, dt_err *err)
 {
-    dti_json j = dti_json_begin();
-    dti_json_whole(&j, "ops", r->graph.n_op);
-    dti_json_whole(&j, "edges", r->graph.n_edge);
-    dti_json_text(&j, "policy", r->policy != NULL ? r->policy : "auto");
+    dt_json j = dt_json_begin();
+    dt_json_whole(&j, "ops", r->graph.n_op);
+    dt_json_whole(&j, "edges", r->graph.n_edge);
+    dt_json_text(&j, "policy", r->policy != NULL ? r->policy : "auto");
     if (r->max_batch) {
-        dti_json_text(&j, "accounting", r->task.published ? "published" : "rules");
-        dti_json_whole(&j, "batch", r->most);
-        dti_json_whole(&j, "cost_limit", r->task.limit);
+        dt_json_text(&j, "accounting", r->task.published ? "published" : "rules");
+        dt_json_whole(&j, "batch", r->most);
+        dt_json_whole(&j, "cost_limit", r->task.limit);
     }
-    dti_json_whole(&j, "budget", r->task.budget);
-    dti_json_whole(&j, "peak", r->task.found.peak);
-    dti_json_whole(&j, "base_peak", r->task.base.peak);
-    dti_json_whole(&j, "cost", r->task.found.cost);
-    dti_json_whole(&j, "base_cost", r->task.base.cost);
+    dt_json_whole(&j, "budget", r->task.budget);
+    dt_json_whole(&j, "peak", r->task.found.peak);
+    dt_json_whole(&j, "base_peak", r->task.base.peak);
+    dt_json_whole(&j, "cost", r->task.found.cost);
+    dt_json_whole(&j, "base_cost", r->task.base.cost);
     if (!r->max_batch)
-        dti_json_whole(&j, "lower_bound", r->task.bound);
+        dt_json_whole(&j, "lower_bound", r->task.bound);
     if (exactly(r)) {
-        dti_json_flag(&j, "proved", is_proved(r));
-        dti_json_flag(&j, "annealed", r->task.annealed);
-        dti_json_whole(&j, "relaxation", r->task.relaxation);
+        dt_json_flag(&j, "proved", is_proved(r));
+        dt_json_flag(&j, "annealed", r->task.annealed);
+        dt_json_whole(&j, "relaxation", r->task.relaxation);
     }
-    dti_json_real(&j, "extra_percent", extra_percent(r), 6);
-    dti_json_whole(&j, "runs", r->task.best.n);
-    dti_json_real(&j, "seconds", r->seconds, 3);
-    return dti_json_end(&j, err);
+    dt_json_real(&j, "extra_percent", extra_percent(r), 6);
+    dt_json_whole(&j, "runs", r->task.best.n);
+    dt_json_real(&j, "seconds", r->seconds, 3);
+    return dti_json_out(&j, err);
 }
 
 static void show_table(const remat_run *r)
@@ -420,16 +420,16 @@ static dt_status print_steps(const void *of, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-static void list_steps(dti_json *j, const solved *s)
+static void list_steps(dt_json *j, const solved *s)
 {
-    dti_json list = dti_json_list(j, "steps");
+    dt_json list = dt_json_list(j, "steps");
     for (size_t i = 0; i < s->plan.n; i++) {
         char name[32];
         const char *step = step_name(&s->chain, s->plan.step[i], name, sizeof name);
         if (step != NULL)
-            dti_json_push_text(&list, step);
+            dt_json_push_text(&list, step);
     }
-    dti_json_leave(j, &list);
+    dt_json_leave(j, &list);
 }
 
 /* Each stage forward once, and backward. */
@@ -452,18 +452,18 @@ static dt_status show_chain_json(const remat_run *r, const solved *s, dt_err *er
     const dt_chain *c = &s->chain;
     const dt_chain_plan *p = &s->plan;
     const uint64_t base = base_cost(c);
-    dti_json j = dti_json_begin();
-    dti_json_whole(&j, "stages", c->n);
-    dti_json_whole(&j, "budget", r->task.budget);
-    dti_json_whole(&j, "unit", p->unit);
-    dti_json_whole(&j, "peak", dt_chain_peak(c, p));
-    dti_json_whole(&j, "cost", p->cost);
-    dti_json_whole(&j, "base_cost", base);
-    dti_json_whole(&j, "lower_bound", dt_chain_counts_bytes(c, p->unit) ? p->cost : base);
-    dti_json_real(&j, "extra_percent", chain_extra_percent(s), 6);
-    dti_json_real(&j, "seconds", r->seconds, 3);
+    dt_json j = dt_json_begin();
+    dt_json_whole(&j, "stages", c->n);
+    dt_json_whole(&j, "budget", r->task.budget);
+    dt_json_whole(&j, "unit", p->unit);
+    dt_json_whole(&j, "peak", dt_chain_peak(c, p));
+    dt_json_whole(&j, "cost", p->cost);
+    dt_json_whole(&j, "base_cost", base);
+    dt_json_whole(&j, "lower_bound", dt_chain_counts_bytes(c, p->unit) ? p->cost : base);
+    dt_json_real(&j, "extra_percent", chain_extra_percent(s), 6);
+    dt_json_real(&j, "seconds", r->seconds, 3);
     list_steps(&j, s);
-    return dti_json_end(&j, err);
+    return dti_json_out(&j, err);
 }
 
 static void show_chain_steps(const remat_run *r, const solved *s)
@@ -549,11 +549,11 @@ static dt_status revolve(const remat_run *r, dt_err *err)
             r->revolve, DT_REVOLVE_MOST_STEPS);
     const uint64_t extra = dt_revolve_extra((uint64_t)n, (uint64_t)s);
     if (r->json) {
-        dti_json j = dti_json_begin();
-        dti_json_whole(&j, "steps", (uint64_t)n);
-        dti_json_whole(&j, "states", (uint64_t)s);
-        dti_json_whole(&j, "extra_forwards", extra);
-        return dti_json_end(&j, err);
+        dt_json j = dt_json_begin();
+        dt_json_whole(&j, "steps", (uint64_t)n);
+        dt_json_whole(&j, "states", (uint64_t)s);
+        dt_json_whole(&j, "extra_forwards", extra);
+        return dti_json_out(&j, err);
     }
     printf("%" PRId64 " step%s, %" PRId64 " state%s kept: %" PRIu64 " extra forward step%s\n", n,
         plural(n), s, plural(s), extra, plural((int64_t)extra));

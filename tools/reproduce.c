@@ -122,25 +122,25 @@ static void markdown_head(void)
         dt_date(now), dt_isa_name());
 }
 
-static void json_row(dti_json *list, const reproduced *r)
+static void json_row(dt_json *list, const reproduced *r)
 {
     char note[NOTE_BYTES];
-    dti_json j = dti_json_element(list);
-    dti_json_text(&j, "paper", r->paper->name);
-    dti_json_text(&j, "title", r->paper->title);
-    dti_json_text(&j, "where", r->of->where);
-    dti_json_text(&j, "row", r->of->what);
-    dti_json_text(&j, "kind", dt_published_kind_name(r->of->kind));
-    dti_json_real(&j, "published", r->of->published, 6);
-    dti_json_real(&j, "ours", r->ours, 6);
-    dti_json_real(&j, "ratio", r->ratio, 6);
-    dti_json_real(&j, "tolerance", dt_published_tolerance(r->of->kind), 2);
-    dti_json_flag(&j, "ok", r->verdict != OUTSIDE);
-    dti_json_flag(&j, "better", r->verdict == BETTER);
-    dti_json_flag(&j, "rival", r->of->rival);
+    dt_json j = dt_json_element(list);
+    dt_json_text(&j, "paper", r->paper->name);
+    dt_json_text(&j, "title", r->paper->title);
+    dt_json_text(&j, "where", r->of->where);
+    dt_json_text(&j, "row", r->of->what);
+    dt_json_text(&j, "kind", dt_published_kind_name(r->of->kind));
+    dt_json_real(&j, "published", r->of->published, 6);
+    dt_json_real(&j, "ours", r->ours, 6);
+    dt_json_real(&j, "ratio", r->ratio, 6);
+    dt_json_real(&j, "tolerance", dt_published_tolerance(r->of->kind), 2);
+    dt_json_flag(&j, "ok", r->verdict != OUTSIDE);
+    dt_json_flag(&j, "better", r->verdict == BETTER);
+    dt_json_flag(&j, "rival", r->of->rival);
     snprintf(note, sizeof note, "%s%s", unfit(r), r->of->note);
-    dti_json_text(&j, "note", note);
-    dti_json_leave(list, &j);
+    dt_json_text(&j, "note", note);
+    dt_json_leave(list, &j);
 }
 
 /* How many rows came out how; of those that are not better, how many are within NEAR; of the
@@ -276,10 +276,10 @@ static dt_status make(reproduced *r, size_t n, const reproduce_flags *f, dt_err 
         summary(r, n);
         return DT_OK;
     }
-    dti_json list = dti_json_begin_list();
+    dt_json list = dt_json_begin_list();
     for (size_t i = 0; i < n; i++)
         json_row(&list, &r[i]);
-    return dti_json_end(&list, err);
+    return dti_json_out(&list, err);
 }
 
 /* A miss is no fault of the program, so no line of its source is named. */

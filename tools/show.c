@@ -334,46 +334,46 @@ static dt_status table(const network *w, bool all, dt_err *err)
 
 /* ---- as JSON ---- */
 
-static void numbers(dti_json *to, const dti_show_row *r)
+static void numbers(dt_json *to, const dti_show_row *r)
 {
-    dti_json_whole(to, "parameters", (uint64_t)r->parameters);
-    dti_json_real(to, "forward_flops", r->forward, 0);
-    dti_json_real(to, "backward_flops", r->backward, 0);
-    dti_json_whole(to, "activation_bytes", r->activation);
-    dti_json_whole(to, "stash_bytes", r->stash);
+    dt_json_whole(to, "parameters", (uint64_t)r->parameters);
+    dt_json_real(to, "forward_flops", r->forward, 0);
+    dt_json_real(to, "backward_flops", r->backward, 0);
+    dt_json_whole(to, "activation_bytes", r->activation);
+    dt_json_whole(to, "stash_bytes", r->stash);
 }
 
-static void shape_list(dti_json *to, const char *key, const dt_shape *y)
+static void shape_list(dt_json *to, const char *key, const dt_shape *y)
 {
-    dti_json list = dti_json_list(to, key);
-    dti_json_push(&list, (uint64_t)y->h);
-    dti_json_push(&list, (uint64_t)y->w);
-    dti_json_push(&list, (uint64_t)y->c);
-    dti_json_leave(to, &list);
+    dt_json list = dt_json_list(to, key);
+    dt_json_push(&list, (uint64_t)y->h);
+    dt_json_push(&list, (uint64_t)y->w);
+    dt_json_push(&list, (uint64_t)y->c);
+    dt_json_leave(to, &list);
 }
 
 static dt_status json(const network *w, dt_err *err)
 {
     const dt_graph *g = w->s->graph;
-    dti_json j = dti_json_begin();
-    dti_json_text(&j, "model", g->name);
+    dt_json j = dt_json_begin();
+    dt_json_text(&j, "model", g->name);
     shape_list(&j, "input", &g->input);
-    dti_json_whole(&j, "classes", (uint64_t)g->classes);
-    dti_json_whole(&j, "micro_batch", (uint64_t)w->s->micro_batch);
-    dti_json layers = dti_json_list(&j, "layers");
+    dt_json_whole(&j, "classes", (uint64_t)g->classes);
+    dt_json_whole(&j, "micro_batch", (uint64_t)w->s->micro_batch);
+    dt_json layers = dt_json_list(&j, "layers");
     for (size_t i = 0; i < w->n; i++) {
-        dti_json row = dti_json_element(&layers);
-        dti_json_text(&row, "name", w->row[i].name);
-        dti_json_text(&row, "kind", w->row[i].kind);
+        dt_json row = dt_json_element(&layers);
+        dt_json_text(&row, "name", w->row[i].name);
+        dt_json_text(&row, "kind", w->row[i].kind);
         shape_list(&row, "output", &w->row[i].y);
         numbers(&row, &w->row[i]);
-        dti_json_leave(&layers, &row);
+        dt_json_leave(&layers, &row);
     }
-    dti_json_leave(&j, &layers);
-    dti_json total = dti_json_inner(&j, "total");
+    dt_json_leave(&j, &layers);
+    dt_json total = dt_json_inner(&j, "total");
     numbers(&total, &w->total);
-    dti_json_leave(&j, &total);
-    return dti_json_end(&j, err);
+    dt_json_leave(&j, &total);
+    return dti_json_out(&j, err);
 }
 
 /* ---- the command ---- */

@@ -309,36 +309,36 @@ void dti_sweep_table(const dti_sweep *w)
 
 dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
 {
-    dti_json list = dti_json_begin_list();
+    dt_json list = dt_json_begin_list();
     char remark[REMARK_BYTES];
     for (size_t i = 0; i < w->n && list.ok; i++) {
         const dt_sweep_row *r = &w->row[i];
-        dti_json o = dti_json_element(&list);
-        dti_json_text(&o, "policy", r->policy);
-        dti_json_flag(&o, "exact", r->exact);
-        dti_json_whole(&o, "largest_batch", (uint64_t)r->batch);
-        dti_json_flag(&o, "capped", r->capped);
-        dti_json_whole(&o, "device_peak", r->peak);
-        dti_json_whole(&o, "device_budget", w->session->opts.memory.device_budget);
-        dti_json_whole(&o, "host_peak", r->host_peak);
-        dti_json_whole(&o, "disk_peak", r->disk_peak);
-        dti_json_whole(&o, "moved_out", r->out_bytes);
-        dti_json_whole(&o, "moved_in", r->in_bytes);
-        dti_json_whole(&o, "expected_out", r->traffic.out);
-        dti_json_whole(&o, "expected_in", r->traffic.in);
-        dti_json_real(&o, "recompute_share", r->recompute, 6);
-        dti_json_flag(&o, "fits_this_machine", !r->beyond);
+        dt_json o = dt_json_element(&list);
+        dt_json_text(&o, "policy", r->policy);
+        dt_json_flag(&o, "exact", r->exact);
+        dt_json_whole(&o, "largest_batch", (uint64_t)r->batch);
+        dt_json_flag(&o, "capped", r->capped);
+        dt_json_whole(&o, "device_peak", r->peak);
+        dt_json_whole(&o, "device_budget", w->session->opts.memory.device_budget);
+        dt_json_whole(&o, "host_peak", r->host_peak);
+        dt_json_whole(&o, "disk_peak", r->disk_peak);
+        dt_json_whole(&o, "moved_out", r->out_bytes);
+        dt_json_whole(&o, "moved_in", r->in_bytes);
+        dt_json_whole(&o, "expected_out", r->traffic.out);
+        dt_json_whole(&o, "expected_in", r->traffic.in);
+        dt_json_real(&o, "recompute_share", r->recompute, 6);
+        dt_json_flag(&o, "fits_this_machine", !r->beyond);
         if (r->refused[0] != '\0')
-            dti_json_text(&o, "refused", r->refused);
+            dt_json_text(&o, "refused", r->refused);
         else if (remark_on(w, r, remark)[0] != '\0')
-            dti_json_text(&o, "in_vain", remark);
+            dt_json_text(&o, "in_vain", remark);
         if (r->step > 0) {
-            dti_json_real(&o, "step_seconds", r->step, 9);
-            dti_json_real(&o, "images_per_second", r->rate, 6);
+            dt_json_real(&o, "step_seconds", r->step, 9);
+            dt_json_real(&o, "images_per_second", r->rate, 6);
         }
-        dti_json_leave(&list, &o);
+        dt_json_leave(&list, &o);
     }
-    return dti_json_end(&list, err);
+    return dti_json_out(&list, err);
 }
 
 static dt_status csv_rows(const void *of, FILE *f, dt_err *err)

@@ -9,7 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
-#include "engine/base/numbers_text.h"
+#include "engine/base/json_write.h"
 #include "engine/base/sha256.h"
 
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
@@ -414,159 +414,132 @@ dt_status dt_origin_same(
 
 /* ---- writing ---- */
 
-/* What cannot be had is left out, and *ok false. */
-static void put_text(cJSON *o, const char *key, const char *value, bool *ok)
+static void add_ops(dt_json *to, const dt_costs *c)
 {
-    *ok = cJSON_AddStringToObject(o, key, value) != NULL && *ok;
-}
-
-static void put_number(cJSON *o, const char *key, double value, bool *ok)
-{
-    *ok = cJSON_AddNumberToObject(o, key, value) != NULL && *ok;
-}
-
-static cJSON *list_of(cJSON *to, const char *key, bool *ok)
-{
-    cJSON *list = cJSON_AddArrayToObject(to, key);
-    *ok = list != NULL && *ok;
-    return list;
-}
-
-static cJSON *object_of(cJSON *to, const char *key, bool *ok)
-{
-    cJSON *o = cJSON_AddObjectToObject(to, key);
-    *ok = o != NULL && *ok;
-    return o;
-}
-
-static cJSON *one_more(cJSON *list, bool *ok)
-{
-    cJSON *o = cJSON_CreateObject();
-    const bool in = o != NULL && cJSON_AddItemToArray(list, o);
-    if (!in)
-        cJSON_Delete(o);
-    *ok = in && *ok;
-    return in ? o : NULL;
-}
-
-static void add_ops(cJSON *to, const dt_costs *c, bool *ok)
-{
-    cJSON *list = list_of(to, "ops", ok);
+    dt_json list = dt_json_list(to, "ops");
     for (size_t i = 0; i < c->n_entry; i++) {
         const dt_cost_entry *e = &c->entry[i];
-        cJSON *o = one_more(list, ok);
-        put_text(o, "op", e->signature, ok);
-        put_number(o, "samples", (double)e->samples, ok);
-        put_number(o, "seconds", e->seconds, ok);
-        put_number(o, "spread", e->spread, ok);
-        put_number(o, "floor", e->floor, ok);
+        dt_json o = dt_json_element(&list);
+        dt_json_text(&o, "op", e->signature);
+        dt_json_number(&o, "samples", (double)e->samples);
+        dt_json_number(&o, "seconds", e->seconds);
+        dt_json_number(&o, "spread", e->spread);
+        dt_json_number(&o, "floor", e->floor);
+        dt_json_leave(&list, &o);
     }
+    dt_json_leave(to, &list);
 }
 
-static void add_link(
-    cJSON *list, int tier, int direction, const char *by, const dt_link *l, bool *ok)
+static void add_link(dt_json *list, int tier, int direction, const char *by, const dt_link *l)
 {
-    cJSON *o = one_more(list, ok);
-    put_text(o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier), ok);
-    put_text(o, "direction", direction == DT_TO_TIER ? "out" : "in", ok);
-    put_text(o, "by", by, ok);
-    put_number(o, "latency", l->latency, ok);
-    put_number(o, "rate", l->rate, ok);
+    dt_json o = dt_json_element(list);
+    dt_json_text(&o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier));
+    dt_json_text(&o, "direction", direction == DT_TO_TIER ? "out" : "in");
+    dt_json_text(&o, "by", by);
+    dt_json_number(&o, "latency", l->latency);
+    dt_json_number(&o, "rate", l->rate);
+    dt_json_leave(list, &o);
 }
 
-static void add_links(cJSON *to, const dt_costs *c, bool *ok)
+static void add_links(dt_json *to, const dt_costs *c)
 {
-    cJSON *list = list_of(to, "links", ok);
+    dt_json list = dt_json_list(to, "links");
     for (int t = 0; t < DT_TIERS; t++)
         for (int d = 0; d < DT_TIER_DIRECTIONS; d++) {
-            add_link(list, t, d, "team", &c->link[t][d], ok);
-            add_link(list, t, d, "thread", &c->thread_link[t][d], ok);
+            add_link(&list, t, d, "team", &c->link[t][d]);
+            add_link(&list, t, d, "thread", &c->thread_link[t][d]);
         }
+    dt_json_leave(to, &list);
 }
 
-static void add_slow(cJSON *to, const dt_costs *c, bool *ok)
+static void add_slow(dt_json *to, const dt_costs *c)
 {
-    cJSON *list = list_of(to, "slowed", ok);
+    dt_json list = dt_json_list(to, "slowed");
     for (int i = 0; i < DT_USUAL_STREAMS; i++)
         for (int k = 0; k < DT_USUAL_STREAMS; k++) {
             if (c->slow[i][k] <= 1)
                 continue;
-            cJSON *o = one_more(list, ok);
-            put_text(o, "stream", stream_name[i], ok);
-            put_text(o, "beside", stream_name[k], ok);
-            put_number(o, "times", c->slow[i][k], ok);
+            dt_json o = dt_json_element(&list);
+            dt_json_text(&o, "stream", stream_name[i]);
+            dt_json_text(&o, "beside", stream_name[k]);
+            dt_json_number(&o, "times", c->slow[i][k]);
+            dt_json_leave(&list, &o);
         }
+    dt_json_leave(to, &list);
 }
 
-static void add_codecs(cJSON *to, const dt_costs *c, bool *ok)
+static void add_codecs(dt_json *to, const dt_costs *c)
 {
-    cJSON *list = list_of(to, "codecs", ok);
+    dt_json list = dt_json_list(to, "codecs");
     for (size_t i = 0; i < c->n_rate; i++) {
-        cJSON *o = one_more(list, ok);
-        put_text(o, "codec", c->rate[i].codec, ok);
-        put_number(o, "density", c->rate[i].density, ok);
-        put_number(o, "pack", c->rate[i].pack, ok);
-        put_number(o, "unpack", c->rate[i].unpack, ok);
+        dt_json o = dt_json_element(&list);
+        dt_json_text(&o, "codec", c->rate[i].codec);
+        dt_json_number(&o, "density", c->rate[i].density);
+        dt_json_number(&o, "pack", c->rate[i].pack);
+        dt_json_number(&o, "unpack", c->rate[i].unpack);
         if (c->rate[i].across)
-            *ok = cJSON_AddTrueToObject(o, "across") != NULL && *ok;
+            dt_json_flag(&o, "across", true);
+        dt_json_leave(&list, &o);
     }
+    dt_json_leave(to, &list);
 }
 
-static void add_origin(cJSON *to, const dt_origin *g, bool *ok)
+static void add_origin(dt_json *to, const dt_origin *g)
 {
-    cJSON *o = object_of(to, "origin", ok);
-    put_text(o, "machine", g->machine, ok);
-    put_text(o, "isa", g->isa, ok);
-    put_text(o, "precision", g->precision, ok);
-    put_text(o, "library", g->library, ok);
-    put_text(o, "version", g->version, ok);
-    put_text(o, "network", g->network, ok);
-    put_number(o, "threads", (double)g->threads, ok);
+    dt_json o = dt_json_inner(to, "origin");
+    dt_json_text(&o, "machine", g->machine);
+    dt_json_text(&o, "isa", g->isa);
+    dt_json_text(&o, "precision", g->precision);
+    dt_json_text(&o, "library", g->library);
+    dt_json_text(&o, "version", g->version);
+    dt_json_text(&o, "network", g->network);
+    dt_json_number(&o, "threads", (double)g->threads);
+    dt_json_leave(to, &o);
 }
 
-static void add_roof(cJSON *to, const dt_costs *c, bool *ok)
+static void add_roof(dt_json *to, const dt_costs *c)
 {
-    cJSON *o = object_of(to, "roof", ok);
+    dt_json o = dt_json_inner(to, "roof");
     for (int t = 0; t < DT_DTYPES; t++)
-        put_number(o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t], ok);
-    put_number(o, "bytes", c->bytes, ok);
+        dt_json_number(&o, dt_dtype_name((dt_dtype)t), c->flops[DT_WORK_MATRIX][t]);
+    dt_json_number(&o, "bytes", c->bytes);
     if (c->host != dt_costs_default.host)
-        put_number(o, "host", c->host, ok);
-    put_number(o, "rest", c->rest, ok);
-    put_number(o, "wake", c->wake, ok);
+        dt_json_number(&o, "host", c->host);
+    dt_json_number(&o, "rest", c->rest);
+    dt_json_number(&o, "wake", c->wake);
+    dt_json_leave(to, &o);
 }
 
 /* What is not known is left out. */
-static void add_densities(cJSON *to, const dt_densities *d, bool *ok)
+static void add_densities(dt_json *to, const dt_densities *d)
 {
-    cJSON *shares = object_of(to, "density", ok);
+    dt_json shares = dt_json_inner(to, "density");
     for (size_t i = 0; i < d->n; i++) {
         if (d->line[i].share < 0)
             continue;
-        cJSON *o = object_of(shares, d->line[i].glob, ok);
-        put_number(o, "room", d->line[i].share, ok);
-        put_number(o, "mean", d->line[i].mean, ok);
+        dt_json o = dt_json_inner(&shares, d->line[i].glob);
+        dt_json_number(&o, "room", d->line[i].share);
+        dt_json_number(&o, "mean", d->line[i].mean);
+        dt_json_leave(&shares, &o);
     }
+    dt_json_leave(to, &shares);
 }
 
 dt_status dt_profile_text(char **out, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err)
 {
-    bool ok = true;
-    cJSON *o = cJSON_CreateObject();
-    put_text(o, "format", format, &ok);
-    add_origin(o, origin, &ok);
-    add_roof(o, costs, &ok);
-    add_links(o, costs, &ok);
-    add_slow(o, costs, &ok);
-    add_codecs(o, costs, &ok);
-    add_densities(o, densities, &ok);
-    add_ops(o, costs, &ok);
-    const locale_t before = dt_c_locale_enter();
-    char *printed = ok ? cJSON_Print(o) : NULL;
-    dt_c_locale_leave(before);
-    cJSON_Delete(o);
-    *out = printed != NULL ? dt_strdup(printed) : NULL;
+    char *printed;
+    dt_json o = dt_json_begin();
+    dt_json_text(&o, "format", format);
+    add_origin(&o, origin);
+    add_roof(&o, costs);
+    add_links(&o, costs);
+    add_slow(&o, costs);
+    add_codecs(&o, costs);
+    add_densities(&o, densities);
+    add_ops(&o, costs);
+    DT_CHECK(dt_json_end(&o, &printed, "a profile", err));
+    *out = dt_strdup(printed);
     *bytes = *out != NULL ? strlen(*out) : 0;
     cJSON_free(printed);
     return *out != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a profile");

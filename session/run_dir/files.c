@@ -4,14 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <cjson/cJSON.h>
-
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "engine/base/json_write.h"
 #include "engine/base/memory_stream.h"
 #include "engine/base/numbers_text.h"
-#include "engine/base/text.h"
 #include "session/environment.h"
 #include "session/run_dir/run_dir_internal.h"
 
@@ -81,28 +79,11 @@ dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
 
 /* ---- JSON objects ---- */
 
-typedef struct object {
-    cJSON *o;
-    bool lost; /* no memory */
-} object;
-
-static void add_raw(object *j, const char *key, const char *text)
+/* NULL is left out. */
+static void add_text(dt_json *j, const char *key, const char *value)
 {
-    j->lost |= cJSON_AddRawToObject(j->o, key, text) == NULL;
-}
-
-/* Paths need not be UTF-8, JSON must: bytes that are not become '?'. NULL is left out. */
-static void add_text(object *j, const char *key, const char *value)
-{
-    if (value == NULL)
-        return;
-    char *text = dt_strdup(value);
-    j->lost |= text == NULL;
-    if (text == NULL)
-        return;
-    dt_utf8_mend(text);
-    j->lost |= cJSON_AddStringToObject(j->o, key, text) == NULL;
-    dt_free(text);
+    if (value != NULL)
+        dt_json_text(j, key, value);
 }
 
 const char *dti_real_text(char to[DTI_NUMBER_BYTES], double v)
@@ -114,33 +95,25 @@ const char *dti_real_text(char to[DTI_NUMBER_BYTES], double v)
     return to;
 }
 
-static void add_real(object *j, const char *key, double v)
+static void add_real(dt_json *j, const char *key, double v)
 {
     char text[DTI_NUMBER_BYTES];
-    add_raw(j, key, dti_real_text(text, v));
+    dt_json_raw(j, key, dti_real_text(text, v));
 }
 
-static void add_int(object *j, const char *key, int64_t v)
+static void add_int(dt_json *j, const char *key, int64_t v)
 {
     char text[DTI_NUMBER_BYTES];
     snprintf(text, sizeof text, "%" PRId64, v);
-    add_raw(j, key, text);
-}
-
-static void add_bytes(object *j, const char *key, uint64_t v)
-{
-    char text[DTI_NUMBER_BYTES];
-    snprintf(text, sizeof text, "%" PRIu64, v);
-    add_raw(j, key, text);
+    dt_json_raw(j, key, text);
 }
 
 /* Write the object and forget it. */
-static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err *err)
+static dt_status write_object(dt_run_dir *d, const char *name, dt_json *j, dt_err *err)
 {
-    char *text = j->lost ? NULL : cJSON_Print(j->o);
-    cJSON_Delete(j->o);
-    if (text == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", name);
+    char what[64], *text;
+    snprintf(what, sizeof what, "'%s'", name);
+    DT_CHECK(dt_json_end(j, &text, what, err));
     const size_t n = strlen(text);
     text[n] = '\n'; /* in place of the NUL: the length is known */
     const dt_status st = write_bytes(d, name, text, n + 1, err);
@@ -151,7 +124,7 @@ static dt_status write_object(dt_run_dir *d, const char *name, object *j, dt_err
 dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err)
 {
     char text[DT_FACT_BYTES];
-    object j = {.o = cJSON_CreateObject()};
+    dt_json j = dt_json_begin();
     add_text(&j, "network", f->network);
     add_text(&j, "version", f->version);
     add_text(&j, "compiler", __VERSION__);
@@ -161,7 +134,7 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err)
     add_text(&j, "isa", f->isa);
     add_text(&j, "library_isa", f->library_isa);
     add_int(&j, "threads", f->threads);
-    add_bytes(&j, "seed", f->seed);
+    dt_json_whole(&j, "seed", f->seed);
     add_text(&j, "system", dt_system_name(text));
     add_text(&j, "started", dt_date(text));
     return write_object(d, "env.json", &j, err);
@@ -201,7 +174,7 @@ static const char *status_word(dt_status s)
     return s == DT_OK ? "done" : s == DT_E_STOPPED ? "stopped" : "failed";
 }
 
-static void add_what(object *j, const dti_run_summary *s)
+static void add_what(dt_json *j, const dti_run_summary *s)
 {
     add_text(j, "status", status_word(s->status));
     add_int(j, "exit_code", s->status);
@@ -211,7 +184,7 @@ static void add_what(object *j, const dti_run_summary *s)
     add_text(j, "policy", s->policy);
     if (s->chosen_by != NULL)
         add_text(j, "chosen_by", s->chosen_by);
-    add_raw(j, "exact", s->exact ? "true" : "false");
+    dt_json_flag(j, "exact", s->exact);
     add_text(j, "pool", s->pool);
     add_text(j, "precision", s->precision);
     add_text(j, "device", s->device);
@@ -222,7 +195,7 @@ static void add_what(object *j, const dti_run_summary *s)
     add_int(j, "micro_batch", s->micro_batch);
 }
 
-static void add_course(object *j, const dti_run_summary *s)
+static void add_course(dt_json *j, const dti_run_summary *s)
 {
     add_int(j, "steps", s->steps);
     add_int(j, "steps_planned", s->steps_planned);
@@ -232,13 +205,13 @@ static void add_course(object *j, const dti_run_summary *s)
     if (s->steps > 0 && !isnan(s->images_per_second))
         add_real(j, "images_per_second", s->images_per_second);
     else
-        add_raw(j, "images_per_second", "null");
+        dt_json_null(j, "images_per_second");
     if (s->steps > 0) {
         add_real(j, "first_loss", s->first_loss);
         add_real(j, "final_loss", s->final_loss);
     } else {
-        add_raw(j, "first_loss", "null");
-        add_raw(j, "final_loss", "null");
+        dt_json_null(j, "first_loss");
+        dt_json_null(j, "final_loss");
     }
     if (s->eval == NULL)
         return;
@@ -251,41 +224,41 @@ static void add_course(object *j, const dti_run_summary *s)
         add_real(j, "eval_mean_iou", s->eval->mean_iou);
 }
 
-static void add_memory(object *j, const dti_run_summary *s)
+static void add_memory(dt_json *j, const dti_run_summary *s)
 {
     if (s->device_budget > 0)
-        add_bytes(j, "device_budget", s->device_budget);
+        dt_json_whole(j, "device_budget", s->device_budget);
     else
-        add_raw(j, "device_budget", "null");
-    add_bytes(j, "device_peak_planned", s->device_peak_planned);
+        dt_json_null(j, "device_budget");
+    dt_json_whole(j, "device_peak_planned", s->device_peak_planned);
     if (s->device_peak_measured > 0)
-        add_bytes(j, "device_peak_measured", s->device_peak_measured);
+        dt_json_whole(j, "device_peak_measured", s->device_peak_measured);
     else
-        add_raw(j, "device_peak_measured", "null");
-    add_bytes(j, "host_peak_planned", s->host_peak_planned);
-    add_bytes(j, "disk_peak_planned", s->disk_peak_planned);
+        dt_json_null(j, "device_peak_measured");
+    dt_json_whole(j, "host_peak_planned", s->host_peak_planned);
+    dt_json_whole(j, "disk_peak_planned", s->disk_peak_planned);
     if (s->moved != NULL) {
-        add_bytes(j, "moved_out_host", s->moved->out[DT_TIER_HOST]);
-        add_bytes(j, "moved_out_disk", s->moved->out[DT_TIER_DISK]);
-        add_bytes(j, "moved_in_host", s->moved->in[DT_TIER_HOST]);
-        add_bytes(j, "moved_in_disk", s->moved->in[DT_TIER_DISK]);
+        dt_json_whole(j, "moved_out_host", s->moved->out[DT_TIER_HOST]);
+        dt_json_whole(j, "moved_out_disk", s->moved->out[DT_TIER_DISK]);
+        dt_json_whole(j, "moved_in_host", s->moved->in[DT_TIER_HOST]);
+        dt_json_whole(j, "moved_in_disk", s->moved->in[DT_TIER_DISK]);
         add_real(j, "copy_seconds", s->moved->copy_seconds);
         add_real(j, "stall_seconds", s->moved->stall_seconds);
     }
-    add_bytes(j, "steps_rerun", (uint64_t)s->reruns);
-    add_bytes(j, "process_peak", s->process_peak);
-    add_bytes(j, "outside_arena_bytes", s->outside_arena_bytes);
+    dt_json_whole(j, "steps_rerun", (uint64_t)s->reruns);
+    dt_json_whole(j, "process_peak", s->process_peak);
+    dt_json_whole(j, "outside_arena_bytes", s->outside_arena_bytes);
 }
 
 dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *err)
 {
     char date[DT_FACT_BYTES];
     DT_CHECK(dti_run_dir_settle(d, err));
-    object j = {.o = cJSON_CreateObject()};
+    dt_json j = dt_json_begin();
     add_what(&j, s);
     add_course(&j, s);
     add_memory(&j, s);
-    add_bytes(&j, "metrics_lost", d->lost);
+    dt_json_whole(&j, "metrics_lost", d->lost);
     add_text(&j, "run_dir", d->path);
     add_text(&j, "finished", dt_date(date));
     return write_object(d, "summary.json", &j, err);

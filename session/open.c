@@ -418,13 +418,13 @@ static dt_status check_threads(const dt_session *s, dt_err *err)
 /* Where a configuration is the one that a run wrote, config.ini beside its env.json: @s->of_run. */
 static dt_status find_run(dt_session *s, const char *path, dt_err *err)
 {
-    static const char name[] = "config.ini";
+    static const char name[] = DT_RUN_CONFIG;
     char beside[4096];
     struct stat st;
     const size_t n = strlen(path), stem = n >= strlen(name) ? n - strlen(name) : n;
     if (strcmp(path + stem, name) != 0 || (stem > 0 && path[stem - 1] != '/'))
         return DT_OK;
-    if (snprintf(beside, sizeof beside, "%.*senv.json", (int)stem, path) >= (int)sizeof beside ||
+    if (snprintf(beside, sizeof beside, "%.*s" DT_RUN_ENV, (int)stem, path) >= (int)sizeof beside ||
         stat(beside, &st) != 0)
         return DT_OK;
     beside[stem] = '\0';

@@ -7,9 +7,21 @@
 
 #include <stdio.h>
 
+#include "engine/checkpoint/files.h"
 #include "engine/train.h"
 
 typedef struct dt_run_dir dt_run_dir;
+
+/* Its files. */
+#define DT_RUN_CONFIG "config.ini"
+#define DT_RUN_ENV "env.json"
+#define DT_RUN_PLAN "plan.txt"
+#define DT_RUN_METRICS "metrics.jsonl"
+#define DT_RUN_METRICS_CUT "metrics.cut.jsonl"
+#define DT_RUN_SUMMARY "summary.json"
+#define DT_RUN_REPORT "report.html"
+#define DT_RUN_LOCK "lock"
+#define DT_RUN_WEIGHTS DT_CHECKPOINTS "/" DT_CHECKPOINT_MODEL
 
 /**
  * dti_run_dir_open() - make the folder and try it out.
@@ -73,8 +85,6 @@ dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* Path of a file in the folder; borrowed until the next call. */
 const char *dti_run_dir_file(dt_run_dir *d, const char *name);
-#define DT_RUN_CHECKPOINTS "checkpoints"
-#define DT_RUN_WEIGHTS DT_RUN_CHECKPOINTS "/model.safetensors"
 
 /* What a file of the folder is made of: @arg as text. */
 typedef dt_status dti_run_dir_printer(const void *arg, FILE *f, dt_err *err);

@@ -289,7 +289,7 @@ static bool is_run(const char *path)
 {
     char inner[PATH_BYTES];
     struct stat st;
-    const int n = snprintf(inner, sizeof inner, "%s/" DT_RUN_CHECKPOINTS, path);
+    const int n = snprintf(inner, sizeof inner, "%s/" DT_CHECKPOINTS, path);
     return n > 0 && (size_t)n < sizeof inner && stat(inner, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
@@ -300,7 +300,7 @@ static dt_status a_folder(const char *path, dt_err *err)
     if (is_run(path))
         return DT_FAIL(err, DT_E_CONFIG,
             "'%s' is a run: `dnntrain %s --resume` goes on with it, `dnntrain eval %s` evaluates "
-            "it; its configuration is '%s/config.ini'",
+            "it; its configuration is '%s/" DT_RUN_CONFIG "'",
             path, path, path, path);
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
@@ -353,7 +353,7 @@ static bool is_file(const char *path)
 
 bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes)
 {
-    return snprintf(to, bytes, "%s/config.ini", folder) < (int)bytes && is_file(to);
+    return snprintf(to, bytes, "%s/" DT_RUN_CONFIG, folder) < (int)bytes && is_file(to);
 }
 
 static bool names_weights(const dti_cli *cli)

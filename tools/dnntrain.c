@@ -17,6 +17,7 @@
 #include "layers/onednn/onednn.h"
 #include "memory/remat/solver.h"
 #include "session/open.h"
+#include "session/run_dir.h"
 #include "tools/args.h"
 
 /* What others have a command for, and what does it here. */
@@ -25,7 +26,7 @@ static const struct {
 } habits[] = {
     {"resume", "a run goes on by `dnntrain CONFIG --resume [RUN]`"},
     {"generate", "`dnntrain eval CONFIG --set model.weights=FILE --generate N` writes text"},
-    {"export", "a run leaves RUN/checkpoints/model.safetensors, with PyTorch's names and layouts; "
+    {"export", "a run leaves RUN/" DT_RUN_WEIGHTS ", with PyTorch's names and layouts; "
                "`tools/weights.py to-torch` makes a .pt file of it"},
     {"import", "`tools/weights.py from-torch FILE OUT.safetensors` takes PyTorch's weights"},
     {"download", "`tools/get_data NAME` fetches a data set"},

@@ -143,7 +143,7 @@ static dt_status check_weights(const evaluation *e, dt_err *err)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
         "no weights to evaluate: name a file with --set model.weights=FILE (a run leaves "
-        "RUN/checkpoints/model.safetensors; RUN in place of CONFIG takes those), or give --random "
+        "RUN/" DT_RUN_WEIGHTS "; RUN in place of CONFIG takes those), or give --random "
         "for those training begins with");
 }
 

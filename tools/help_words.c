@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/compiler.h"
+#include "session/run_dir.h"
 #include "tools/terminal.h"
 
 /* Words with commas between; what papers call so, "-": nothing else; what is meant. */
@@ -41,7 +42,7 @@ static const entry notes[] = {
         "copies of T, T.enc and T.dec packing."},
     {"export, pytorch, timm, hugging face", "-",
         "Weights go to PyTorch and back by tools/weights.py: `tools/weights.py to-torch "
-        "RUN/checkpoints/model.safetensors FILE` (docs/commands.md). model.weights = FILE begins "
+        "RUN/" DT_RUN_WEIGHTS " FILE` (docs/commands.md). model.weights = FILE begins "
         "with weights of torchvision's names."},
     {"evaluation, validation, accuracy", "-",
         "What is not learned from: data.eval_path names it where the source has no such part of "

@@ -104,7 +104,7 @@ static dt_status read_lines(course *c, const char *folder, dt_err *err)
 {
     char path[4200], *text = NULL;
     size_t bytes = 0;
-    if (snprintf(path, sizeof path, "%s/metrics.jsonl", folder) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/" DT_RUN_METRICS, folder) >= (int)sizeof path)
         return DT_FAIL(err, DT_E_IO, "'%s': the name is too long", folder);
     DT_CHECK(dt_read_file(&text, &bytes, path, most_bytes, DT_E_IO, err));
     dt_status st = DT_OK;
@@ -211,8 +211,8 @@ static void charts(const dti_page *p, const table *t, const table *eval, const d
 static void tell_lost(const dti_page *p, const course *c)
 {
     if (c->bad > 0)
-        fprintf(
-            p->f, "<p class=\"hint\">%zu lines of metrics.jsonl could not be read.</p>\n", c->bad);
+        fprintf(p->f, "<p class=\"hint\">%zu lines of " DT_RUN_METRICS " could not be read.</p>\n",
+            c->bad);
     if (c->why[0] == '\0')
         return;
     fputs("<p class=\"hint\">The course of the run could not be read: ", p->f);
@@ -390,7 +390,7 @@ dt_status dti_page_run(dt_run *r, dt_status st, const char *trace, bool *written
     if (done == DT_OK)
         read_trace(&x, trace, &time);
     if (done == DT_OK)
-        done = dt_run_write(r, "report.html", print, &x, err);
+        done = dt_run_write(r, DT_RUN_REPORT, print, &x, err);
     table_free(&x.c.train);
     table_free(&x.c.eval);
     dt_free(x.sample);

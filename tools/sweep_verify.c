@@ -16,6 +16,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "session/run_dir.h"
 #include "tools/sweep.h"
 
 enum { PATH_ROOM = 1024, SET_ROOM = PATH_ROOM + 64, SETS = 16, TEXT_BYTES = 1 << 20 };
@@ -236,7 +237,7 @@ static dt_status read_summary(const child *c, uint64_t *planned, uint64_t *measu
     char path[PATH_ROOM + 32], *text = NULL;
     size_t bytes = 0;
     cJSON *o = NULL;
-    snprintf(path, sizeof path, "%s/run/summary.json", c->folder);
+    snprintf(path, sizeof path, "%s/run/" DT_RUN_SUMMARY, c->folder);
     DT_CHECK(dt_read_file(&text, &bytes, path, TEXT_BYTES, DT_E_IO, err));
     const dt_status st = dt_json_parse(&o, text, bytes, 8, 1024, err);
     const cJSON *p = cJSON_GetObjectItemCaseSensitive(o, "device_peak_planned");

@@ -59,7 +59,7 @@ static void leave_report(dt_run *r, dti_train_show *show, dt_status st)
     dt_err why = {0};
     if (dti_page_run(r, st, getenv("DT_TRACE"), &show->reported, &why) != DT_OK &&
         show->progress != NULL)
-        dti_progress_note(show->progress, "%-9s no report.html: %.*s", "report",
+        dti_progress_note(show->progress, "%-9s no " DT_RUN_REPORT ": %.*s", "report",
             (int)strcspn(why.text, "\n"), why.text);
 }
 

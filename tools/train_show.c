@@ -117,8 +117,8 @@ static const char *written(char to[WRITTEN], const dti_train_show *s, const dt_r
     dt_err ignored = {0};
     to[0] = '\0';
     if (dt_run_dir_there(r->dir, &ignored) == DT_OK)
-        snprintf(to, WRITTEN, "%smetrics.jsonl%s%s", r->saved ? DT_RUN_WEIGHTS ", " : "",
-            r->summarised ? ", summary.json" : "", s->reported ? ", report.html" : "");
+        snprintf(to, WRITTEN, "%s" DT_RUN_METRICS "%s%s", r->saved ? DT_RUN_WEIGHTS ", " : "",
+            r->summarised ? ", " DT_RUN_SUMMARY : "", s->reported ? ", " DT_RUN_REPORT : "");
     return to;
 }
 

@@ -192,11 +192,11 @@ static dt_status write_files(const char *folder, const dt_trained *t, const dt_c
     char path[DTI_PATH_BYTES];
     dti_manifest m = {.step = c->step, .epoch = c->epoch};
     dt_sha256 sum;
-    DT_CHECK(dti_path(path, folder, DTI_MODEL, err));
+    DT_CHECK(dti_path(path, folder, DT_CHECKPOINT_MODEL, err));
     dt_sha256_init(&sum);
     DT_CHECK(dti_weights_save_sum(t->runner, t->graph, t->map, path, &sum, err));
     end_sum(&m.model, &sum);
-    DT_CHECK(dti_path(path, folder, DTI_STATE, err));
+    DT_CHECK(dti_path(path, folder, DT_CHECKPOINT_STATE, err));
     dt_sha256_init(&sum);
     DT_CHECK(dti_state_save(path, t, c, &sum, err));
     end_sum(&m.state, &sum);
@@ -254,9 +254,9 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
 dt_status dt_checkpoint_link_weights(
     const char *folder, int64_t step, const char *path, dt_err *err)
 {
-    char name[STEP_BYTES], file[STEP_BYTES + sizeof DTI_MODEL], from[DTI_PATH_BYTES];
+    char name[STEP_BYTES], file[STEP_BYTES + sizeof DT_CHECKPOINT_MODEL], from[DTI_PATH_BYTES];
     step_name(name, step);
-    snprintf(file, sizeof file, "%s/%s", name, DTI_MODEL);
+    snprintf(file, sizeof file, "%s/%s", name, DT_CHECKPOINT_MODEL);
     DT_CHECK(dti_path(from, folder, file, err));
     return dti_link_over(from, path, err);
 }
@@ -334,9 +334,9 @@ static dt_status verify_file(
 static dt_status verify(dt_checkpoint *c, dt_err *err)
 {
     char path[DTI_PATH_BYTES];
-    DT_CHECK(verify_file(c->path, DTI_MODEL, &c->m.model, err));
-    DT_CHECK(verify_file(c->path, DTI_STATE, &c->m.state, err));
-    DT_CHECK(dti_path(path, c->path, DTI_STATE, err));
+    DT_CHECK(verify_file(c->path, DT_CHECKPOINT_MODEL, &c->m.model, err));
+    DT_CHECK(verify_file(c->path, DT_CHECKPOINT_STATE, &c->m.state, err));
+    DT_CHECK(dti_path(path, c->path, DT_CHECKPOINT_STATE, err));
     DT_CHECK(dti_state_load(path, NULL, &c->course, err));
     if (c->course.step != c->m.step || c->course.epoch != c->m.epoch)
         return DT_FAIL(err, DT_E_DATA, "'%s' is of step %" PRId64 ", its manifest of step %" PRId64,
@@ -437,8 +437,8 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_trained *t, dt_err
 {
     char model[DTI_PATH_BYTES], state[DTI_PATH_BYTES];
     dt_course course; /* the same as when it was opened */
-    DT_CHECK(dti_path(model, c->path, DTI_MODEL, err));
-    DT_CHECK(dti_path(state, c->path, DTI_STATE, err));
+    DT_CHECK(dti_path(model, c->path, DT_CHECKPOINT_MODEL, err));
+    DT_CHECK(dti_path(state, c->path, DT_CHECKPOINT_STATE, err));
     DT_CHECK(dti_weights_check_names(t->graph, model, err));
     DT_CHECK(dti_state_load(state, t, &course, err));
     return dti_weights_load_verified(t->runner, t->graph, t->map, model, err);
@@ -538,8 +538,8 @@ static bool looks_whole(const char *path)
     dti_manifest m;
     if (!is_folder(path) || dti_manifest_read(&m, path, NULL) != DT_OK)
         return false;
-    const bool whole =
-        has_bytes(path, DTI_MODEL, m.model.bytes) && has_bytes(path, DTI_STATE, m.state.bytes);
+    const bool whole = has_bytes(path, DT_CHECKPOINT_MODEL, m.model.bytes) &&
+                       has_bytes(path, DT_CHECKPOINT_STATE, m.state.bytes);
     dti_manifest_deinit(&m);
     return whole;
 }

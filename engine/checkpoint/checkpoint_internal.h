@@ -8,13 +8,10 @@
 
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
+#include "engine/checkpoint/files.h"
 #include "engine/checkpoint/weights.h"
 
 enum { DTI_PATH_BYTES = 4096, DTI_MANIFEST_BYTES = 1 << 20 };
-
-#define DTI_MODEL "model.safetensors"
-#define DTI_STATE "state.safetensors"
-#define DTI_MANIFEST "manifest.json"
 
 /* ---- manifest ---- */
 

@@ -80,8 +80,8 @@ static dt_status read_all(dti_manifest *m, const char *name, dt_err *err)
             name, format, DT_CHECKPOINT_FORMAT);
     DT_CHECK(whole(m->json, "step", &m->step, name, err));
     DT_CHECK(whole(m->json, "epoch", &m->epoch, name, err));
-    DT_CHECK(read_file(m->json, DTI_MODEL, &m->model, name, err));
-    DT_CHECK(read_file(m->json, DTI_STATE, &m->state, name, err));
+    DT_CHECK(read_file(m->json, DT_CHECKPOINT_MODEL, &m->model, name, err));
+    DT_CHECK(read_file(m->json, DT_CHECKPOINT_STATE, &m->state, name, err));
     return read_facts(m, name, err);
 }
 
@@ -126,7 +126,7 @@ dt_status dti_manifest_read(dti_manifest *m, const char *folder, dt_err *err)
 {
     char path[DTI_PATH_BYTES];
     *m = (dti_manifest){0};
-    DT_CHECK(dti_path(path, folder, DTI_MANIFEST, err));
+    DT_CHECK(dti_path(path, folder, DT_CHECKPOINT_MANIFEST, err));
     char *text;
     size_t n;
     DT_CHECK(dt_read_file(&text, &n, path, DTI_MANIFEST_BYTES, DT_E_DATA, err));
@@ -160,8 +160,8 @@ static void put_all(FILE *f, const dti_manifest *m, const dt_fact *facts, size_t
     fprintf(f, HEAD "%0*d" HEAD_END, SUM_DIGITS, 0);
     fprintf(f, "  \"format\": %d,\n  \"step\": %" PRId64 ",\n  \"epoch\": %" PRId64 ",\n",
         DT_CHECKPOINT_FORMAT, m->step, m->epoch);
-    put_file(f, DTI_MODEL, &m->model);
-    put_file(f, DTI_STATE, &m->state);
+    put_file(f, DT_CHECKPOINT_MODEL, &m->model);
+    put_file(f, DT_CHECKPOINT_STATE, &m->state);
     fprintf(f, "  \"run\": {");
     for (size_t i = 0; i < n; i++) {
         fprintf(f, "%s\n    ", i > 0 ? "," : "");
@@ -181,7 +181,7 @@ static dt_status check_text(const char *path, const char *text, size_t n, dt_err
     if (n > DTI_MANIFEST_BYTES)
         st = DT_FAIL(&why, DT_E_DATA, "%zu bytes; at most %d are read", n, DTI_MANIFEST_BYTES);
     else
-        st = dti_manifest_parse(&m, DTI_MANIFEST, text, n, &why);
+        st = dti_manifest_parse(&m, DT_CHECKPOINT_MANIFEST, text, n, &why);
     if (st == DT_OK)
         dti_manifest_deinit(&m);
     if (st == DT_OK || st == DT_E_NOMEM)
@@ -214,7 +214,8 @@ dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
     size_t bytes;
     memset(m.model.sha, '0', SUM_DIGITS);
     m.state = m.model;
-    const dt_status st = dti_manifest_text(&text, &bytes, DTI_MANIFEST, &m, facts, n, err);
+    const dt_status st =
+        dti_manifest_text(&text, &bytes, DT_CHECKPOINT_MANIFEST, &m, facts, n, err);
     dt_free(text);
     return st;
 }
@@ -224,7 +225,7 @@ dt_status dti_manifest_write(
 {
     char path[DTI_PATH_BYTES], *text;
     size_t n;
-    DT_CHECK(dti_path(path, folder, DTI_MANIFEST, err));
+    DT_CHECK(dti_path(path, folder, DT_CHECKPOINT_MANIFEST, err));
     dt_status st = dti_manifest_text(&text, &n, path, m, facts, n_facts, err);
     if (st == DT_OK)
         st = dt_write_file(path, text, n, err);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
+#include "engine/checkpoint/files.h"
 #include "engine/checkpoint/safetensors.h"
 
 /* ---- which there are, and what differs ---- */
@@ -439,7 +440,8 @@ static dt_status put_all(dt_runner *r, const dt_map *m, dt_st_file *f, const dti
 /* After a failure to open it: a folder that is a run's, or a checkpoint's, has weights in it. */
 static void hint_folder(const char *path, dt_err *err)
 {
-    static const char *const inside[] = {"checkpoints/model.safetensors", "model.safetensors"};
+    static const char *const inside[] = {
+        DT_CHECKPOINTS "/" DT_CHECKPOINT_MODEL, DT_CHECKPOINT_MODEL};
     char file[PATH_BYTES];
     struct stat st;
     for (size_t i = 0; i < DT_COUNT(inside); i++)

@@ -360,8 +360,7 @@ dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
     (void)dt_err_append(err, DT_E_CONFIG, table.text);
     return DT_FAIL(err, DT_E_CONFIG,
         "set that back to go on; to begin a new run from its weights, set run.dir to another "
-        "folder "
-        "and model.weights = %s/model.safetensors",
+        "folder and model.weights = %s/" DT_CHECKPOINT_MODEL,
         dt_checkpoint_path(c));
 }
 

@@ -48,7 +48,7 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
         .seed = (uint64_t)s->opts.train.seed};
     DT_CHECK(dti_run_dir_config(r->dir, s->config, err));
     DT_CHECK(dti_run_dir_facts(r->dir, &f, err));
-    return dti_run_dir_write(r->dir, "plan.txt", print_plan, dt_run_largest_plan(r), err);
+    return dti_run_dir_write(r->dir, DT_RUN_PLAN, print_plan, dt_run_largest_plan(r), err);
 }
 
 /* ---- before step 0 ---- */

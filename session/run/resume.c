@@ -29,7 +29,7 @@ static bool has_manifest(const char *folder)
 {
     char path[4096];
     struct stat st;
-    return snprintf(path, sizeof path, "%s/manifest.json", folder) < (int)sizeof path &&
+    return snprintf(path, sizeof path, "%s/" DT_CHECKPOINT_MANIFEST, folder) < (int)sizeof path &&
            stat(path, &st) == 0;
 }
 
@@ -78,7 +78,7 @@ static dt_status resolve(char **dir, char **checkpoint, const char *named, dt_er
     if (dt_run_dir_of_checkpoint(*dir))
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "resume '%s': a checkpoint is gone on with in its run, RUN/" DT_RUN_CHECKPOINTS
+        "resume '%s': a checkpoint is gone on with in its run, RUN/" DT_CHECKPOINTS
         "/NAME; to start from its weights, set model.weights",
         named);
 }
@@ -127,7 +127,7 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
 static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
 {
     const dt_teller tell = dti_run_teller(r);
-    const char *folder = dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS);
+    const char *folder = dti_run_dir_file(r->dir, DT_CHECKPOINTS);
     DT_TRY(err, dt_checkpoint_newest(&r->from, folder, &tell, err),
         "there is nothing to go on from; run.overwrite = on without --resume moves that run aside "
         "and begins anew");
@@ -147,8 +147,7 @@ static void keep_best(dt_run *r)
     if (then != now)
         dti_run_tell(r, "resume", "checkpoint.best was %s, now %s: what is best is told anew",
             dt_best_name((dt_best)then), dt_best_name((dt_best)now));
-    else if (!dt_checkpoint_there(
-                 dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->course.best_step))
+    else if (!dt_checkpoint_there(dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->course.best_step))
         dti_run_tell(r, "resume",
             "step %" PRId64 ", the best so far, has no checkpoint any more: what is best is told "
             "anew",
@@ -217,8 +216,8 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
     int64_t lines;
     if (r->from != NULL)
         DT_CHECK(load(r, err));
-    DT_CHECK(dt_checkpoint_tidy(
-        dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->point.step, &tell, err));
+    DT_CHECK(
+        dt_checkpoint_tidy(dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->point.step, &tell, err));
     DT_CHECK(dti_run_dir_cut(r->dir, r->point.step, r->point.evaluated, &lines, err));
     if (r->from == NULL)
         dti_run_tell(r, "resume", "no checkpoint yet: the run begins again");
@@ -232,8 +231,7 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
             dt_checkpoint_path(r->from));
     if (lines > 0)
         dti_run_tell(r, "resume",
-            "%" PRId64 " later line%s of metrics.jsonl %s now in "
-            "metrics.cut.jsonl",
-            lines, lines == 1 ? "" : "s", lines == 1 ? "is" : "are");
+            "%" PRId64 " later line%s of " DT_RUN_METRICS " %s now in " DT_RUN_METRICS_CUT, lines,
+            lines == 1 ? "" : "s", lines == 1 ? "is" : "are");
     return DT_OK;
 }

@@ -53,8 +53,8 @@ static dt_status save_now(dt_run *r, dt_err *err)
     DT_CHECK(dti_run_dir_settle(r->dir, err));
     DT_CHECK(dti_facts_init(&f, r, err));
     dti_run_dir_sync(r->dir);
-    const dt_status st = dt_checkpoint_save(
-        dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), &what, &c, f.fact, f.n, err);
+    const dt_status st =
+        dt_checkpoint_save(dti_run_dir_file(r->dir, DT_CHECKPOINTS), &what, &c, f.fact, f.n, err);
     dti_facts_deinit(&f);
     DT_CHECK(st);
     r->saved_step = c.step;
@@ -69,7 +69,7 @@ static void prune(dt_run *r)
     dt_err why = {0};
     const int64_t best =
         o->best != DT_BEST_OFF && r->course.best_step > 0 ? r->course.best_step : -1;
-    if (o->keep_last > 0 && dt_checkpoint_prune(dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS),
+    if (o->keep_last > 0 && dt_checkpoint_prune(dti_run_dir_file(r->dir, DT_CHECKPOINTS),
                                 o->keep_last, best, &why) != DT_OK)
         dti_run_tell(
             r, "saving", "an old checkpoint stays: %.*s", (int)strcspn(why.text, "\n"), why.text);
@@ -127,7 +127,7 @@ static dt_status save_weights(const dt_run *r, dt_err *err)
     if (r->saved_step == r->point.step &&
         snprintf(to, sizeof to, "%s", dti_run_dir_file(r->dir, DT_RUN_WEIGHTS)) < (int)sizeof to &&
         dt_checkpoint_link_weights(
-            dti_run_dir_file(r->dir, DT_RUN_CHECKPOINTS), r->saved_step, to, NULL) == DT_OK)
+            dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->saved_step, to, NULL) == DT_OK)
         return DT_OK;
     return dt_weights_save(r->rig.runner, r->s->graph, r->s->plans->map,
         dti_run_dir_file(r->dir, DT_RUN_WEIGHTS), err);

@@ -15,7 +15,7 @@
 
 /* What a run writes before its first step. That waits for no disk: until a run has made a step
  * there is nothing to lose, and dti_run_dir_settle syncs all of them at once. */
-static const char *const of_beginning[] = {"config.ini", "env.json", "plan.txt"};
+static const char *const of_beginning[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN};
 
 static bool is_of_beginning(const char *name)
 {
@@ -74,7 +74,7 @@ static dt_status print_config(const void *arg, FILE *f, dt_err *err)
 
 dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err)
 {
-    return dti_run_dir_write(d, "config.ini", print_config, c, err);
+    return dti_run_dir_write(d, DT_RUN_CONFIG, print_config, c, err);
 }
 
 /* ---- JSON objects ---- */
@@ -137,7 +137,7 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err)
     dt_json_whole(&j, "seed", f->seed);
     add_text(&j, "system", dt_system_name(text));
     add_text(&j, "started", dt_date(text));
-    return write_object(d, "env.json", &j, err);
+    return write_object(d, DT_RUN_ENV, &j, err);
 }
 
 static bool is_plain(const char *name)
@@ -153,7 +153,7 @@ bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
     size_t n = 0;
     cJSON *j = NULL;
     dt_err ignored = {0};
-    if (snprintf(path, sizeof path, "%s/env.json", folder) >= (int)sizeof path ||
+    if (snprintf(path, sizeof path, "%s/" DT_RUN_ENV, folder) >= (int)sizeof path ||
         dt_read_file(&text, &n, path, CAP, DT_E_DATA, &ignored) != DT_OK)
         return false;
     bool found = dt_json_parse(&j, text, n, DEPTH, VALUES, &ignored) == DT_OK;
@@ -261,5 +261,5 @@ dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *e
     dt_json_whole(&j, "metrics_lost", d->lost);
     add_text(&j, "run_dir", d->path);
     add_text(&j, "finished", dt_date(date));
-    return write_object(d, "summary.json", &j, err);
+    return write_object(d, DT_RUN_SUMMARY, &j, err);
 }

@@ -112,9 +112,9 @@ dt_status dti_run_look(const char *path, dti_content *c, dt_err *err)
     while ((st = dt_next_name(&name, dir, path, err)) == DT_OK && name != NULL) {
         if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
             continue;
-        c->run |= strcmp(name, "config.ini") == 0 || strcmp(name, "metrics.jsonl") == 0 ||
-                  strcmp(name, "lock") == 0;
-        c->any |= strcmp(name, "lock") != 0;
+        c->run |= strcmp(name, DT_RUN_CONFIG) == 0 || strcmp(name, DT_RUN_METRICS) == 0 ||
+                  strcmp(name, DT_RUN_LOCK) == 0;
+        c->any |= strcmp(name, DT_RUN_LOCK) != 0;
     }
     closedir(dir);
     return st;
@@ -273,11 +273,11 @@ dt_status dti_run_probe(dt_run_dir *d, dt_err *err)
 static dt_status begin(dt_run_dir *d, dt_err *err)
 {
     DT_CHECK(dti_run_probe(d, err));
-    if (mkdir(dti_run_dir_file(d, "checkpoints"), 0777) != 0)
-        return cannot_make("folder", dti_run_dir_file(d, "checkpoints"), err);
+    if (mkdir(dti_run_dir_file(d, DT_CHECKPOINTS), 0777) != 0)
+        return cannot_make("folder", dti_run_dir_file(d, DT_CHECKPOINTS), err);
     const dt_status st = dti_metrics_open(d, false, err);
     if (st != DT_OK)
-        (void)rmdir(dti_run_dir_file(d, "checkpoints"));
+        (void)rmdir(dti_run_dir_file(d, DT_CHECKPOINTS));
     return st;
 }
 
@@ -400,7 +400,7 @@ void dti_run_dir_close(dt_run_dir *d)
 void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
 {
     static const char *const ours[] = {
-        "config.ini", "env.json", "plan.txt", "metrics.jsonl", "summary.json", DT_RUN_WEIGHTS};
+        DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_METRICS, DT_RUN_SUMMARY, DT_RUN_WEIGHTS};
     if (!follow(d)) {
         put_back(d, err);
         return;
@@ -408,7 +408,7 @@ void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
     dti_metrics_close(d);
     for (size_t i = 0; i < DT_COUNT(ours); i++)
         (void)dt_io->unlink(dti_run_dir_file(d, ours[i]));
-    (void)rmdir(dti_run_dir_file(d, DT_RUN_CHECKPOINTS));
+    (void)rmdir(dti_run_dir_file(d, DT_CHECKPOINTS));
     undo(d, err);
 }
 

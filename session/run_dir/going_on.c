@@ -11,8 +11,6 @@
 #include "engine/base/io.h"
 #include "session/run_dir/run_dir_internal.h"
 
-#define CUT_NAME "metrics.cut.jsonl"
-
 enum { LINE_BYTES = 4096 };
 
 dt_status dti_run_dir_newest(char **out, const char *model, const char *policy, dt_err *err)
@@ -36,7 +34,7 @@ bool dt_run_dir_of_checkpoint(char *path)
         return false;
     *name = '\0';
     char *parent = strrchr(path, '/');
-    if (parent == NULL || parent == path || strcmp(parent + 1, DT_RUN_CHECKPOINTS) != 0)
+    if (parent == NULL || parent == path || strcmp(parent + 1, DT_CHECKPOINTS) != 0)
         return false;
     *parent = '\0';
     return true;
@@ -59,10 +57,10 @@ dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
 static dt_status check_content(dt_run_dir *d, dt_err *err)
 {
     struct stat st;
-    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    const char *path = dti_run_dir_file(d, DT_CHECKPOINTS);
     if (lstat(path, &st) == 0 && !S_ISDIR(st.st_mode))
         return DT_FAIL(err, DT_E_IO, "'%s' is no folder", path);
-    path = dti_run_dir_file(d, "metrics.jsonl");
+    path = dti_run_dir_file(d, DT_RUN_METRICS);
     if (lstat(path, &st) == 0 && !S_ISREG(st.st_mode))
         return DT_FAIL(err, DT_E_IO, "'%s' is no regular file", path);
     return DT_OK;
@@ -70,7 +68,7 @@ static dt_status check_content(dt_run_dir *d, dt_err *err)
 
 static dt_status need_checkpoints(dt_run_dir *d, dt_err *err)
 {
-    const char *path = dti_run_dir_file(d, DT_RUN_CHECKPOINTS);
+    const char *path = dti_run_dir_file(d, DT_CHECKPOINTS);
     return mkdir(path, 0777) == 0 || errno == EEXIST
                ? DT_OK
                : DT_FAIL(err, DT_E_IO, "make folder '%s': %s", path, strerror(errno));
@@ -94,7 +92,7 @@ static dt_status open_metrics(dt_run_dir *d, dt_err *err)
     DT_CHECK(dti_metrics_open(d, true, err));
     if (fstat(d->metrics, &st) != 0 || !S_ISREG(st.st_mode))
         return DT_FAIL(
-            err, DT_E_IO, "'%s' is no regular file", dti_run_dir_file(d, "metrics.jsonl"));
+            err, DT_E_IO, "'%s' is no regular file", dti_run_dir_file(d, DT_RUN_METRICS));
     d->metrics_bytes = st.st_size;
     return DT_OK;
 }
@@ -153,7 +151,7 @@ static dt_status kept_bytes(
     dt_run_dir *d, int64_t step, bool evaluated, off_t *keep, int64_t *lines, dt_err *err)
 {
     char line[LINE_BYTES];
-    const char *path = dti_run_dir_file(d, "metrics.jsonl");
+    const char *path = dti_run_dir_file(d, DT_RUN_METRICS);
     FILE *f = fopen(path, "r");
     if (f == NULL)
         return DT_FAIL(err, DT_E_IO, "open '%s': %s", path, strerror(errno));
@@ -176,7 +174,7 @@ static dt_status kept_bytes(
 static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
 {
     char piece[LINE_BYTES];
-    const char *path = dti_run_dir_file(d, CUT_NAME);
+    const char *path = dti_run_dir_file(d, DT_RUN_METRICS_CUT);
     const int fd = dt_open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     struct stat st = {0};
     if (fd < 0)
@@ -187,7 +185,7 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
     for (off_t to = st.st_size; at < d->metrics_bytes && s == DT_OK;) {
         const off_t left = d->metrics_bytes - at;
         const size_t n = left < LINE_BYTES ? (size_t)left : LINE_BYTES;
-        s = dt_read_at(d->metrics, "metrics.jsonl", piece, n, at, err);
+        s = dt_read_at(d->metrics, DT_RUN_METRICS, piece, n, at, err);
         if (s == DT_OK)
             s = dt_write_at(fd, path, piece, n, to, err);
         at += (off_t)n;
@@ -212,7 +210,7 @@ dt_status dti_run_dir_cut(dt_run_dir *d, int64_t step, bool evaluated, int64_t *
     DT_CHECK(set_aside(d, keep, err));
     if (ftruncate(d->metrics, keep) != 0)
         return DT_FAIL(
-            err, DT_E_IO, "cut '%s': %s", dti_run_dir_file(d, "metrics.jsonl"), strerror(errno));
+            err, DT_E_IO, "cut '%s': %s", dti_run_dir_file(d, DT_RUN_METRICS), strerror(errno));
     d->metrics_bytes = keep;
     return DT_OK;
 }

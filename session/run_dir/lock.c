@@ -17,7 +17,7 @@ enum { PATH_BYTES = 4096 };
 /* False: the path is too long to exist. */
 static bool lock_path(char to[PATH_BYTES], const char *folder)
 {
-    return snprintf(to, PATH_BYTES, "%s/lock", folder) < PATH_BYTES;
+    return snprintf(to, PATH_BYTES, "%s/" DT_RUN_LOCK, folder) < PATH_BYTES;
 }
 
 /* "PID HOST" as "process PID on HOST"; a file of anyone's making is cut down to that. */

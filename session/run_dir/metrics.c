@@ -10,7 +10,7 @@
 
 dt_status dti_metrics_open(dt_run_dir *d, bool go_on, dt_err *err)
 {
-    const char *path = dti_run_dir_file(d, "metrics.jsonl");
+    const char *path = dti_run_dir_file(d, DT_RUN_METRICS);
     const int how = go_on ? O_RDWR | O_NOFOLLOW | O_NONBLOCK : O_WRONLY | O_EXCL;
     d->metrics = dt_open(path, how | O_CREAT | O_CLOEXEC, 0666);
     if (d->metrics < 0)
@@ -36,13 +36,13 @@ void dti_run_dir_sync(dt_run_dir *d)
         return;
     const int error = errno;
     if (d->lost++ == 0)
-        (void)DT_FAIL(&d->why, DT_E_IO, "sync 'metrics.jsonl': %s", strerror(error));
+        (void)DT_FAIL(&d->why, DT_E_IO, "sync '" DT_RUN_METRICS "': %s", strerror(error));
 }
 
 static void append(dt_run_dir *d, const char *line, int n)
 {
     dt_err *why = d->lost == 0 ? &d->why : NULL;
-    if (dt_write_at(d->metrics, "metrics.jsonl", line, (size_t)n, (off_t)d->metrics_bytes, why) ==
+    if (dt_write_at(d->metrics, DT_RUN_METRICS, line, (size_t)n, (off_t)d->metrics_bytes, why) ==
         DT_OK)
         d->metrics_bytes += n;
     else

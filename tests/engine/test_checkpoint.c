@@ -493,7 +493,8 @@ static void what_could_not_be_read_again_is_not_written(void **state)
 
 /* ---- damage ---- */
 
-static const char *const names[] = {DTI_MANIFEST, DTI_MODEL, DTI_STATE};
+static const char *const names[] = {
+    DT_CHECKPOINT_MANIFEST, DT_CHECKPOINT_MODEL, DT_CHECKPOINT_STATE};
 
 static const char *file_of(int64_t step, const char *name)
 {
@@ -586,8 +587,8 @@ static void when_none_is_whole_all_reasons_are_given(void **state)
     dt_checkpoint *c;
     save(1);
     save(2);
-    put(file_of(1, DTI_MANIFEST), "{}", 2);
-    assert_int_equal(truncate(file_of(2, DTI_STATE), 100), 0);
+    put(file_of(1, DT_CHECKPOINT_MANIFEST), "{}", 2);
+    assert_int_equal(truncate(file_of(2, DT_CHECKPOINT_STATE), 100), 0);
     assert_fails(dt_checkpoint_newest(&c, folder, &teller, &err), DT_E_DATA, &err,
         "none of the 2 checkpoints");
     assert_null(c);
@@ -606,7 +607,7 @@ static void put_manifest(const char *rest)
     dt_sha256_add(&s, rest, strlen(rest));
     dt_sha256_text(&s, sum);
     const int n = snprintf(text, sizeof text, "{\"checksum\": \"%s\",\n%s", sum, rest);
-    put(file_of(2, DTI_MANIFEST), text, (size_t)n);
+    put(file_of(2, DT_CHECKPOINT_MANIFEST), text, (size_t)n);
 }
 
 static void hostile_manifests_are_refused(void **state)
@@ -667,7 +668,7 @@ static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_er
 {
     state_value = value;
     return dti_st_write(
-        file_of(2, DTI_STATE), out, n, NULL, 0, state_data, (void *)(uintptr_t)out, err);
+        file_of(2, DT_CHECKPOINT_STATE), out, n, NULL, 0, state_data, (void *)(uintptr_t)out, err);
 }
 
 /* A folder that cannot be read to its end may hold any: it is not one that holds none. */
@@ -703,7 +704,7 @@ static dti_st_out *saved_state(dt_st_file **f, size_t *n)
 {
     dt_err err = {0};
     save(2);
-    assert_ok(dt_st_open(f, file_of(2, DTI_STATE), &err), &err);
+    assert_ok(dt_st_open(f, file_of(2, DT_CHECKPOINT_STATE), &err), &err);
     *n = dti_st_count(*f);
     dti_st_out *out = dt_alloc(*n + 1, sizeof *out);
     assert_non_null(out);
@@ -731,7 +732,7 @@ static void a_state_of_an_older_version_is_read(void **state)
             out[kept++] = out[i];
     assert_int_equal(kept, n - 2);
     assert_ok(put_state(out, kept, 0, &err), &err);
-    assert_ok(dti_state_load(file_of(2, DTI_STATE), &to, &c, &err), &err);
+    assert_ok(dti_state_load(file_of(2, DT_CHECKPOINT_STATE), &to, &c, &err), &err);
     assert_int_equal(c.best_by, 0);
     assert_true(isnan(c.eval_mean_iou));
     dt_st_close(f);
@@ -777,8 +778,8 @@ static void hostile_states_are_refused(void **state)
         assert_ok(put_state(out, cases[i].n, cases[i].value, &err), &err);
         out[cases[i].change] = before;
         dt_err why = {0};
-        assert_fails(
-            dti_state_load(file_of(2, DTI_STATE), &to, &c, &why), DT_E_DATA, &why, cases[i].says);
+        assert_fails(dti_state_load(file_of(2, DT_CHECKPOINT_STATE), &to, &c, &why), DT_E_DATA,
+            &why, cases[i].says);
     }
     dt_st_close(f);
     dt_free(out);
@@ -816,8 +817,8 @@ static void damaged_ones_do_not_count_as_kept(void **state)
     (void)state;
     for (int64_t step = 1; step <= 4; step++)
         save(step);
-    assert_int_equal(truncate(file_of(4, DTI_MODEL), 100), 0);
-    assert_int_equal(unlink(file_of(3, DTI_MANIFEST)), 0);
+    assert_int_equal(truncate(file_of(4, DT_CHECKPOINT_MODEL), 100), 0);
+    assert_int_equal(unlink(file_of(3, DT_CHECKPOINT_MANIFEST)), 0);
     prune(1, -1);
     assert_true(there("step-00000004") && there("step-00000003") && there("step-00000002"));
     assert_false(there("step-00000001"));

@@ -484,7 +484,7 @@ dt_status dti_session_open_for(dt_session **out, const char *path, const char *c
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     s->patience = PATIENCE;
-    const size_t before = err != NULL ? err->len : 0;
+    const size_t before = dt_err_end(err);
     const dt_status text = dt_config_load_further(&s->config, path, err);
     if (s->config == NULL)
         return text;
@@ -506,7 +506,7 @@ dt_status dti_session_open_text(dt_session **out, const char *name, const char *
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
     s->patience = PATIENCE;
-    const size_t before = err != NULL ? err->len : 0;
+    const size_t before = dt_err_end(err);
     const dt_status read = dt_config_parse_further(&s->config, name, text, bytes, err);
     if (s->config == NULL)
         return read;

@@ -100,6 +100,25 @@ dt_status dt_err_append(dt_err *err, dt_status code, const char *trail)
     return code;
 }
 
+void dti_err_cut(dt_err *err, size_t end)
+{
+    DT_ASSERT(end <= err->len && (end == 0 || err->text[end - 1] == '\n'));
+    err->len = end;
+    err->text[end] = '\0';
+    err->n = err->lost = 0;
+    for (size_t i = 0; i < end; i++)
+        err->n += err->text[i] == '\n';
+    if (err->n == 0)
+        err->code = DT_OK;
+}
+
+void dti_err_reorder(dt_err *err, size_t from, const char *text)
+{
+    const size_t n = strlen(text);
+    DT_ASSERT(from + n == err->len);
+    memcpy(err->text + from, text, n);
+}
+
 void dti_bug(const char *src, int line, const char *what)
 {
     fprintf(stderr, "dnntrain: internal error: %s:%d: %s does not hold\n", src, line, what);

@@ -15,6 +15,18 @@ static inline void dt_err_clear(dt_err *err)
     err->text[0] = '\0';
 }
 
+/* Where the trail ends, and what is pushed from now on begins; 0 of NULL. */
+static inline size_t dt_err_end(const dt_err *err)
+{
+    return err != NULL ? err->len : 0;
+}
+
+/* The trail up to @end, where a line ends; what is behind it is gone. */
+void dti_err_cut(dt_err *err, size_t end);
+
+/* The lines from @from on in another order: @text is all of them, to its NUL. */
+void dti_err_reorder(dt_err *err, size_t from, const char *text);
+
 /* The lines of another trail, behind what @err says already. Gives @code. */
 dt_status dt_err_append(dt_err *err, dt_status code, const char *trail);
 

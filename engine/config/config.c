@@ -427,7 +427,7 @@ static dt_status check_unique(reader *r)
 /* *further: nothing is wrong but keys given twice, whose first values are there. */
 static dt_status parse(dt_config *c, size_t n, bool *further, dt_err *err)
 {
-    const size_t before = err != NULL ? err->len : 0;
+    const size_t before = dt_err_end(err);
     reader r = {.c = c, .err = err};
     DT_CHECK(read_lines(&r, n));
     DT_CHECK(check_unique(&r));

@@ -61,21 +61,25 @@ static size_t cut_notes(const dt_config *c, const char *text, note *to)
 
 void dt_config_sort_mistakes(const dt_config *c, size_t before, dt_err *err)
 {
-    if (err == NULL || err->len <= before)
+    if (dt_err_end(err) <= before)
         return;
-    char *from = err->text + before, *copy = dt_strdup(from);
+    const char *text = err->text + before;
     size_t lines = 0;
-    for (const char *s = from; (s = strchr(s, '\n')) != NULL; s++)
+    for (const char *s = text; (s = strchr(s, '\n')) != NULL; s++)
         lines++;
-    note *notes = copy != NULL && lines > 0 ? dt_alloc(lines, sizeof *notes) : NULL;
-    if (notes != NULL) { /* without memory for it the order stays */
-        const size_t n = cut_notes(c, copy, notes);
+    note *notes = lines > 0 ? dt_alloc(lines, sizeof *notes) : NULL;
+    char *sorted = notes != NULL ? dt_alloc(strlen(text) + 1, 1) : NULL;
+    if (sorted != NULL) { /* without memory for it the order stays */
+        const size_t n = cut_notes(c, text, notes);
+        char *to = sorted;
         qsort(notes, n, sizeof *notes, by_line);
-        for (size_t i = 0; i < n; from += notes[i++].n)
-            memcpy(from, notes[i].text, notes[i].n);
+        for (size_t i = 0; i < n; to += notes[i++].n)
+            memcpy(to, notes[i].text, notes[i].n);
+        *to = '\0';
+        dti_err_reorder(err, before, sorted);
     }
     dt_free(notes);
-    dt_free(copy);
+    dt_free(sorted);
 }
 
 /* A configuration with a dozen slips in it wants to know all of them; a text of other kind is known
@@ -86,15 +90,12 @@ void dti_config_cut_mistakes(size_t before, size_t mistakes, bool sections, dt_e
 {
     if (err == NULL || mistakes <= (sections ? MOST : FEW))
         return;
-    char *end = err->text + before;
+    const char *end = err->text + before;
     for (int i = 0; i < FEW; i++) {
         end = strchr(end, '\n');
         if (end++ == NULL)
             return; /* a trail with no room for a few is short already */
     }
-    const size_t room = sizeof err->text - (size_t)(end - err->text);
-    const int n =
-        snprintf(end, room, "... and %zu more: is this a configuration?\n", mistakes - FEW);
-    err->lost = 0;
-    err->len = (size_t)(end - err->text) + ((size_t)n < room ? (size_t)n : room - 1);
+    dti_err_cut(err, (size_t)(end - err->text));
+    (void)DT_FAIL(err, DT_E_CONFIG, "... and %zu more: is this a configuration?", mistakes - FEW);
 }

@@ -46,11 +46,6 @@ dt_status dt_gradients_save(
 
 /* ---- for the other files of checkpoints ---- */
 
-/* What a dti_st_source gives: values from byte @at on of a tensor that persists, whose passage *w
- * is. It begins zeroed, and is closed when all is written. */
-dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
-    const void **bytes, size_t *n, dt_err *err) DT_NODISCARD;
-
 enum { DTI_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
 
 /* @whole: of a tile, "wte.3.weight": the name that the whole has, "wte.weight", of which a file may

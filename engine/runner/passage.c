@@ -162,3 +162,18 @@ dt_status dti_passage_put(dti_passage *w, dt_err *err)
         return dti_home_write(r, h, 0, w->lives, h->bytes, err);
     return DT_OK;
 }
+
+dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
+    const void **bytes, size_t *n, dt_err *err)
+{
+    if (at == 0) {
+        dti_passage_close(w);
+        DT_CHECK(dti_passage_open(w, r, home, err));
+    }
+    const bool more = dti_passage_next(w);
+    DT_ASSERT(more && w->at * sizeof(float) == at);
+    DT_CHECK(dti_passage_get(w, err));
+    *bytes = w->piece;
+    *n = w->n * sizeof(float);
+    return DT_OK;
+}

@@ -237,6 +237,12 @@ dt_status dti_passage_get(dti_passage *w, dt_err *err) DT_NODISCARD;
 dt_status dti_passage_put(dti_passage *w, dt_err *err) DT_NODISCARD;
 void dti_passage_close(dti_passage *w);
 
+/* For a file that is written a piece after the other: values from byte @at on of a tensor that
+ * persists, whose passage *w is. It begins zeroed, is opened at byte 0, and is closed when all is
+ * written. */
+dt_status dti_passage_give(dti_passage *w, dt_runner *r, int32_t home, size_t at,
+    const void **bytes, size_t *n, dt_err *err) DT_NODISCARD;
+
 /* What a passage takes at most of memory of its own, for planning: of @o graph, map, context and
  * arena_bytes. */
 uint64_t dt_passage_outside(const dt_runner_opts *o);

@@ -25,12 +25,6 @@ static const dt_card_limits limits[] = {
     {12, 0, 1536, 24, 99 << 10},
 };
 
-const dt_card *dti_card_all(size_t *n)
-{
-    *n = DT_COUNT(cards);
-    return cards;
-}
-
 const dt_card *dt_card_find(const char *name)
 {
     for (size_t i = 0; i < DT_COUNT(cards); i++)

@@ -27,10 +27,9 @@ typedef struct dt_card_limits {
     int major, minor, threads, blocks, shared;
 } dt_card_limits;
 
-/* In the order in which they are listed. */
-const dt_card *dti_card_all(size_t *n);
 const dt_card *dt_card_find(const char *name); /* NULL when there is none */
-const char *const *dt_card_names(void);        /* NULL-terminated, for dt_unknown */
+/* In the order in which they are listed; NULL-terminated. */
+const char *const *dt_card_names(void);
 
 const dt_card_limits *dt_card_limits_of(const dt_card *c);
 

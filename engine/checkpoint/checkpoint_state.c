@@ -148,7 +148,7 @@ dt_status dti_state_save(
             memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
         }
         saving s = {.t = t, .rows = &r, .course = c};
-        st = dti_st_write_sum(path, out, n, NULL, 0, next_piece, &s, sum, err);
+        st = dti_st_write(path, out, n, NULL, 0, next_piece, &s, sum, err);
         dti_passage_close(&s.passage);
     }
     dt_free(out);

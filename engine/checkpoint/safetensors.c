@@ -24,11 +24,10 @@ struct dt_st_file {
     char *path;
     dti_ahead *ahead; /* of who reads in order */
     uint64_t data_at, data_bytes;
-    size_t n, n_meta;
+    size_t n;
     dt_st_entry *entry;         /* by offset */
     const dt_st_entry **sorted; /* by name */
-    dti_st_meta *meta;
-    char *texts; /* names, keys and values, NUL-terminated */
+    char *texts;                /* names, NUL-terminated */
     size_t texts_held, texts_room;
 };
 
@@ -194,20 +193,15 @@ static dt_status read_tensor(dt_st_file *f, const cJSON *v, dt_st_entry *e, dt_e
 
 /* ---- the header ---- */
 
-static dt_status read_metadata(dt_st_file *f, const cJSON *v, dt_err *err)
+/* Nobody asks for it, and a file in which it is no table of texts is none such. */
+static dt_status check_metadata(const dt_st_file *f, const cJSON *v, dt_err *err)
 {
     if (!cJSON_IsObject(v))
         return DT_FAIL(err, DT_E_DATA, "%s: __metadata__ is no object", f->path);
-    f->meta = dt_alloc((size_t)cJSON_GetArraySize(v), sizeof *f->meta);
-    if (f->meta == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for __metadata__", f->path);
-    for (const cJSON *c = v->child; c != NULL; c = c->next) {
+    for (const cJSON *c = v->child; c != NULL; c = c->next)
         if (!cJSON_IsString(c))
             return DT_FAIL(
                 err, DT_E_DATA, "%s: __metadata__ '%.40s' is no string", f->path, c->string);
-        f->meta[f->n_meta].key = keep_text(f, c->string);
-        f->meta[f->n_meta++].value = keep_text(f, c->valuestring);
-    }
     return DT_OK;
 }
 
@@ -262,7 +256,7 @@ static dt_status read_header(dt_st_file *f, const cJSON *root, size_t header_byt
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for %zu tensors", f->path, n);
     for (const cJSON *v = root->child; v != NULL; v = v->next)
         if (strcmp(v->string, "__metadata__") == 0)
-            DT_CHECK(read_metadata(f, v, err));
+            DT_CHECK(check_metadata(f, v, err));
         else
             DT_CHECK(read_tensor(f, v, &f->entry[f->n++], err));
     qsort(f->entry, f->n, sizeof *f->entry, by_offset);
@@ -408,7 +402,6 @@ void dt_st_close(dt_st_file *f)
     dt_free(f->path);
     dt_free(f->entry);
     dt_free(f->sorted);
-    dt_free(f->meta);
     dt_free(f->texts);
     dt_free(f);
 }
@@ -428,14 +421,6 @@ const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name)
     const dt_st_entry wanted = {.name = name}, *key = &wanted;
     const dt_st_entry **hit = bsearch(&key, f->sorted, f->n, sizeof *f->sorted, by_name);
     return hit != NULL ? *hit : NULL;
-}
-
-const char *dti_st_metadata(const dt_st_file *f, const char *key)
-{
-    for (size_t i = 0; i < f->n_meta; i++)
-        if (strcmp(f->meta[i].key, key) == 0)
-            return f->meta[i].value;
-    return NULL;
 }
 
 dt_status dt_st_read(

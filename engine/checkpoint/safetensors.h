@@ -61,7 +61,6 @@ void dt_st_close(dt_st_file *f);
 size_t dti_st_count(const dt_st_file *f);
 const dt_st_entry *dti_st_at(const dt_st_file *f, size_t i); /* in the order of their data */
 const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name); /* NULL if none; O(log n) */
-const char *dti_st_metadata(const dt_st_file *f, const char *key);    /* NULL if none */
 size_t dti_st_type_bytes(dt_st_type t);
 const char *dt_st_type_name(dt_st_type t); /* "F32" */
 
@@ -90,12 +89,9 @@ typedef dt_status (*dti_st_source)(
 /* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
  * file or the new one. Entries are written in the order given; the caller chooses an order that
  * depends on nothing but the weights. @data is asked for the bytes of each in order, and for no
- * entry that has none. The header is padded with spaces so that data starts at a multiple of 64. */
+ * entry that has none. The header is padded with spaces so that data starts at a multiple of 64.
+ * All bytes of the file are added to @sum on their way; NULL: to none. */
 dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
-    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg,
-    dt_err *err) DT_NODISCARD;
-/* The same, and add all bytes of the file to @sum on their way. */
-dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n,
     const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
     dt_err *err) DT_NODISCARD;
 

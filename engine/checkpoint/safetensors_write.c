@@ -132,7 +132,7 @@ static dt_status put_tensors(dt_file_writer *w, const dti_st_out *entries, size_
     return DT_OK;
 }
 
-dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n,
+dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
     const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
     dt_err *err)
 {
@@ -152,10 +152,4 @@ dt_status dti_st_write_sum(const char *path, const dti_st_out *entries, size_t n
         return dt_writer_commit(w, err);
     dt_writer_abandon(w);
     return st;
-}
-
-dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
-    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_err *err)
-{
-    return dti_st_write_sum(path, entries, n, meta, n_meta, data, arg, NULL, err);
 }

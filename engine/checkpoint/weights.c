@@ -526,7 +526,7 @@ static dt_status write_all(saving *s, dti_st_out *out, const char *path, dt_err 
         out[i] = (dti_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dti_st_write_sum(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
+    return dti_st_write(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
 }
 
 static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,

@@ -571,12 +571,6 @@ dt_status dt_config_parse_further(
     return create(out, name, copy, bytes, false, &further, err);
 }
 
-dt_status dti_config_parse(
-    dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err)
-{
-    return strictly(out, dt_config_parse_further(out, name, text, bytes, err));
-}
-
 /* ---- --set ---- */
 
 /* Cut a copy of "section.key=value" into its parts. */

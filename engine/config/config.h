@@ -23,14 +23,10 @@ typedef struct dt_config dt_config;
  * text when the file cannot be opened or is no regular file; DT_E_IO when reading it breaks off. */
 dt_status dt_config_load(dt_config **out, const char *path, dt_err *err) DT_NODISCARD;
 
-/* The same from memory; @name stands for the file in messages, and relative paths stay as they are.
- */
-dt_status dti_config_parse(
-    dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
-
 /* The same, for a caller that has more to report: when nothing is wrong but keys that are given
  * twice, they fail as well, and *out is there, with the first values. Else it is NULL. */
 dt_status dt_config_load_further(dt_config **out, const char *path, dt_err *err) DT_NODISCARD;
+/* That from memory; @name stands for the file in messages, and relative paths stay as they are. */
 dt_status dt_config_parse_further(
     dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
 

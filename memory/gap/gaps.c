@@ -431,7 +431,8 @@ static double wait_with(dti_gaps *g, const dti_idle *i)
     return out + back + fixed;
 }
 
-double dti_gaps_late(dti_gaps *g)
+/* Seconds that ops wait for what is offloaded. */
+static double late_of(dti_gaps *g)
 {
     if (!g->turned)
         take_turns(g);
@@ -442,7 +443,7 @@ double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 {
     if (g->inline_copies)
         return i->out + i->in;
-    const double late = dti_gaps_late(g);
+    const double late = late_of(g);
     i->at = pos;
     const double with = wait_with(g, i);
     i->at = DT_NONE;

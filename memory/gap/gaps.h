@@ -129,8 +129,6 @@ dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score);
 double dti_gaps_wait(dti_gaps *g, dti_idle *i);
 double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place instead */
 
-double dti_gaps_late(dti_gaps *g); /* seconds that ops wait for what is offloaded */
-
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate);
 void dti_gaps_refuse(dti_gaps *g, dti_idle *i);
 void dti_gaps_forgive(dti_gaps *g); /* none is refused any more */

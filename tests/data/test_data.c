@@ -252,7 +252,7 @@ static const char *put_tensors(const char *name, tensor_file *f, const dti_st_ou
     const char *path = dt_temp_path(name);
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, tensor_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, entries, 2, NULL, 0, tensor_bytes, f, NULL, &err), &err);
     return path;
 }
 

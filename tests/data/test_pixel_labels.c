@@ -132,7 +132,7 @@ static const char *put_pixels(pixel_file *f, int64_t wide)
     const char *path = dt_temp_path("pixels.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, NULL, &err), &err);
     return path;
 }
 

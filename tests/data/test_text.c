@@ -229,7 +229,7 @@ static const char *put_tokens(token_file *f, int64_t context)
     const char *path = dt_temp_path("tokens.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, token_bytes, f, &err), &err);
+    assert_ok(dti_st_write(path, entries, 2, NULL, 0, token_bytes, f, NULL, &err), &err);
     return path;
 }
 

@@ -667,8 +667,8 @@ static dt_status state_data(
 static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_err *err)
 {
     state_value = value;
-    return dti_st_write(
-        file_of(2, DT_CHECKPOINT_STATE), out, n, NULL, 0, state_data, (void *)(uintptr_t)out, err);
+    return dti_st_write(file_of(2, DT_CHECKPOINT_STATE), out, n, NULL, 0, state_data,
+        (void *)(uintptr_t)out, NULL, err);
 }
 
 /* A folder that cannot be read to its end may hold any: it is not one that holds none. */

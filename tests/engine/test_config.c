@@ -4,6 +4,7 @@
 #include "engine/config/nearest.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/comma_locale.h"
+#include "tests/fixture/parse_config.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static dt_config *parse(const char *text)
 {
     dt_err err = {0};
     dt_config *c = NULL;
-    assert_ok(dti_config_parse(&c, "t.ini", text, strlen(text), &err), &err);
+    assert_ok(parse_config(&c, "t.ini", text, strlen(text), &err), &err);
     assert_non_null(c);
     return c;
 }
@@ -57,7 +58,7 @@ static void refuse_bytes(const char *text, size_t n, const char *says)
     const long before = dti_alloc_live();
     dt_err err = {0};
     dt_config *c = NULL;
-    assert_fails(dti_config_parse(&c, "t.ini", text, n, &err), DT_E_CONFIG, &err, says);
+    assert_fails(parse_config(&c, "t.ini", text, n, &err), DT_E_CONFIG, &err, says);
     assert_null(c);
     assert_int_equal(dti_alloc_live(), before);
 }
@@ -855,11 +856,11 @@ static void a_dump_reads_back_whatever_the_file_is_called(void **state)
     dt_config *c, *again;
     dt_err err = {0};
     sample s;
-    assert_ok(dti_config_parse(&c, "caf\xE9\n\xC3\xA9.ini", text, sizeof text - 1, &err), &err);
+    assert_ok(parse_config(&c, "caf\xE9\n\xC3\xA9.ini", text, sizeof text - 1, &err), &err);
     assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
     char *dumped = dump(c);
     assert_non_null(strstr(dumped, "count = 9 ; caf??\xC3\xA9.ini:2\n"));
-    assert_ok(dti_config_parse(&again, "again.ini", dumped, strlen(dumped), &err), &err);
+    assert_ok(parse_config(&again, "again.ini", dumped, strlen(dumped), &err), &err);
     dt_config_destroy(again);
     free(dumped);
     dt_config_destroy(c);
@@ -1172,7 +1173,7 @@ static dt_status whole_round(dt_err *err)
     dt_config *c = NULL;
     sample s;
     dt_run_options o;
-    dt_status st = dti_config_parse(&c, "t.ini", text, sizeof text - 1, err);
+    dt_status st = parse_config(&c, "t.ini", text, sizeof text - 1, err);
     if (st == DT_OK)
         st = dt_config_set(c, "new.count=3", err);
     if (st == DT_OK)
@@ -1229,7 +1230,7 @@ static void many_keys_are_found(void **state)
     assert_int_equal(fclose(f), 0);
     dt_config *c = NULL;
     dt_err err = {0};
-    assert_ok(dti_config_parse(&c, "many.ini", text, n, &err), &err);
+    assert_ok(parse_config(&c, "many.ini", text, n, &err), &err);
     free(text);
     assert_ok(dt_config_set(c, "many.key777=set", &err), &err);
     for (int i = 0; i < KEYS; i++) {

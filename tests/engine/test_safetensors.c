@@ -1,5 +1,6 @@
 /* safetensors files: what we write reads back, and no file that strangers hand in is believed. */
 #include "tests/fixture/check.h"
+#include "tests/fixture/json_read.h"
 
 #include <cjson/cJSON.h>
 #include <errno.h>
@@ -101,7 +102,7 @@ static const dti_st_meta sample_meta[] = {{"format", "pt"}, {"note", "two\nlines
 static dt_status write_sample(const char *path, size_t *fail_at, dt_err *err)
 {
     return dti_st_write(path, sample, DT_COUNT(sample), sample_meta, DT_COUNT(sample_meta),
-        sample_data, fail_at, err);
+        sample_data, fail_at, NULL, err);
 }
 
 static dt_st_file *open_sample(const char *path)
@@ -123,7 +124,7 @@ static void a_file_that_was_replaced_is_read_as_it_was_opened(void **state)
     dt_st_file *f = open_sample(path);
     const dti_st_out turned[] = {sample[3], sample[1], sample[2], sample[0]};
     assert_ok(dti_st_write(path, turned, DT_COUNT(turned), sample_meta, DT_COUNT(sample_meta),
-                  turned_data, NULL, &err),
+                  turned_data, NULL, NULL, &err),
         &err);
     dti_st_stream(f);
     float back[6];
@@ -175,13 +176,17 @@ static void scalars_and_empty_tensors_are_legal(void **state)
     dt_st_close(f);
 }
 
-static void metadata_is_found_by_key(void **state)
+static void metadata_is_written_and_is_no_tensor(void **state)
 {
     (void)state;
-    dt_st_file *f = open_sample(dt_temp_path("meta.st"));
-    assert_string_equal(dti_st_metadata(f, "format"), "pt");
-    assert_string_equal(dti_st_metadata(f, "note"), sample_meta[1].value);
-    assert_null(dti_st_metadata(f, "Format"));
+    const char *path = dt_temp_path("meta.st");
+    dt_st_file *f = open_sample(path);
+    cJSON *header = json_header(path);
+    const cJSON *meta = json_object(header, "__metadata__");
+    assert_string_equal(json_text(meta, "format"), "pt");
+    assert_string_equal(json_text(meta, "note"), sample_meta[1].value);
+    assert_int_equal(cJSON_GetArraySize(meta), DT_COUNT(sample_meta));
+    cJSON_Delete(header);
     assert_null(dt_st_find(f, "__metadata__"));
     assert_null(dt_st_find(f, "fc.weigh"));
     dt_st_close(f);
@@ -228,7 +233,7 @@ static void a_file_of_no_tensors_is_legal(void **state)
     dt_err err = {0};
     const char *path = dt_temp_path("none.st");
     dt_st_file *f = NULL;
-    assert_ok(dti_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, &err), &err);
+    assert_ok(dti_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, NULL, &err), &err);
     assert_ok(dt_st_open(&f, path, &err), &err);
     assert_int_equal(dti_st_count(f), 0);
     assert_null(dt_st_find(f, "any"));
@@ -680,7 +685,7 @@ DT_TEST_GROUP(safetensors)
 {
     const struct CMUnitTest tests[] = {T(a_written_file_reads_back),
         T(a_file_that_was_replaced_is_read_as_it_was_opened),
-        T(scalars_and_empty_tensors_are_legal), T(metadata_is_found_by_key),
+        T(scalars_and_empty_tensors_are_legal), T(metadata_is_written_and_is_no_tensor),
         T(data_starts_at_a_multiple_of_64), T(the_same_tensors_give_the_same_bytes),
         T(a_file_of_no_tensors_is_legal), T(a_failing_source_leaves_the_old_file),
         T(entries_come_in_the_order_of_their_data), T(reading_past_a_tensor_is_refused),

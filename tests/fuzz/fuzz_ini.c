@@ -48,13 +48,24 @@ static bool same_lines(char *a, char *b)
     return a == NULL && b == NULL;
 }
 
+static dt_status parse_config(
+    dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err)
+{
+    const dt_status st = dt_config_parse_further(out, name, text, bytes, err);
+    if (st != DT_OK) {
+        dt_config_destroy(*out);
+        *out = NULL;
+    }
+    return st;
+}
+
 /* A dump is a configuration of its own, of the same values. */
 static void check_same(char *text, const dt_run_options *want)
 {
     dt_config *c = NULL;
     dt_run_options o;
     dt_err err = {0};
-    DT_ASSERT(dti_config_parse(&c, "dump.ini", text, strlen(text), &err) == DT_OK);
+    DT_ASSERT(parse_config(&c, "dump.ini", text, strlen(text), &err) == DT_OK);
     DT_ASSERT(dt_run_options_bind(c, &o, &err) == DT_OK);
     DT_ASSERT(dt_config_check_known(c, &err) == DT_OK);
     DT_ASSERT(o.train.batch == want->train.batch && o.train.seed == want->train.seed);
@@ -74,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const long before = dti_alloc_live();
     dt_err err = {0};
     dt_config *c = NULL;
-    const dt_status st = dti_config_parse(&c, "fuzz.ini", (const char *)data, size, &err);
+    const dt_status st = parse_config(&c, "fuzz.ini", (const char *)data, size, &err);
     DT_ASSERT((st == DT_OK) == (c != NULL));
     DT_ASSERT((st == DT_OK) == (err.n == 0));
     DT_ASSERT(st == DT_OK || st == DT_E_CONFIG);

@@ -11,6 +11,7 @@
 #include "layers/onednn/onednn.h"
 #include "layers/registry.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/layer_check.h"
 
 /* Of ||got - want|| / ||want||: in fp32 promised by the folder's README; bf16 has 8 bits. */
@@ -128,7 +129,14 @@ typedef struct loaded {
     void *opts;
     dt_dtype dtype;
     int compared;
+    const cJSON *meta; /* texts by key */
 } loaded;
+
+/* NULL: the file does not tell it. */
+static const char *told(const loaded *l, const char *key)
+{
+    return cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(l->meta, key));
+}
 
 static float *load(const dt_st_file *f, const char *name, size_t *count)
 {
@@ -174,7 +182,7 @@ static void compare(loaded *l, const char *tensor, const float *got, float scale
 /* A list such as [0.5, 1.25] in the metadata. */
 static void compare_list(loaded *l, const char *key, const float *got, size_t n)
 {
-    const char *text = dti_st_metadata(l->file, key);
+    const char *text = told(l, key);
     float want[64];
     if (text == NULL)
         return;
@@ -210,7 +218,7 @@ static bool name_input(const loaded *l, const char *prefix, int i, char name[16]
 /* Of the second dimension of a transposed convolution's weight, a group has so many. */
 static long long out_of(const loaded *l, const dt_st_entry *w)
 {
-    const char *groups = dti_st_metadata(l->file, "groups");
+    const char *groups = told(l, "groups");
     if (l->desc != &dt_layer_conv_transpose)
         return (long long)w->d[0];
     return (long long)w->d[1] * (groups != NULL ? atoi(groups) : 1);
@@ -227,7 +235,7 @@ static void read_options(loaded *l)
     dt_opt_defaults(l->desc->opts, l->opts);
     for (const dt_opt *row = l->desc->opts; row->key != NULL; row++) {
         char out[32];
-        const char *text = dti_st_metadata(l->file, row->key);
+        const char *text = told(l, row->key);
         if (strcmp(row->key, "out") == 0 && w != NULL) {
             snprintf(out, sizeof out, "%lld", out_of(l, w));
             text = out;
@@ -356,9 +364,11 @@ static void agrees_with_pytorch(void **state)
     dt_st_file *f;
     dt_err err = {0};
     assert_ok(dt_st_open(&f, path, &err), &err);
-    loaded l = {.file = f, .name = c->name, .dtype = t->dtype};
-    assert_non_null(dti_st_metadata(f, "layer"));
-    find_layer(&l, dti_st_metadata(f, "layer"));
+    cJSON *header = json_header(path);
+    loaded l = {
+        .file = f, .name = c->name, .dtype = t->dtype, .meta = json_object(header, "__metadata__")};
+    assert_non_null(told(&l, "layer"));
+    find_layer(&l, told(&l, "layer"));
     l.ties = !t->here && l.desc == &dt_layer_maxpool;
     for (int alt = 0; alt < (l.desc->n_alt > 0 ? l.desc->n_alt : 1); alt++)
         for (int in_place = 0; in_place < 2; in_place++) {
@@ -366,6 +376,7 @@ static void agrees_with_pytorch(void **state)
             assert_true(l.compared >= c->least);
         }
     dt_free(l.opts);
+    cJSON_Delete(header);
     dt_st_close(f);
 }
 

@@ -16,6 +16,7 @@
 #include "memory/step_bound.h"
 #include "memory/time/card_costs.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 
@@ -52,7 +53,7 @@ static dt_program *by(const dt_lowered *m, const char *policy, const dt_pass_env
     dt_policies list;
     dt_config *config = NULL;
     dt_program *p = copy_of(m);
-    assert_ok(dti_config_parse(&config, "alone", alone, strlen(alone), &err), &err);
+    assert_ok(parse_config(&config, "alone", alone, strlen(alone), &err), &err);
     assert_ok(dt_policies_open(&list, policy, config, &err), &err);
     dt_config_destroy(config);
     assert_ok(dt_policies_apply(&list, p, env, &err), &err);
@@ -300,8 +301,7 @@ static void checkmate_by_search_is_not_behind_rotor_on_chains(void **state)
             dt_policies list;
             dt_config *config = NULL;
             dt_program *p = copy_of(&m);
-            assert_ok(
-                dti_config_parse(&config, "searched", searched, strlen(searched), &err), &err);
+            assert_ok(parse_config(&config, "searched", searched, strlen(searched), &err), &err);
             assert_ok(dt_policies_open(&list, "checkmate", config, &err), &err);
             assert_ok(dt_policies_apply(&list, p, &env, &err), &err);
             const dti_pass_cost found = cost_of(p, &env);

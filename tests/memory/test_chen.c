@@ -22,6 +22,7 @@
 #include "session/rig.h"
 #include "session/run_plans.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/toy.h"
 
@@ -45,7 +46,7 @@ static dt_policies passes(const char *policy, const char *ini, dt_config **c)
     dt_err err = {0};
     *c = NULL;
     if (ini != NULL)
-        assert_ok(dti_config_parse(c, "test.ini", ini, strlen(ini), &err), &err);
+        assert_ok(parse_config(c, "test.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, *c, &err), &err);
     return s;
 }

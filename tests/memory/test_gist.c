@@ -16,6 +16,7 @@
 #include "memory/policy.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 
 enum { BATCH = 2, SIDE = 64, CHANNELS = 8, CLASSES = 10 };
@@ -99,7 +100,7 @@ static void rewrite(dt_program *p, const char *policy, const char *ini, const dt
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dti_config_parse(&c, "gist.ini", ini, strlen(ini), &err), &err);
+    assert_ok(parse_config(&c, "gist.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, c, &err), &err);
     assert_ok(dt_policies_apply(&s, p, env, &err), &err);
     dt_policies_close(&s);

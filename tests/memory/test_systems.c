@@ -16,6 +16,7 @@
 #include "memory/time/card_costs.h"
 #include "models/ini.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 
@@ -44,7 +45,7 @@ static dt_graph *network_of_text(const char *text)
 {
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dti_config_parse(&c, "net", text, strlen(text), &err), &err);
+    assert_ok(parse_config(&c, "net", text, strlen(text), &err), &err);
     return network_of(c, 12);
 }
 
@@ -439,7 +440,7 @@ static void memonger_keeps_what_the_user_names(void **state)
     dt_config *c;
     dt_err err = {0};
     const char *ini = "[policy.memonger]\nstages = nobody\n";
-    assert_ok(dti_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(parse_config(&c, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, "memonger", c, &err), &err);
     m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 8);
     assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err, "matches no layer");
@@ -792,7 +793,7 @@ static void bounds_without_a_trigger_are_refused(void **state)
     dt_policies s;
     dt_config *c;
     dt_err err = {0};
-    assert_ok(dti_config_parse(&c, "test", ini, strlen(ini), &err), &err);
+    assert_ok(parse_config(&c, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, "meng", c, &err), &err);
     dt_lowered m = dt_program_of(chain(3), DT_PROGRAM_FIRST, 2);
     assert_fails(dt_policies_apply(&s, m.program, &e, &err), DT_E_CONFIG, &err,
@@ -1097,7 +1098,7 @@ static void a_cache_of_small_values_does_not_take_more(void **state)
         dt_config *c;
         dt_err err = {0};
         const dt_pass_env e = {.budgets.device = (uint64_t)little};
-        assert_ok(dti_config_parse(&c, "net", net, sizeof net - 1, &err), &err);
+        assert_ok(parse_config(&c, "net", net, sizeof net - 1, &err), &err);
         dt_lowered m = dt_program_of(network_of(c, 28), DT_PROGRAM_FIRST, 1);
         dt_rewrite_with(m.program, "superneurons", NULL, &e);
         m.plan = dt_lower_with(m.program, &e);

@@ -17,6 +17,7 @@
 #include "memory/usage.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/interleave.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/toy.h"
@@ -132,7 +133,7 @@ static dt_lowered plan_with(dt_graph *g, const char *policy, const char *options
     dt_config *c;
     dt_err err = {0};
     snprintf(ini, sizeof ini, "[policy.%s]\n%s", policy, options);
-    assert_ok(dti_config_parse(&c, "test.ini", ini, strlen(ini), &err), &err);
+    assert_ok(parse_config(&c, "test.ini", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&s, policy, c, &err), &err);
     const dt_pass_env env = {.dense = dense};
     assert_ok(dt_policies_apply(&s, m.program, &env, &err), &err);

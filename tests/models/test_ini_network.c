@@ -1,5 +1,6 @@
 /* Networks written in the INI file: what they become, and what is refused with file and line. */
 #include "tests/fixture/check.h"
+#include "tests/fixture/parse_config.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@ static dt_config *parse(const char *text)
 {
     dt_config *c = NULL;
     dt_err err = {0};
-    assert_ok(dti_config_parse(&c, "net.ini", text, strlen(text), &err), &err);
+    assert_ok(parse_config(&c, "net.ini", text, strlen(text), &err), &err);
     return c;
 }
 
@@ -217,7 +218,7 @@ static void two_slips(size_t bytes)
     dt_err err = {0};
     memset(name, 'd', bytes);
     snprintf(name + bytes, sizeof name - bytes, "/the_net.ini");
-    assert_ok(dti_config_parse(&c, name, text, strlen(text), &err), &err);
+    assert_ok(parse_config(&c, name, text, strlen(text), &err), &err);
     assert_int_equal(dt_config_bind(c, "train", train, &lr, &err), DT_E_CONFIG);
     assert_int_equal(dt_ini_check(c, &err), DT_E_CONFIG);
     dt_config_sort_mistakes(c, 0, &err);

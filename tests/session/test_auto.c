@@ -16,6 +16,7 @@
 #include "session/budget.h"
 #include "session/open.h"
 #include "session/run_plans.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "tests/fixture/run_cli.h"
@@ -212,7 +213,7 @@ static dti_pass_cost cost_with(
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
     assert_ok(dt_program_index(p, &err), &err);
     if (ini[0] != '\0')
-        assert_ok(dti_config_parse(&c_of, "test", ini, strlen(ini), &err), &err);
+        assert_ok(parse_config(&c_of, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&of, list, c_of, &err), &err);
     assert_ok(dt_policies_apply(&of, p, env, &err), &err);
     assert_ok(dti_pass_cost_of(env, p, &c, &err), &err);

@@ -13,6 +13,7 @@
 #include "memory/policies/layer_fates.h"
 #include "memory/remat/remat.h"
 #include "memory/verify/verify.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/run_cli.h"
 #include "session/open.h"
@@ -510,7 +511,7 @@ static void of_thousands_of_wrong_lines_some_are_told(void **state)
         dt_layer_fates f;
         static dt_err err;
         dt_err_clear(&err);
-        assert_ok(dti_config_parse(&c, "many.ini", text, n, &err), &err);
+        assert_ok(parse_config(&c, "many.ini", text, n, &err), &err);
         const long calls = dt_alloc_calls();
         assert_int_equal(dt_layer_fates_open(&f, c, s->graph, false, &err), DT_E_CONFIG);
         assert_true(dt_alloc_calls() - calls < 1000);
@@ -573,7 +574,7 @@ static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
         dt_config *c;
         dt_layer_fates f;
         snprintf(section, sizeof section, "[memory.layers]\n%s", lossy[i]);
-        assert_ok(dti_config_parse(&c, "config.ini", section, strlen(section), &err), &err);
+        assert_ok(parse_config(&c, "config.ini", section, strlen(section), &err), &err);
         assert_ok(dt_layer_fates_open(&f, c, s->graph, true, &err), &err);
         dt_layer_fates_close(&f);
         dt_config_destroy(c);

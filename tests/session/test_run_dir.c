@@ -5,6 +5,7 @@
 #include "tests/fixture/check.h"
 #include "tests/fixture/few_addresses.h"
 #include "tests/fixture/json_read.h"
+#include "tests/fixture/parse_config.h"
 #include "tests/fixture/sanitizer.h"
 
 #include <dirent.h>
@@ -725,7 +726,7 @@ static void the_effective_configuration_reads_back(void **state)
     dt_err err = {0};
     dt_config *c = NULL;
     dt_run_options o, back;
-    assert_ok(dti_config_parse(&c, "x.ini", ini, sizeof ini - 1, &err), &err);
+    assert_ok(parse_config(&c, "x.ini", ini, sizeof ini - 1, &err), &err);
     assert_ok(dt_run_options_bind(c, &o, &err), &err);
     dt_run_dir *d = open_dir("r", false);
     assert_ok(dti_run_dir_config(d, c, &err), &err);

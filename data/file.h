@@ -15,7 +15,7 @@ dti_stamp dti_stamp_of(const struct stat *st);
 
 /* DT_E_IO or DT_E_NOMEM for an errno that tells of the machine, else DT_E_DATA: a fault of the
  * machine is not one of the data, and must not be skipped like one. */
-dt_status dti_blame(int error);
+dt_status dti_blame(int error) DT_NODISCARD;
 
 /* A whole file of at most @cap bytes; dt_free it. DT_E_DATA for one that is missing, not regular,
  * not readable, too large or, unless @stamp is NULL, not what it was; DT_E_IO when reading fails.

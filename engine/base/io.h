@@ -47,7 +47,7 @@ dt_status dt_read_at(
 dt_status dt_write_at(
     int fd, const char *path, const void *from, size_t n, off_t at, dt_err *err) DT_NODISCARD;
 /* DT_E_IO as the latter says it, of a write by other means. */
-dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err);
+dt_status dti_write_failed(const char *path, off_t at, int error, dt_err *err) DT_NODISCARD;
 
 /* Open a regular file for reading (no FIFO, device or folder) and tell its size. @wrong is the
  * status of a file that is missing or cannot be opened. */

@@ -48,7 +48,7 @@ struct dt_config {
 
 #define DTI_SET "--set"
 
-dt_status dti_no_memory(const dt_config *c, dt_err *err);
+dt_status dti_no_memory(const dt_config *c, dt_err *err) DT_NODISCARD;
 
 /* Takes s over; NULL when s is, or when memory is out. */
 char *dti_own(dt_config *c, char *s) DT_NODISCARD;

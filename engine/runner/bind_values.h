@@ -28,25 +28,25 @@ typedef struct dti_values {
     uint64_t *gradient, *holds, *saved, *written;
 } dti_values;
 
-dt_status dti_values_init(
-    dti_values *v, const dt_graph *g, const dt_map *map, const dt_plan *p, dt_err *err);
+dt_status dti_values_init(dti_values *v, const dt_graph *g, const dt_map *map, const dt_plan *p,
+    dt_err *err) DT_NODISCARD;
 void dti_values_deinit(dti_values *v); /* a zeroed one is fine */
 
 /* What a kernel is told, before it is asked for facts; then all that the op binds, and what it
  * leaves. */
-dt_status dti_values_check_call(
-    dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc, const dt_call *c, dt_err *err);
+dt_status dti_values_check_call(dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc,
+    const dt_call *c, dt_err *err) DT_NODISCARD;
 dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc,
-    const dt_call *c, const dt_facts *f, dt_err *err);
+    const dt_call *c, const dt_facts *f, dt_err *err) DT_NODISCARD;
 
 /* All rows are bound: nothing that the program is for was left out. */
-dt_status dti_values_check_end(const dti_values *v, dt_err *err);
+dt_status dti_values_check_end(const dti_values *v, dt_err *err) DT_NODISCARD;
 
 /* Rows that are no ops: the batch comes; a copy out, by its step, and the copy back of it; bytes
  * are bound. */
-dt_status dti_values_fetch(dti_values *v, const dt_row *r, dt_err *err);
+dt_status dti_values_fetch(dti_values *v, const dt_row *r, dt_err *err) DT_NODISCARD;
 dt_status dti_values_save(
-    dti_values *v, const dt_row *r, int32_t step, const dt_codec *codec, dt_err *err);
+    dti_values *v, const dt_row *r, int32_t step, const dt_codec *codec, dt_err *err) DT_NODISCARD;
 void dti_values_restore(dti_values *v, int32_t tensor, int32_t step);
 void dti_values_place(dti_values *v, int32_t tensor);
 

@@ -203,14 +203,14 @@ static inline const dt_driver *dti_runner_driver(const dt_runner_opts *o)
 void dti_runner_set_delay(dt_runner *r, uint64_t seed);
 
 /* state.c: bytes of the arena, when all queues are at rest, and they are when these return. */
-dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err);
-dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err);
+dt_status dti_read(dt_runner *r, void *to, uint64_t off, uint64_t bytes, dt_err *err) DT_NODISCARD;
+dt_status dti_fill(dt_runner *r, uint64_t off, int byte, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
 /* runner.c: room for bytes on their way to a tier. */
-dt_status dti_stage_reserve(dt_runner *r, int stream, uint64_t bytes, dt_err *err);
+dt_status dti_stage_reserve(dt_runner *r, int stream, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
 /* input.c: room for the largest batch. */
-dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err);
+dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err) DT_NODISCARD;
 
 /* graphs.c: give back what the device keeps of a plan. */
 void dti_graphs_forget(dt_runner *r, dti_plan *p);
@@ -222,15 +222,16 @@ void dti_graphs_forget(dt_runner *r, dti_plan *p);
  * those that are not. */
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h);
 bool dti_home_on_host(const dt_runner *r, const dt_home *h);
-dt_status dti_home_read(
-    dt_runner *r, const dt_home *h, uint64_t at, void *to, uint64_t bytes, dt_err *err);
-dt_status dti_home_write(
-    dt_runner *r, const dt_home *h, uint64_t at, const void *from, uint64_t bytes, dt_err *err);
-dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err);
-dt_status dti_home_bring(dt_runner *r, const dt_home *h, unsigned char **at, dt_err *err);
+dt_status dti_home_read(dt_runner *r, const dt_home *h, uint64_t at, void *to, uint64_t bytes,
+    dt_err *err) DT_NODISCARD;
+dt_status dti_home_write(dt_runner *r, const dt_home *h, uint64_t at, const void *from,
+    uint64_t bytes, dt_err *err) DT_NODISCARD;
+dt_status dti_home_zero(dt_runner *r, const dt_home *h, dt_err *err) DT_NODISCARD;
+dt_status dti_home_bring(
+    dt_runner *r, const dt_home *h, unsigned char **at, dt_err *err) DT_NODISCARD;
 
 /* bind.c: make a plan's steps, into a zeroed *to; free them, and kernels' states, of all plans. */
-dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err);
+dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err) DT_NODISCARD;
 void dti_unbind_plan(dti_plan *p);
 void dti_unbind(dt_runner *r);
 
@@ -246,37 +247,37 @@ typedef struct dti_run {
 
 /* executor.c: kernels use as many parts of their scratch as the calling thread's team has threads,
  * and how weights lie goes by that, too. @what: "scratch is". DT_E_CONFIG unless it has @team. */
-dt_status dti_check_team(const dt_runner *r, int team, const char *what, dt_err *err);
+dt_status dti_check_team(const dt_runner *r, int team, const char *what, dt_err *err) DT_NODISCARD;
 
 /* executor.c: before a run, the numbers and the batch come within the device's reach; when it is
  * over, what kernels answered is taken. One step alone, which is done when it returns; a step, put
  * on its queue by a thread, and a wait of one. */
-dt_status dti_run_begin(const dti_run *u, dt_err *err);
-dt_status dti_run_end(const dti_run *u, dt_err *err);
+dt_status dti_run_begin(const dti_run *u, dt_err *err) DT_NODISCARD;
+dt_status dti_run_end(const dti_run *u, dt_err *err) DT_NODISCARD;
 void dti_run_done(const dti_run *u);
-dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err);
-dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err);
-dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err *err);
+dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err) DT_NODISCARD;
+dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err) DT_NODISCARD;
+dt_status dti_step_wait(const dti_run *u, const dti_step *s, int thread, dt_err *err) DT_NODISCARD;
 /* Bytes that a copy moves: in: as many as were written there. */
 uint64_t dti_copy_used(const dti_plan *p, const dti_copy *c);
 
 /* graphs.c: keep a plan, if it can be; run it as kept. */
 void dti_graphs_keep(const dti_run *u);
-dt_status dti_graphs_run(const dti_run *u, dt_err *err);
+dt_status dti_graphs_run(const dti_run *u, dt_err *err) DT_NODISCARD;
 
 /* input.c: a run's own batch, before its queues begin; its copy to the arena, on a queue; the one
  * that comes next, while queues work, if it may have an id and nothing is wrong with it. DT_E_DATA
  * names the first label that is no class, or token that is none. */
-dt_status dti_input_begin(const dti_run *u, dt_err *err);
-dt_status dti_input_fetch(const dti_run *u, const dti_step *s, dt_err *err);
+dt_status dti_input_begin(const dti_run *u, dt_err *err) DT_NODISCARD;
+dt_status dti_input_fetch(const dti_run *u, const dti_step *s, dt_err *err) DT_NODISCARD;
 void dti_input_coming(const dti_run *u);
 
 /* check.c: tell the probe what an op wrote, where all of it is there. */
-dt_status dti_show(const dti_run *u, const dti_step *s, dt_err *err);
+dt_status dti_show(const dti_run *u, const dti_step *s, dt_err *err) DT_NODISCARD;
 
 /* trace.c: when a run begins; around each step; when it is over, tell them. */
-dt_status dti_trace_begin(const dti_run *u, dt_err *err);
-dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err);
-dt_status dti_trace_tell(const dti_run *u, dt_err *err);
+dt_status dti_trace_begin(const dti_run *u, dt_err *err) DT_NODISCARD;
+dt_status dti_trace_stamp(const dti_run *u, const dti_step *s, bool end, dt_err *err) DT_NODISCARD;
+dt_status dti_trace_tell(const dti_run *u, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -7,7 +7,7 @@
 #include "engine/sample_check.h"
 
 /* Each is a class, or does not count. @positions: labels of a sample. DT_E_DATA. */
-static inline dt_status dti_check_labels(
+static inline dt_status DT_NODISCARD dti_check_labels(
     const dt_args *a, int64_t positions, int64_t classes, dt_err *err)
 {
     return dt_check_labels(

@@ -53,7 +53,7 @@ cudnnBackendDescriptor_t dti_cudnn_graph(
     dti_cudnn_bag *b, const dti_cudnn_target *of, const dti_cudnn_problem *p);
 
 /* The library's error in our words. */
-dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err);
+dt_status dti_cudnn_failed(cudnnStatus_t s, const char *call, dt_err *err) DT_NODISCARD;
 
 /* An engine that is an algorithm: prepared, and its place in the table. */
 typedef struct dti_cudnn_algorithm {

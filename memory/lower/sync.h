@@ -6,6 +6,6 @@
 
 /* Insert WAIT rows and events, as few as order needs. A WAIT that stands there is of a tensor, or
  * of the ops before it: its stream goes on when that is done, whether it needs it or not. */
-dt_status dti_sync(dt_plan *p, dt_err *err);
+dt_status dti_sync(dt_plan *p, dt_err *err) DT_NODISCARD;
 
 #endif

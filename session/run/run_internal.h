@@ -12,7 +12,7 @@ bool dti_run_stop(const dt_run *r);
 void dti_run_tell_skips(dt_run *r);
 
 /* Leave the session, which the caller has entered, and give @st. */
-dt_status dti_run_left(dt_run *r, dt_status st);
+dt_status dti_run_left(dt_run *r, dt_status st) DT_NODISCARD;
 
 /* ---- prepare.c ---- */
 

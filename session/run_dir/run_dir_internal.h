@@ -51,7 +51,7 @@ dt_status dti_run_named(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 /* Write and rename a file in the folder; where a run goes on, sync it as well. */
 dt_status dti_run_probe(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
-static inline dt_status dti_run_no_memory(dt_err *err)
+static inline dt_status DT_NODISCARD dti_run_no_memory(dt_err *err)
 {
     return DT_FAIL(err, DT_E_NOMEM, "no memory for the run directory's name");
 }

@@ -2,6 +2,7 @@
 # Every header compiles alone, and twice over, as C11; those of engine/ and include/ together as C++17 too, because
 # CUDA sources and others' programs include them. Its guard is its path. Headers of the CUDA device that include NVIDIA's need those; those of
 # its kernels are read as tests read them, where a processor's thread stands for one of the card.
+# Functions that a header declares and that give a status are DT_NODISCARD.
 # Every file of code begins with a comment that says what it is, and so does every script and every file of CMake's, behind
 # its #! line where it has one.
 set -eu
@@ -69,6 +70,24 @@ for room in engine memory layers data models session tools include examples test
     [ ! -d $room ] || unsaid $room || failed=1
 done
 
+# A status is looked at: whoever forgets it is told by the compiler. What puts a note on a trail returns the status that it
+# was given, and is in error.h.
+unmarked() { # HEADER...: functions whose status may be dropped; fails where there is one
+    awk 'FNR == 1 { text = "" }
+        text == "" && !/^(static inline |DT_API )?dt_status / { next }
+        { text = text " " $0 }
+        /[;{]/ {
+            if (text !~ /NODISCARD/ && text ~ / dti?_[a-z0-9_]+[(]/ && FILENAME !~ /(^|\/)error\.h$/) {
+                sub(/ *[(].*/, "", text)
+                sub(/.*[ *]/, "", text)
+                print FILENAME ": " text " gives a status and is not DT_NODISCARD"
+                wrong = 1
+            }
+            text = ""
+        }
+        END { exit wrong }' "$@"
+}
+
 guards() { # HEADER...: those whose guard is not their path; of include/ it is the path that programs see
     awk 'FNR == 1 { guard = FILENAME; if (!sub(/^include\//, "", guard)) guard = "DT_" guard
             gsub(/[\/.-]/, "_", guard); guard = toupper(guard); left[FILENAME] = guard }
@@ -97,6 +116,9 @@ mkdir "$temp/guards"
 printf '#ifndef DT_OTHER_H\n#define DT_OTHER_H\n#endif\n' >"$temp/guards/wrong.h"
 ! guards engine/graph.h "$temp/guards/wrong.h" >"$temp/guards/said" && [ "$(wc -l <"$temp/guards/said")" = 1 ] || { echo "self-test: a wrong guard was missed"; exit 1; }
 guards "$@" || failed=1
+printf 'dt_status dt_a(int a,\n    int b);\ndt_status dt_b(int a,\n    int b) DT_NODISCARD;\nstatic inline dt_status dt_c(void)\n{\n' >"$temp/guards/status.h"
+! unmarked "$temp/guards/status.h" >"$temp/guards/said" && [ "$(wc -l <"$temp/guards/said")" = 2 ] || { echo "self-test: of 2 statuses to be dropped it finds: $(cat "$temp/guards/said")"; exit 1; }
+unmarked "$@" || failed=1
 by_build "$@" >"$temp/built"
 [ "$(wc -l <"$temp/built")" -gt 100 ] || { echo "few sources include their own header first"; failed=1; }
 grep -q '^engine/graph\.h$' "$temp/built" && ! grep -q '^engine/shape\.h$' "$temp/built" ||

@@ -7,8 +7,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "data/decoders.h"
 #include "data/shuffle.h"
-#include "data/team.h"
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/philox.h"
@@ -117,7 +117,7 @@ struct dt_loader {
 
     /* the decoding thread's own */
     cursor cur;
-    dti_team *team;
+    dti_decoders *decoders;
     piece *pieces; /* [batch] */
     slot *making;
     int64_t have; /* good samples in it */
@@ -164,7 +164,7 @@ static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt
         l->making->labels + (size_t)place * l->label, err);
 }
 
-/* Of the team, any thread. The text of an error is fetched later, by reading again. */
+/* By any thread. The text of an error is fetched later, by reading again. */
 static void decode_piece(void *arg, int64_t i)
 {
     dt_loader *l = arg;
@@ -246,7 +246,7 @@ static dt_status make_batch(dt_loader *l, slot *s, dt_err *err)
     while (l->have < s->n && !atomic_load(&l->in_vain)) {
         const int64_t n = s->n - l->have;
         DT_CHECK(choose(l, n, err));
-        dti_team_run(l->team, n, decode_piece, l);
+        dti_decoders_run(l->decoders, n, decode_piece, l);
         if (!atomic_load(&l->in_vain))
             DT_CHECK(keep_good(l, n, err));
     }
@@ -470,7 +470,7 @@ static dt_status alloc_ring(dt_loader *l, dt_err *err)
 
 static void release(dt_loader *l)
 {
-    dti_team_destroy(l->team);
+    dti_decoders_destroy(l->decoders);
     skips_free(&l->skips);
     dt_free(l->ring);
     dt_free(l->pieces);
@@ -484,7 +484,7 @@ static void release(dt_loader *l)
 
 static dt_status start(dt_loader *l, dt_err *err)
 {
-    DT_CHECK(dti_team_create(&l->team, l->o.threads, err));
+    DT_CHECK(dti_decoders_create(&l->decoders, l->o.threads, err));
     const int error = dt_thread_start(&l->thread, 0, decode_thread, l);
     if (error != 0)
         return DT_FAIL(err, DT_E_NOMEM, "cannot start a decoding thread: %s" DT_THREADS_ADVICE,

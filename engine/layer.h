@@ -12,7 +12,14 @@
 #include "engine/config/options.h"
 #include "engine/shape.h"
 
-enum { DT_MAX_IN = 16, DT_MAX_PARAM = 4, DT_MAX_STASH = 3, DT_MAX_ALT = 3, DT_MAX_OVER = 3 };
+enum {
+    DT_MAX_IN = 16,
+    DT_MAX_PARAM = 4,
+    DT_MAX_STASH = 3,
+    DT_MAX_STATE = 2,
+    DT_MAX_ALT = 3,
+    DT_MAX_OVER = 3
+};
 enum { DT_DIRECTIONS = 3 }; /* of a layer: forward, backward, second backward */
 
 /* Places where an op finds its tensors. */
@@ -24,8 +31,8 @@ typedef enum dt_port {
     DT_Q = DT_DP + DT_MAX_PARAM, /* pending copies of the buffers, committed by update */
     DT_D = DT_Q + DT_MAX_PARAM,  /* derived: DT_D + 0 weight for forward, + 1 for backward-data */
     DT_S = DT_D + 2,             /* stashes: statistics, masks, indices, probabilities */
-    DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: DT_M + 0, + 1 */
-    DT_Y = DT_M + 2,             /* output */
+    DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: DT_M + i */
+    DT_Y = DT_M + DT_MAX_STATE,  /* output */
     DT_DY,                       /* gradient of the output */
     DT_LABELS,                   /* int32 class per sample, or per position of a sequence */
     DT_METRICS,                  /* struct dt_metrics and what follows it: loss and counts so far */

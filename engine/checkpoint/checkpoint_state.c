@@ -14,7 +14,7 @@
 
 #define GRADIENT "gradient."
 
-enum { STATES = DT_Y - DT_M, NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
+enum { NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
 
 typedef struct number {
     const char *name;
@@ -68,7 +68,7 @@ static row *add_row(rows *r, const dti_weight *w, const dt_map *m, dt_port port)
 static void list(rows *r, const dti_weights *w, const dt_map *m, bool waits)
 {
     for (size_t i = 0; i < w->n; i++) {
-        for (int k = 0; k < STATES; k++) {
+        for (int k = 0; k < DT_MAX_STATE; k++) {
             row *to = add_row(r, &w->row[i], m, (dt_port)(DT_M + k));
             if (to != NULL)
                 snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
@@ -84,7 +84,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err
     dti_weights w;
     *r = (rows){0};
     DT_CHECK(dti_weights_init(&w, t->graph, false, err));
-    r->row = dt_alloc(w.n * (STATES + 1), sizeof *r->row);
+    r->row = dt_alloc(w.n * (DT_MAX_STATE + 1), sizeof *r->row);
     dt_status st = DT_OK;
     if (r->row == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state");
@@ -101,7 +101,8 @@ uint64_t dti_state_bytes(const dt_trained *t)
     uint64_t bytes = 0;
     for (size_t i = 0; i < t->map->n; i++) {
         const dt_home *h = &t->map->home[i];
-        if ((h->port >= DT_M && h->port < DT_M + STATES) || (t->map->delayed && h->port == DT_DP))
+        if ((h->port >= DT_M && h->port < DT_M + DT_MAX_STATE) ||
+            (t->map->delayed && h->port == DT_DP))
             bytes += h->bytes;
     }
     return bytes;

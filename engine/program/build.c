@@ -508,7 +508,7 @@ static dt_status update_elements(
         dt_op_bind(&op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES);
     else
         DT_CHECK(bind_updated(b, &op, home, DT_P, buffer ? DT_WRITE : DT_UPDATES, err));
-    for (int s = 0; s < 2 && !buffer; s++) {
+    for (int s = 0; s < DT_MAX_STATE && !buffer; s++) {
         const int32_t state = dti_map_find(b->p->map, h->node, h->param, (dt_port)(DT_M + s));
         if (state != DT_NONE)
             DT_CHECK(bind_updated(b, &op, state, DT_M + s, DT_UPDATES, err));

@@ -580,7 +580,7 @@ static dt_status want_update(op_check *k)
     else
         want_home(k, from, DT_READ, dti_map_find(m, h->node, h->param, (dt_port)from));
     want_home(k, DT_P, buffer ? DT_WRITE : DT_UPDATES, home);
-    for (int s = 0; s < 2 && !buffer; s++) {
+    for (int s = 0; s < DT_MAX_STATE && !buffer; s++) {
         const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
         const bool has = state != DT_NONE, takes = (f->updates & DT_BIT(DT_M + s)) != 0;
         const bool may_lack = (f->updates & DT_BIT(DT_M + 1)) == 0; /* no momentum */

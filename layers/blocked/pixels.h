@@ -4,15 +4,24 @@
 #define DT_LAYERS_BLOCKED_PIXELS_H
 
 #include "engine/implementations.h"
-#include "layers/onednn/onednn.h"
 
-/* Whether the layer is one for this; the weight is then wanted as DT_DNNL_PANELS. */
-bool dti_pixels_accepts(const dt_dnnl_problem *p, dt_why *why);
+/* Channels that a task has at a time. The weight is wanted as [c / DTI_PIXELS_PANEL][out]
+ * [DTI_PIXELS_PANEL]. */
+enum { DTI_PIXELS_PANEL = 64 };
+
+/* A kernel of one pixel without padding, in one group. @p @q: height and width of dy; @stride:
+ * sides (engine/shape.h) */
+typedef struct dti_pixels {
+    int64_t n, h, w, c, p, q, out, stride;
+} dti_pixels;
+
+/* Whether it is faster than the library; the rule does not look at @n. */
+bool dti_pixels_accepts(const dti_pixels *s, dt_why *why);
 
 size_t dti_pixels_work(void); /* bytes of scratch, for the team of this moment */
 
 /* A sample's bits do not depend on what is computed with it. */
-void dti_pixels_run(const dt_dnnl_problem *p, int64_t n, const float *dy, const float *weight,
-    float *dx, float *work);
+void dti_pixels_run(
+    const dti_pixels *s, const float *dy, const float *weight, float *dx, float *work);
 
 #endif

@@ -262,6 +262,15 @@ DTI_WEIGHTED_LIBRARY(problem);
 
 /* --- a product over pixels --- */
 
+static dti_pixels pixels_of(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dti_call_x(c), y = c->node->info.y;
+    return (dti_pixels){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->stride};
+}
+
+_Static_assert((int)DTI_PIXELS_PANEL == (int)DTI_DNNL_PANEL, "the weight as the product reads it");
+
 /* The library reorders the weight for it. */
 static dt_dnnl_problem pixels_problem(const dt_call *c)
 {
@@ -272,8 +281,16 @@ static dt_dnnl_problem pixels_problem(const dt_call *c)
 
 static bool pixels_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_dnnl_problem p = problem(c);
-    return dti_pixels_accepts(&p, why);
+    const dt_conv *o = c->node->opts;
+    const dti_pixels s = pixels_of(c);
+    if (c->dtype != DT_F32)
+        return dt_refuse(why, "needs a convolution of fp32");
+    if (o->kernel != 1 || o->pad != 0)
+        return dt_refuse(why, "kernel %s, padding %s, needs 1 and 0", dt_sides_print(o->kernel).s,
+            dt_sides_print(o->pad).s);
+    if (o->groups != 1)
+        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+    return dti_pixels_accepts(&s, why);
 }
 
 static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -296,10 +313,10 @@ static dt_status pixels_create(const dt_call *c, void **state, dt_err *err)
 
 static dt_status pixels_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
-    const dt_dnnl_problem p = problem(c);
+    const dti_pixels s = pixels_of(c);
     if (c->form != DT_BACKWARD2)
         return dti_weighted_run(c, state, a, err);
-    dti_pixels_run(&p, c->n, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
+    dti_pixels_run(&s, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
     return DT_OK;
 }
 

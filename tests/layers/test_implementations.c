@@ -262,6 +262,45 @@ static void a_convolution_says_why_it_is_not_winograds(void **state)
     }
 }
 
+/* Of fp32, on one pixel, of channels that fill panels: where a weight is large and pixels are few,
+ * or one panel is all. */
+static void a_convolution_says_why_it_is_no_product_over_pixels(void **state)
+{
+    (void)state;
+    static const char many[] = "the weight is small, or pixels are many: the library is as fast";
+    static const struct {
+        dt_conv o;
+        int64_t side, c;
+        dt_dtype dtype;
+        const char *why; /* NULL: taken */
+    } cases[] = {
+        {{256, 1, 1, 0, 1, 1, true}, 56, 64, DT_F32, NULL},
+        {{256, 1, 1, 0, 1, 1, true}, 56, 64, DT_BF16, "needs a convolution of fp32"},
+        {{256, 3, 1, 1, 1, 1, true}, 56, 64, DT_F32, "kernel 3, padding 1, needs 1 and 0"},
+        {{256, 1, 1, 1, 1, 1, true}, 56, 64, DT_F32, "kernel 1, padding 1, needs 1 and 0"},
+        {{256, 1, 1, 0, 1, 1, true}, 56, 65, DT_F32, "65 and 256 channels, needs multiples of 64"},
+        {{256, 1, 2, 0, 1, 1, true}, 56, 64, DT_F32, many},
+        {{1024, 1, 1, 0, 1, 1, true}, 56, 1024, DT_F32, many},
+        {{1024, 1, 8, 0, 1, 1, true}, 56, 1024, DT_F32, NULL},
+        {{1024, 1, 8, 0, 1, 2, true}, 56, 1024, DT_F32, "2 groups, needs 1"},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const dt_shape x = {1, cases[i].side, cases[i].side, cases[i].c};
+        const dt_choice c =
+            choose_layer(&dt_layer_conv, &cases[i].o, x, DT_BACKWARD2, cases[i].dtype);
+        int k = 0;
+        while (k < c.n && strcmp(c.refused[k].impl->name, "pixels") != 0)
+            k++;
+        if (cases[i].why == NULL)
+            assert_string_equal(c.taken->name, "pixels");
+        else if (k < c.n)
+            assert_string_equal(c.refused[k].why.text, cases[i].why);
+        else /* what stands before it takes the op */
+            assert_true(
+                strcmp(c.taken->name, "winograd") == 0 || strcmp(c.taken->name, "amx") == 0);
+    }
+}
+
 static void an_lstm_says_why_tasks_have_a_step(void **state)
 {
     (void)state;
@@ -290,6 +329,7 @@ DT_TEST_GROUP(implementations)
         cmocka_unit_test(what_was_created_runs),
         cmocka_unit_test(none_that_accepts_is_an_error),
         cmocka_unit_test(a_convolution_says_why_it_is_not_winograds),
+        cmocka_unit_test(a_convolution_says_why_it_is_no_product_over_pixels),
         cmocka_unit_test(an_lstm_says_why_tasks_have_a_step),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

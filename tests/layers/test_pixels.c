@@ -4,7 +4,6 @@
 
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
-#include "layers/blocked/pixels.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
@@ -72,39 +71,10 @@ static void dx_is_its_definition_in_any_batch(void **state)
     }
 }
 
-/* The rows above are of the shapes that this serves, and some others are not. */
-static void the_rule_looks_at_one_sample_of_fp32(void **state)
-{
-    (void)state;
-    dt_dnnl_problem p = {.groups = 1,
-        .c = 64,
-        .h = 56,
-        .w = 56,
-        .out = 256,
-        .p = 56,
-        .q = 56,
-        .kernel = 1,
-        .stride = 1};
-    assert_true(dti_pixels_accepts(&p, NULL));
-    p.bf16 = 1;
-    assert_false(dti_pixels_accepts(&p, NULL));
-    p.bf16 = 0;
-    p.c = 65;
-    assert_false(dti_pixels_accepts(&p, NULL));
-    p.c = p.out = 1024;
-    assert_false(dti_pixels_accepts(&p, NULL));
-    p.p = p.q = 7;
-    p.stride = 8;
-    assert_true(dti_pixels_accepts(&p, NULL));
-    p.groups = 2;
-    assert_false(dti_pixels_accepts(&p, NULL));
-}
-
 DT_TEST_GROUP(pixels)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dx_is_its_definition_in_any_batch),
-        cmocka_unit_test(the_rule_looks_at_one_sample_of_fp32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

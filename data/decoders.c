@@ -1,5 +1,5 @@
 /* A few threads that wait for a job, share out its pieces and wait again. */
-#include "data/team.h"
+#include "data/decoders.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/thread.h"
 
-struct dti_team {
+struct dti_decoders {
     pthread_mutex_t mutex;
     pthread_cond_t work, idle; /* there is a job; all pieces are done */
     pthread_t *threads;
@@ -20,7 +20,7 @@ struct dti_team {
 };
 
 /* Take pieces until none is left; called and left with the mutex held. */
-static void work_off(dti_team *t)
+static void work_off(dti_decoders *t)
 {
     while (t->next < t->n) {
         const int64_t i = t->next++;
@@ -36,7 +36,7 @@ static void work_off(dti_team *t)
 
 static void *member(void *arg)
 {
-    dti_team *t = arg;
+    dti_decoders *t = arg;
     pthread_mutex_lock(&t->mutex);
     while (!t->stop) {
         work_off(t);
@@ -47,10 +47,10 @@ static void *member(void *arg)
     return NULL;
 }
 
-dt_status dti_team_create(dti_team **out, int threads, dt_err *err)
+dt_status dti_decoders_create(dti_decoders **out, int threads, dt_err *err)
 {
     const int extra = threads > 1 ? threads - 1 : 0;
-    dti_team *t = dt_alloc(1, sizeof *t);
+    dti_decoders *t = dt_alloc(1, sizeof *t);
     pthread_t *handles = dt_alloc((size_t)extra, sizeof *handles);
     if (t == NULL || handles == NULL) {
         dt_free(t);
@@ -64,7 +64,7 @@ dt_status dti_team_create(dti_team **out, int threads, dt_err *err)
     for (; t->n_threads < extra; t->n_threads++) {
         const int error = dt_thread_start(&t->threads[t->n_threads], 0, member, t);
         if (error != 0) {
-            dti_team_destroy(t);
+            dti_decoders_destroy(t);
             return DT_FAIL(err, DT_E_NOMEM,
                 "cannot start %d decoding threads: %s" DT_THREADS_ADVICE, threads, strerror(error));
         }
@@ -73,7 +73,7 @@ dt_status dti_team_create(dti_team **out, int threads, dt_err *err)
     return DT_OK;
 }
 
-void dti_team_destroy(dti_team *t)
+void dti_decoders_destroy(dti_decoders *t)
 {
     if (t == NULL)
         return;
@@ -90,7 +90,7 @@ void dti_team_destroy(dti_team *t)
     dt_free(t);
 }
 
-void dti_team_run(dti_team *t, int64_t n, void (*piece)(void *arg, int64_t i), void *arg)
+void dti_decoders_run(dti_decoders *t, int64_t n, void (*piece)(void *arg, int64_t i), void *arg)
 {
     pthread_mutex_lock(&t->mutex);
     t->piece = piece;

@@ -1,6 +1,7 @@
 /* The search for canonical placements: skyline, valleys, what is tried and taken back. */
 #include "memory/pools/pool_canonical.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -36,6 +37,7 @@ bool dti_canon_init(dti_canon *c, size_t n, size_t n_section)
         .low = dt_alloc(n, sizeof *c->low),
         .live = dt_alloc(n, sizeof *c->live),
         .twin = dt_alloc(n, sizeof *c->twin),
+        .by_kind = dt_alloc(n, sizeof *c->by_kind),
         .total = dt_alloc(n_section, sizeof *c->total),
         .floor = dt_alloc(n_section, sizeof *c->floor),
         .failed = dt_alloc(n_section, sizeof *c->failed),
@@ -47,9 +49,9 @@ bool dti_canon_init(dti_canon *c, size_t n, size_t n_section)
         .spare = dt_alloc(n, sizeof *c->spare),
         .raised = dt_alloc(n, sizeof *c->raised)};
     return c->item != NULL && c->off != NULL && c->low != NULL && c->live != NULL &&
-           c->twin != NULL && c->total != NULL && c->floor != NULL && c->failed != NULL &&
-           c->flat != NULL && c->cross != NULL && c->open != NULL && c->ground != NULL &&
-           c->mixed != NULL && c->spare != NULL && c->raised != NULL;
+           c->twin != NULL && c->by_kind != NULL && c->total != NULL && c->floor != NULL &&
+           c->failed != NULL && c->flat != NULL && c->cross != NULL && c->open != NULL &&
+           c->ground != NULL && c->mixed != NULL && c->spare != NULL && c->raised != NULL;
 }
 
 void dti_canon_deinit(dti_canon *c)
@@ -59,6 +61,7 @@ void dti_canon_deinit(dti_canon *c)
     dt_free(c->low);
     dt_free(c->live);
     dt_free(c->twin);
+    dt_free(c->by_kind);
     dt_free(c->total);
     dt_free(c->floor);
     dt_free(c->failed);
@@ -511,13 +514,31 @@ static bool alike(const dti_canon_item *x, const dti_canon_item *y)
     return x->first == y->first && x->last == y->last && x->need == y->need && x->align == y->align;
 }
 
+/* Those that are alike side by side, earlier ones first. */
+static int by_kind(const void *a, const void *b)
+{
+    const dti_canon_numbered *x = a, *y = b;
+    const dti_canon_item *p = &x->item, *q = &y->item;
+    if (p->need != q->need)
+        return p->need < q->need ? -1 : 1;
+    if (p->align != q->align)
+        return p->align < q->align ? -1 : 1;
+    if (p->first != q->first)
+        return p->first < q->first ? -1 : 1;
+    if (p->last != q->last)
+        return p->last < q->last ? -1 : 1;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
 static void find_twins(dti_canon *c)
 {
-    for (uint32_t i = 0; i < c->n; i++) {
-        c->twin[i] = i;
-        for (uint32_t j = i; j-- > 0 && c->twin[i] == i;)
-            if (alike(&c->item[i], &c->item[j]))
-                c->twin[i] = j;
+    dti_canon_numbered *of = c->by_kind;
+    for (uint32_t i = 0; i < c->n; i++)
+        of[i] = (dti_canon_numbered){c->item[i], i};
+    qsort(of, c->n, sizeof *of, by_kind);
+    for (size_t k = 0; k < c->n; k++) {
+        const bool twin = k > 0 && alike(&of[k].item, &of[k - 1].item);
+        c->twin[of[k].number] = of[twin ? k - 1 : k].number;
     }
 }
 

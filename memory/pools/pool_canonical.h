@@ -21,6 +21,11 @@ typedef struct dti_canon_item {
     uint32_t who; /* the caller's */
 } dti_canon_item;
 
+typedef struct dti_canon_numbered {
+    dti_canon_item item;
+    uint32_t number;
+} dti_canon_numbered;
+
 typedef struct dti_canon_undo {
     uint64_t low;
     uint32_t who;
@@ -31,12 +36,13 @@ typedef struct dti_canon {
     size_t n, n_section;
     uint64_t *off; /* the answer, by item */
     /* working space */
-    uint64_t *low;    /* an item cannot lie lower than this */
-    uint32_t *live;   /* items not yet put; each node of the search has a stretch of it, by low */
-    uint32_t *twin;   /* an earlier item like it that is put first, or itself */
-    uint64_t *total;  /* bytes not yet put, by section */
-    uint64_t *floor;  /* where they begin, at least */
-    uint64_t *failed; /* how often the search found that they do not fit */
+    uint64_t *low;  /* an item cannot lie lower than this */
+    uint32_t *live; /* items not yet put; each node of the search has a stretch of it, by low */
+    uint32_t *twin; /* an earlier item like it that is put first, or itself */
+    dti_canon_numbered *by_kind; /* to find twins by */
+    uint64_t *total;             /* bytes not yet put, by section */
+    uint64_t *floor;             /* where they begin, at least */
+    uint64_t *failed;            /* how often the search found that they do not fit */
     int32_t
         *flat; /* how many more lie on the floor all over their lives than in the section before */
     int32_t *cross;   /* how many live both in it and before it */

@@ -143,6 +143,11 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
         dt_session_asked(asked, s, "device", "card"), name);
 }
 
+static dt_status first_of(dt_status a, dt_status b)
+{
+    return a != DT_OK ? a : b;
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -155,23 +160,27 @@ static dt_status check_names(dt_session *s, dt_err *err)
         note_idle_names(s);
     note_idle_options(s);
     if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
-        st = DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
-            dt_session_asked(asked, s, "memory", "algorithms"), ladder->name);
+        st = first_of(st,
+            DT_FAIL(err, DT_E_CONFIG, "%s: policy %s chooses the algorithms itself; leave it out",
+                dt_session_asked(asked, s, "memory", "algorithms"), ladder->name));
     if (s->opts.device.kind == DT_DEVICE_CUDA && !dt_device_built(DT_CUDA))
-        st = DT_FAIL(err, DT_E_CONFIG,
-            "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
-            "what there is",
-            dt_session_asked(asked, s, "device", "kind"));
+        st = first_of(st,
+            DT_FAIL(err, DT_E_CONFIG,
+                "%s: this program was built without CUDA; device.kind = cpu, or auto, which takes "
+                "what there is",
+                dt_session_asked(asked, s, "device", "kind")));
     if (dt_pool_find(s->opts.memory.pool) == NULL)
-        st = dti_session_unknown(s, "memory", "pool", "pool", dt_pool_names(), err);
+        st = first_of(st, dti_session_unknown(s, "memory", "pool", "pool", dt_pool_names(), err));
     if (dt_source_find(s->opts.data.source) == NULL) /* its files are looked at by who opens it */
-        st = dti_session_unknown(s, "data", "source", "source", dt_source_names(), err);
+        st = first_of(
+            st, dti_session_unknown(s, "data", "source", "source", dt_source_names(), err));
     if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
-        st = dti_session_unknown(s, "memory", "account", "account", dt_account_names(), err);
+        st = first_of(
+            st, dti_session_unknown(s, "memory", "account", "account", dt_account_names(), err));
     if (strcmp(s->opts.memory.tier, "auto") != 0 && dt_tier_desc_find(s->opts.memory.tier) == NULL)
-        st = dti_session_unknown(s, "memory", "tier", "tier", dt_tier_choices(), err);
+        st = first_of(st, dti_session_unknown(s, "memory", "tier", "tier", dt_tier_choices(), err));
     if (s->opts.device.card != NULL && dt_card_find(s->opts.device.card) == NULL)
-        st = unknown_card(s, err);
+        st = first_of(st, unknown_card(s, err));
     return st;
 }
 
@@ -186,11 +195,6 @@ static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
         dt_run_options_meant(word, meant, sizeof meant) == NULL)
         return st;
     return DT_FAIL(err, st, "did you mean --set %s%.100s?", meant, assignment + n);
-}
-
-static dt_status first_of(dt_status a, dt_status b)
-{
-    return a != DT_OK ? a : b;
 }
 
 /* The rung by which a policy may come to be the one of that name, or NULL. */

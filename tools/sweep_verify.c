@@ -19,12 +19,12 @@
 #include "session/run_dir.h"
 #include "tools/sweep.h"
 
-enum { PATH_ROOM = 1024, SET_ROOM = PATH_ROOM + 64, SETS = 16, TEXT_BYTES = 1 << 20 };
+enum { PATH_ROOM = 1024, SETS = 16, TEXT_BYTES = 1 << 20 };
 
 /* One run of the program in a folder of its own. */
 typedef struct child {
     const char *folder;
-    char set[SETS][SET_ROOM];
+    char *set[SETS]; /* section.key=value, after the configuration's own */
     size_t n_set;
     char **arg; /* NULL-terminated; strings are borrowed, from @set too */
 } child;
@@ -73,7 +73,7 @@ static bool takes_text(const dt_graph *g)
 
 /* A file that holds @batch sequences to train on, beside the last tenth, which is held out. All are
  * of one character, 0, which any vocabulary has room for: the file is a hole and takes no disk. */
-static dt_status make_text(char path[SET_ROOM], const dt_graph *g, int64_t batch, dt_err *err)
+static dt_status make_text(const char *path, const dt_graph *g, int64_t batch, dt_err *err)
 {
     const int64_t train = batch * g->input.h + 1;
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -84,34 +84,57 @@ static dt_status make_text(char path[SET_ROOM], const dt_graph *g, int64_t batch
     return made ? DT_OK : DT_FAIL(err, DT_E_IO, "%s: %s", path, strerror(why));
 }
 
+static dt_status add_set(child *c, const char *key, const char *value, dt_err *err)
+{
+    const size_t room = strlen(key) + strlen(value) + 2;
+    DT_ASSERT(c->n_set < SETS);
+    char *set = dt_alloc(room, 1);
+    if (set == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the settings of a run");
+    snprintf(set, room, "%s=%s", key, value);
+    c->set[c->n_set++] = set;
+    return DT_OK;
+}
+
+static dt_status add_number(child *c, const char *key, int64_t value, dt_err *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRId64, value);
+    return add_set(c, key, text, err);
+}
+
 /* Data that needs none of the configuration's files: memory does not depend on what is in it. */
 static dt_status set_data(child *c, const dt_graph *g, int64_t batch, dt_err *err)
 {
-    char path[SET_ROOM] = "";
+    char path[PATH_ROOM + 16] = "";
     const bool text = takes_text(g);
     if (text) {
         snprintf(path, sizeof path, "%s/text", c->folder);
         DT_CHECK(make_text(path, g, batch, err));
     }
-    snprintf(c->set[c->n_set++], SET_ROOM, "data.source=%s", text ? "text" : "synthetic");
-    snprintf(c->set[c->n_set++], SET_ROOM, "data.path=%.1040s", path);
-    snprintf(c->set[c->n_set++], SET_ROOM, "data.eval_path=%.1040s", path);
-    snprintf(c->set[c->n_set++], SET_ROOM, "data.samples=%" PRId64, batch);
-    return DT_OK;
+    DT_CHECK(add_set(c, "data.source", text ? "text" : "synthetic", err));
+    DT_CHECK(add_set(c, "data.path", path, err));
+    DT_CHECK(add_set(c, "data.eval_path", path, err));
+    return add_number(c, "data.samples", batch, err);
 }
 
 /* What the run is given after the configuration's own settings: two steps. */
 static dt_status settings(
     child *c, const dt_graph *g, const char *policy, int64_t batch, dt_err *err)
 {
-    static const char *const fixed[] = {"train.steps=2", "train.epochs=0", "train.eval_every=0",
-        "train.drop_last=off", "train.dump_gradients=", "model.weights=", "data.augment=off"};
+    static const struct {
+        const char *key, *value;
+    } fixed[] = {{"train.steps", "2"}, {"train.epochs", "0"}, {"train.eval_every", "0"},
+        {"train.drop_last", "off"}, {"train.dump_gradients", ""}, {"model.weights", ""},
+        {"data.augment", "off"}};
+    char run[PATH_ROOM + 16];
+    snprintf(run, sizeof run, "%s/run", c->folder);
     for (size_t i = 0; i < DT_COUNT(fixed); i++)
-        snprintf(c->set[c->n_set++], SET_ROOM, "%s", fixed[i]);
-    snprintf(c->set[c->n_set++], SET_ROOM, "train.batch=%" PRId64, batch);
-    snprintf(c->set[c->n_set++], SET_ROOM, "train.micro_batch=%" PRId64, batch);
-    snprintf(c->set[c->n_set++], SET_ROOM, "memory.policy=%.900s", policy);
-    snprintf(c->set[c->n_set++], SET_ROOM, "run.dir=%s/run", c->folder);
+        DT_CHECK(add_set(c, fixed[i].key, fixed[i].value, err));
+    DT_CHECK(add_number(c, "train.batch", batch, err));
+    DT_CHECK(add_number(c, "train.micro_batch", batch, err));
+    DT_CHECK(add_set(c, "memory.policy", policy, err));
+    DT_CHECK(add_set(c, "run.dir", run, err));
     return set_data(c, g, batch, err);
 }
 
@@ -279,6 +302,8 @@ static dt_status try_batch(const dti_cli *cli, const dt_graph *g, dt_sweep_row *
     }
     if (folder[0] != '\0')
         remove_tree(folder);
+    for (size_t i = 0; i < c.n_set; i++)
+        dt_free(c.set[i]);
     dt_free(c.arg);
     return st;
 }

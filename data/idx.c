@@ -12,6 +12,7 @@
 #include "data/transform.h"
 #include "data/unzip.h"
 #include "engine/base/alloc.h"
+#include "engine/base/text.h"
 
 static const uint64_t most_bytes = UINT64_C(1) << 32; /* of a file, before and after inflating */
 
@@ -114,12 +115,6 @@ typedef struct idx {
     dti_idx set;
 } idx;
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* The file of images in a folder; dt_free it. */
 static dt_status find_images(char **out, const dt_source_opts *o, dt_err *err)
 {
@@ -161,7 +156,7 @@ static dt_status slurp(
     *name = dti_escape(path);
     f->bytes = *bytes;
     f->name = name->text;
-    if (ends_with(path, ".gz") && (f->n < 2 || f->bytes[0] != 0x1F || f->bytes[1] != 0x8B))
+    if (dt_ends_with(path, ".gz") && (f->n < 2 || f->bytes[0] != 0x1F || f->bytes[1] != 0x8B))
         return DT_FAIL(err, DT_E_DATA, "%s: not gzip, though its name says so", f->name);
     return DT_OK;
 }

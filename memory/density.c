@@ -107,7 +107,7 @@ void dti_densities_sum(const dt_densities *d, dt_sha256 *sum)
 {
     for (size_t i = 0; i < d->n; i++) {
         const double value[] = {d->line[i].share, d->line[i].mean};
-        dt_sha256_add(sum, d->line[i].glob, strlen(d->line[i].glob) + 1);
+        dt_sha256_add_text(sum, d->line[i].glob);
         dt_sha256_add(sum, value, sizeof value);
     }
 }

@@ -5,19 +5,14 @@
 
 #define ADD(sum, value) dt_sha256_add(sum, &(value), sizeof(value))
 
-static void add_text(dt_sha256 *sum, const char *text)
-{
-    dt_sha256_add(sum, text, strlen(text) + 1);
-}
-
 static void add_op(const dt_op *op, dt_sha256 *sum)
 {
     const int64_t of[] = {op->kind, op->node, op->pair, op->release_after, op->join_before,
         op->recompute_of, op->form, op->dtype, op->tier, (int64_t)op->stored, op->n0, op->n1,
         op->count, op->vector, op->on_host, op->n_arg};
     dt_sha256_add(sum, of, sizeof of);
-    add_text(sum, op->desc != NULL ? op->desc->name : "");
-    add_text(sum, op->codec != NULL ? op->codec->name : "");
+    dt_sha256_add_text(sum, op->desc != NULL ? op->desc->name : "");
+    dt_sha256_add_text(sum, op->codec != NULL ? op->codec->name : "");
     ADD(sum, op->flops);
     for (int i = 0; i < op->n_arg; i++) {
         const int32_t arg[] = {op->arg[i].tensor, op->arg[i].port, op->arg[i].mode};
@@ -30,7 +25,7 @@ static void add_tensor(const dt_tensor *t, dt_sha256 *sum)
     const int64_t of[] = {
         t->role, (int64_t)t->bytes, (int64_t)t->sample_bytes, t->home, t->node, t->of, t->slot};
     dt_sha256_add(sum, of, sizeof of);
-    add_text(sum, t->name);
+    dt_sha256_add_text(sum, t->name);
 }
 
 void dti_program_key(const dt_program *p, dt_sha256 *sum)

@@ -39,11 +39,6 @@ static int32_t conv_act(
     return dti_layer(n, act, NULL, &x, 1, "features.%d%s.2", block, part);
 }
 
-static int64_t channels(const dti_net *n, int32_t x)
-{
-    return n->status == DT_OK ? dt_graph_shape(n->g, x).c : 1;
-}
-
 static int32_t v1_layers(const dt_model_desc *m, dti_net *n)
 {
     static const int64_t out[] = {64, 128, 128, 256, 256, 512, 512, 512, 512, 512, 512, 1024, 1024};
@@ -52,7 +47,7 @@ static int32_t v1_layers(const dt_model_desc *m, dti_net *n)
     (void)m;
     int32_t x = conv_act(n, DT_GRAPH_INPUT, (unit){dti_scale(n, 32), 3, 2, false}, relu, 0, "");
     for (int i = 0; i < (int)DT_COUNT(out); i++) {
-        x = conv_act(n, x, (unit){channels(n, x), 3, stride[i], true}, relu, i + 1, ".0");
+        x = conv_act(n, x, (unit){dti_channels(n, x), 3, stride[i], true}, relu, i + 1, ".0");
         x = conv_act(n, x, (unit){dti_scale(n, out[i]), 1, 1, false}, relu, i + 1, ".1");
     }
     x = dti_add_global_avgpool(n, x);
@@ -64,7 +59,7 @@ static int32_t inverted(
     dti_net *n, int32_t x, int block, int64_t expand, int64_t out, int64_t stride)
 {
     const dt_layer_desc *act = &dt_layer_relu6;
-    const int64_t in = channels(n, x), inner = expand * in;
+    const int64_t in = dti_channels(n, x), inner = expand * in;
     const int at = expand > 1 ? 2 : 1; /* of the last convolution */
     char conv[DT_NAME_BYTES], bn[DT_NAME_BYTES];
     snprintf(conv, sizeof conv, "features.%d.conv.%d", block, at);

@@ -26,11 +26,6 @@ typedef struct recipe {
     int64_t hidden; /* outputs of the first layer of the classifier */
 } recipe;
 
-static int64_t channels(const dti_net *n, int32_t x)
-{
-    return n->status == DT_OK ? dt_graph_shape(n->g, x).c : 1;
-}
-
 /* torchvision's Conv2dNormActivation called @name. @act: NULL: none */
 static int32_t conv_act(
     dti_net *n, int32_t x, dt_conv c, const dt_layer_desc *act, const char *name)
@@ -54,8 +49,8 @@ static int64_t eights(int64_t c)
 static int32_t squeeze(dti_net *n, int32_t x, const char *name)
 {
     const dti_conv less = {
-        .out = eights(channels(n, x) / 4), .kernel = 1, .stride = 1, .bias = true};
-    const dti_conv more = {.out = channels(n, x), .kernel = 1, .stride = 1, .bias = true};
+        .out = eights(dti_channels(n, x) / 4), .kernel = 1, .stride = 1, .bias = true};
+    const dti_conv more = {.out = dti_channels(n, x), .kernel = 1, .stride = 1, .bias = true};
     int32_t y = dti_layer(n, &dt_layer_global_avgpool, NULL, &x, 1, "%s.avgpool", name);
     y = dti_add_conv(n, y, less, "%s.fc1", name);
     y = dti_add_relu(n, y, "%s.activation", name);
@@ -69,7 +64,8 @@ static int32_t squeeze(dti_net *n, int32_t x, const char *name)
 static int32_t inverted(dti_net *n, int32_t x, const block *b, int i)
 {
     const dt_layer_desc *act = b->swish ? &dt_layer_hardswish : &dt_layer_relu;
-    const int64_t in = channels(n, x), inner = dti_scale(n, b->inner), out = dti_scale(n, b->out);
+    const int64_t in = dti_channels(n, x), inner = dti_scale(n, b->inner),
+                  out = dti_scale(n, b->out);
     char name[DT_NAME_BYTES];
     int part = 0;
     int32_t y = x;
@@ -95,7 +91,8 @@ static int32_t v3_layers(const dt_model_desc *m, dti_net *n)
     for (int i = 0; i < r->n; i++)
         x = inverted(n, x, &r->block[i], i + 1);
     snprintf(last, sizeof last, "features.%d", r->n + 1);
-    x = conv_act(n, x, (dt_conv){.out = 6 * channels(n, x), .kernel = 1, .stride = 1}, act, last);
+    x = conv_act(
+        n, x, (dt_conv){.out = 6 * dti_channels(n, x), .kernel = 1, .stride = 1}, act, last);
     x = dti_add_global_avgpool(n, x);
     x = dti_add_fc(n, x, dti_scale(n, r->hidden), "classifier.0");
     x = dti_layer(n, act, NULL, &x, 1, "classifier.1");

@@ -292,6 +292,11 @@ int32_t dti_add_dropout(dti_net *n, int32_t x, const char *fmt, ...)
     return y;
 }
 
+int64_t dti_channels(const dti_net *n, int32_t x)
+{
+    return n->status == DT_OK ? dt_graph_shape(n->g, x).c : 1;
+}
+
 int64_t dti_scale(const dti_net *n, int64_t channels)
 {
     const int64_t c = (channels * n->opts.width + 32) / 64;

@@ -62,6 +62,9 @@ int32_t dti_add_global_avgpool(dti_net *n, int32_t x);
 /* Adds no layer when the rate is 0. */
 int32_t dti_add_dropout(dti_net *n, int32_t x, const char *fmt, ...) DT_PRINTF(3, 4);
 
+/* Of a node's output; 1 of a net that has failed. */
+int64_t dti_channels(const dti_net *n, int32_t x);
+
 /* A number of channels at this net's width, at least 1, rounded to the nearest. */
 int64_t dti_scale(const dti_net *n, int64_t channels);
 

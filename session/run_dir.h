@@ -154,6 +154,8 @@ typedef struct dti_run_summary {
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;
 } dti_run_summary;
+/* "done", "stopped" or "failed", as it says of a run that ended so. */
+const char *dt_run_word(dt_status s);
 dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *err) DT_NODISCARD;
 
 #endif

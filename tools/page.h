@@ -42,6 +42,7 @@ void dti_page_row(const dti_page *p, const char *class); /* "best", or NULL */
 void dti_page_row_end(const dti_page *p);
 void dti_page_cell(const dti_page *p, const char *text);
 void dti_page_number(const dti_page *p, double v, const char *text); /* sorted by @v */
+void dti_page_bytes(const dti_page *p, uint64_t bytes);              /* "–": none */
 void dti_page_share(const dti_page *p, double share);                /* of 1, as a bar */
 void dti_page_table_end(const dti_page *p);
 

@@ -7,12 +7,6 @@
 #include "tools/page_plan.h"
 #include "tools/vary.h"
 
-static void put_bytes(const dti_page *p, uint64_t bytes)
-{
-    char text[DT_HUMAN_BYTES];
-    dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
-}
-
 static void put_seconds(const dti_page *p, double seconds)
 {
     char text[32];
@@ -52,10 +46,10 @@ static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r,
         : r->budget > 0 && r->need.device > r->budget ? " above its budget"
                                                       : "");
     dti_page_cell(p, text);
-    put_bytes(p, r->budget);
-    put_bytes(p, r->need.device);
+    dti_page_bytes(p, r->budget);
+    dti_page_bytes(p, r->need.device);
     dti_page_share(p, (double)r->need.device / (double)dt_compare_kept(c, r)->need.device);
-    put_bytes(p, r->need.tier[DT_TIER_HOST] + r->need.tier[DT_TIER_DISK]);
+    dti_page_bytes(p, r->need.tier[DT_TIER_HOST] + r->need.tier[DT_TIER_DISK]);
     put_seconds(p, r->time.seconds);
     put_seconds(p, r->time.stalled);
     if (ran)

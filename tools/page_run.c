@@ -303,11 +303,9 @@ static void begin(dti_page *p, const dt_run *r, dt_status st, FILE *f)
     snprintf(title, sizeof title, "%s, %.180s", s->graph->name, dt_session_policy(s));
     snprintf(about, sizeof about,
         "%s after %" PRId64 " of %" PRId64 " steps of %" PRId64 " samples; precision %s, device %s",
-        st == DT_OK          ? "done"
-        : st == DT_E_STOPPED ? "stopped"
-                             : "failed",
-        r->course.step, r->course.step > r->feeds.steps ? r->course.step : r->feeds.steps,
-        s->opts.train.batch, dt_session_precision(s), dt_device_name(s->context.device));
+        dt_run_word(st), r->course.step,
+        r->course.step > r->feeds.steps ? r->course.step : r->feeds.steps, s->opts.train.batch,
+        dt_session_precision(s), dt_device_name(s->context.device));
     dti_page_begin(p, f, title, about);
     dti_page_tiles(p);
     learned(p, r);

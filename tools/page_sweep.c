@@ -5,12 +5,6 @@
 #include "tools/page_plan.h"
 #include "tools/sweep.h"
 
-static void put_bytes(const dti_page *p, uint64_t bytes)
-{
-    char text[DT_HUMAN_BYTES];
-    dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
-}
-
 static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
 {
     char text[64];
@@ -22,11 +16,11 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
                               : "");
     dti_page_number(p, (double)r->batch, text);
     dti_page_share(p, most > 0 ? (double)r->batch / (double)most : 0);
-    put_bytes(p, r->peak);
-    put_bytes(p, r->host_peak);
-    put_bytes(p, r->disk_peak);
-    put_bytes(p, r->traffic.out);
-    put_bytes(p, r->traffic.in);
+    dti_page_bytes(p, r->peak);
+    dti_page_bytes(p, r->host_peak);
+    dti_page_bytes(p, r->disk_peak);
+    dti_page_bytes(p, r->traffic.out);
+    dti_page_bytes(p, r->traffic.in);
     snprintf(text, sizeof text, "%.1f %%", 100 * r->recompute);
     dti_page_number(p, r->recompute, text);
     snprintf(text, sizeof text, "%.1f", r->rate);

@@ -1,6 +1,7 @@
 /* Tables in a page, whose script sorts them by the column that is asked for. */
 #include <math.h>
 
+#include "session/human.h"
 #include "tools/page.h"
 
 void dti_page_table(const dti_page *p, const dti_page_column *column, size_t n)
@@ -43,6 +44,12 @@ void dti_page_number(const dti_page *p, double v, const char *text)
         fputs("<td class=\"number\">", p->f);
     dti_xml_text(p->f, text);
     fputs("</td>", p->f);
+}
+
+void dti_page_bytes(const dti_page *p, uint64_t bytes)
+{
+    char text[DT_HUMAN_BYTES];
+    dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
 }
 
 void dti_page_share(const dti_page *p, double share)

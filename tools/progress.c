@@ -15,6 +15,7 @@
 #include "engine/base/clock.h"
 #include "session/human.h"
 #include "session/rate.h"
+#include "session/run_dir.h"
 #include "tools/progress_line.h"
 
 #define REDRAW_SECONDS 0.1
@@ -313,11 +314,10 @@ static void show_loss(const dti_progress *p, screen *s)
 static void show_head(const dti_progress *p, screen *s, dt_status status)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
-    const char *word = status == DT_OK ? "done" : status == DT_E_STOPPED ? "stopped" : "failed";
     const int64_t made = p->done + p->n;
     const int64_t of = made > p->steps ? made : p->steps; /* a run gone on with may ask for fewer */
     say(s, "\n");
-    label(s, word);
+    label(s, dt_run_word(status));
     say(s, "after %s of %s step%s\n", dt_human_count(a, (uint64_t)made),
         dt_human_count(b, (uint64_t)of), of == 1 ? "" : "s");
 }

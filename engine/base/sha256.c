@@ -182,6 +182,11 @@ void dt_sha256_add(dt_sha256 *s, const void *bytes, size_t n)
     }
 }
 
+void dt_sha256_add_text(dt_sha256 *s, const char *text)
+{
+    dt_sha256_add(s, text, strlen(text) + 1);
+}
+
 void dt_sha256_text(dt_sha256 *s, char to[DT_SHA256_TEXT])
 {
     static const uint8_t pad[64] = {0x80};

@@ -15,6 +15,8 @@ typedef struct dt_sha256 {
 
 void dt_sha256_init(dt_sha256 *s);
 void dt_sha256_add(dt_sha256 *s, const void *bytes, size_t n);
+/* A text and its NUL, which ends it where another follows. */
+void dt_sha256_add_text(dt_sha256 *s, const char *text);
 /* Ends the sum; @s is used up. */
 void dt_sha256_text(dt_sha256 *s, char to[DT_SHA256_TEXT]);
 

@@ -68,6 +68,12 @@ bool dt_scan_u64(const char **at, const char *end, uint64_t *out)
     return true;
 }
 
+bool dt_ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+    return n >= m && strcmp(text + n - m, end) == 0;
+}
+
 bool dt_glob(const char *glob, const char *name)
 {
     const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */

@@ -19,6 +19,8 @@ size_t dt_printable(const char *text);
  * when their number is beyond 64 bits. */
 bool dt_scan_u64(const char **at, const char *end, uint64_t *out) DT_NODISCARD;
 
+bool dt_ends_with(const char *text, const char *end);
+
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */
 bool dt_glob(const char *glob, const char *name);
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/files.h"
 #include "engine/checkpoint/safetensors.h"
 
@@ -79,12 +80,6 @@ static bool same_shape(const dt_st_entry *e, const dti_weight *row, bool within)
     return true;
 }
 
-static bool ends_with(const char *s, const char *end)
-{
-    const size_t n = strlen(s), m = strlen(end);
-    return n >= m && strcmp(s + n - m, end) == 0;
-}
-
 /* Names of a file may have 512 bytes; a cut one loses whole characters. */
 static const char *shown(char to[SHOWN_BYTES + 4], const char *name)
 {
@@ -150,7 +145,7 @@ static size_t extras(const comparison *c, size_t lines)
     size_t n = 0;
     for (size_t i = 0; i < dti_st_count(c->f); i++) {
         const dt_st_entry *e = dti_st_at(c->f, i);
-        if (asked_for(c, e->name) || ends_with(e->name, ".num_batches_tracked"))
+        if (asked_for(c, e->name) || dt_ends_with(e->name, ".num_batches_tracked"))
             continue;
         if (n++ < lines)
             say_extra(c, e);

@@ -68,19 +68,14 @@ typedef struct job {
 } job;
 
 #if defined(__x86_64__)
-static int64_t count(dti_span s)
-{
-    return s.end - s.begin;
-}
-
 /* --- packing --- */
 
 /* Outputs [columns) of a weight by its inputs [values): words of two inputs, a row for each. */
 DT_PAIRS static void pack_transposed(const job *j, dti_span columns, dti_span values, uint32_t *to)
 {
-    const int64_t in = j->s->in, n = count(columns);
+    const int64_t in = j->s->in, n = dti_span_count(columns);
     for (int64_t o = 0; o < n; o += LANES)
-        for (int64_t k = 0; k < count(values); k += 2 * LANES) {
+        for (int64_t k = 0; k < dti_span_count(values); k += 2 * LANES) {
             const float *from = j->weight + (columns.begin + o) * in + values.begin + k;
             __m512i words[LANES];
             for (int r = 0; r < LANES; r++) {
@@ -96,7 +91,7 @@ DT_PAIRS static void pack_transposed(const job *j, dti_span columns, dti_span va
 /* Inputs [columns) by outputs [values): words of two outputs. */
 DT_PAIRS static void pack_rows(const job *j, dti_span columns, dti_span values, uint32_t *to)
 {
-    const int64_t in = j->s->in, n = count(columns);
+    const int64_t in = j->s->in, n = dti_span_count(columns);
     for (int64_t k = values.begin; k < values.end; k += 2) {
         const float *from = j->weight + k * in + columns.begin;
         for (int64_t i = 0; i < n; i += LANES, to += LANES)
@@ -110,7 +105,7 @@ DT_PAIRS static void pack_rows(const job *j, dti_span columns, dti_span values, 
 DT_PAIRS static void pack_samples(
     const dt_bf16 *from, int64_t row, dti_span columns, dti_span rows, uint32_t *to)
 {
-    const int64_t n = count(columns);
+    const int64_t n = dti_span_count(columns);
     for (int64_t r = rows.begin; r < rows.end; r += 2, to += n) {
         const dt_bf16 *first = from + r * row + columns.begin;
         for (int64_t i = 0; i < n; i += 2 * LANES) {
@@ -231,7 +226,7 @@ static void make_columns(const void *of, int64_t task)
 {
     const job *j = of;
     const dti_span columns = dti_span_of(j->columns, j->width, task);
-    const int64_t n = count(columns);
+    const int64_t n = dti_span_count(columns);
     scratch *w = j->work + dt_team_member();
     for (int64_t first = 0; first < j->s->rows; first += MOST) {
         const int64_t rows = j->s->rows - first < MOST ? j->s->rows - first : MOST;
@@ -240,7 +235,7 @@ static void make_columns(const void *of, int64_t task)
             const words a = {(const char *)(j->a + first * j->depth + k), j->depth / 2, 1};
             lines next = next_lines(j, columns, values);
             (j->transposed ? pack_transposed : pack_rows)(j, columns, values, w->right);
-            multiply(a, w->right, n, count(values) / 2, w->sums, n, k > 0, &next, rows);
+            multiply(a, w->right, n, dti_span_count(values) / 2, w->sums, n, k > 0, &next, rows);
         }
         for (int64_t r = 0; r < rows; r++)
             put_row(w->sums + r * n, j->bias == NULL ? NULL : j->bias + columns.begin,
@@ -254,13 +249,13 @@ static void make_columns(const void *of, int64_t task)
 DT_PAIRS static void sum_block(
     const job *j, scratch *w, dti_span outputs, dti_span inputs, float *to, int64_t to_row)
 {
-    const words a = {(const char *)w->left, 1, count(outputs)};
+    const words a = {(const char *)w->left, 1, dti_span_count(outputs)};
     for (int64_t first = 0; first < j->s->rows; first += DEPTH) {
         const dti_span rows = {first, first + DEPTH < j->s->rows ? first + DEPTH : j->s->rows};
         pack_samples(j->dy, j->s->out, outputs, rows, w->left);
         pack_samples(j->x, j->s->in, inputs, rows, w->right);
-        multiply(a, w->right, count(inputs), dti_ceil_div(count(rows), 2), to, to_row, first > 0,
-            NULL, count(outputs));
+        multiply(a, w->right, dti_span_count(inputs), dti_ceil_div(dti_span_count(rows), 2), to,
+            to_row, first > 0, NULL, dti_span_count(outputs));
     }
 }
 
@@ -300,8 +295,8 @@ static void make_gradient(const void *of, int64_t task)
         sum_block(j, w, outputs, inputs, to, in);
         return;
     }
-    sum_block(j, w, outputs, inputs, w->sums, count(inputs));
-    add_rows(w->sums, count(inputs), count(outputs), to, in);
+    sum_block(j, w, outputs, inputs, w->sums, dti_span_count(inputs));
+    add_rows(w->sums, dti_span_count(inputs), dti_span_count(outputs), to, in);
 }
 #else
 static void make_columns(const void *of, int64_t task)

@@ -129,11 +129,6 @@ typedef struct part {
     int64_t next[DEPTH];
 } part;
 
-static int64_t count(dti_span s)
-{
-    return s.end - s.begin;
-}
-
 /* Results that are packed at once. */
 static int64_t depth_of(const struct job *j)
 {
@@ -155,7 +150,7 @@ static void find_pixels(const dti_weight_gradient *g, int64_t tap, dti_span some
     const int64_t row = tap / g->kernel - g->pad, column = tap % g->kernel - g->pad;
     for (int64_t i = 0; i < DEPTH; i++) {
         const int64_t r = p * g->stride + row, c = q * g->stride + column;
-        const bool in = i < count(some) && r >= 0 && r < g->h && c >= 0 && c < g->w;
+        const bool in = i < dti_span_count(some) && r >= 0 && r < g->h && c >= 0 && c < g->w;
         at[i] = in ? (n * g->h + r) * g->w + c : -1;
         if (++q == g->q) {
             q = 0;
@@ -186,7 +181,8 @@ static const void *dy_row(const struct job *j, const part *w, int64_t i)
 
 static int64_t panel_width(const struct job *j, const part *w, int64_t at)
 {
-    return count(w->columns) - at < j->k.panel ? count(w->columns) - at : j->k.panel;
+    return dti_span_count(w->columns) - at < j->k.panel ? dti_span_count(w->columns) - at
+                                                        : j->k.panel;
 }
 
 /* What is fetched while a strip is multiplied by a panel, a line with each word: memory takes as
@@ -210,8 +206,8 @@ static void find_lines(
     const int64_t depth = depth_of(j), bytes = value_bytes(j->g);
     l->n = 0;
     for (int64_t k = depth * i / of; k < depth * (i + 1) / of; k++) {
-        add_lines(l, x_row(j, w, w->next[k]), count(w->rows) * bytes);
-        add_lines(l, dy_row(j, w, first + k), count(w->columns) * bytes);
+        add_lines(l, x_row(j, w, w->next[k]), dti_span_count(w->rows) * bytes);
+        add_lines(l, dy_row(j, w, first + k), dti_span_count(w->columns) * bytes);
     }
 }
 
@@ -230,10 +226,11 @@ DT_INLINE void copy_row(const float *from, int64_t n, uint32_t *to, int64_t apar
 
 DT_CLONES static void pack(const struct job *j, const part *w, dti_span some)
 {
-    for (int64_t i = 0; i < count(some); i++) {
+    for (int64_t i = 0; i < dti_span_count(some); i++) {
         const float *dy = dy_row(j, w, some.begin + i);
-        copy_row(x_row(j, w, w->next[i]), count(w->rows), w->left + i * STRIP, j->k.words * STRIP);
-        for (int64_t at = 0; at < count(w->columns); at += j->k.panel) {
+        copy_row(x_row(j, w, w->next[i]), dti_span_count(w->rows), w->left + i * STRIP,
+            j->k.words * STRIP);
+        for (int64_t at = 0; at < dti_span_count(w->columns); at += j->k.panel) {
             const int64_t width = panel_width(j, w, at);
             copy_row(dy + at, width, w->right + at * j->k.words + i * width, STRIP);
         }
@@ -302,11 +299,11 @@ DT_PAIRS static void pair_rows(
 static void pack_pairs(const struct job *j, const part *w, dti_span some)
 {
     uint32_t *left = w->left;
-    for (int64_t i = 0; i < count(some); i += 2, left += STRIP) {
+    for (int64_t i = 0; i < dti_span_count(some); i += 2, left += STRIP) {
         const dt_bf16 *even = dy_row(j, w, some.begin + i), *odd = dy_row(j, w, some.begin + i + 1);
-        pair_rows(x_row(j, w, w->next[i]), x_row(j, w, w->next[i + 1]), count(w->rows), left,
-            WORDS * STRIP);
-        for (int64_t at = 0; at < count(w->columns); at += j->k.panel) {
+        pair_rows(x_row(j, w, w->next[i]), x_row(j, w, w->next[i + 1]), dti_span_count(w->rows),
+            left, WORDS * STRIP);
+        for (int64_t at = 0; at < dti_span_count(w->columns); at += j->k.panel) {
             const int64_t width = panel_width(j, w, at);
             pair_rows(even + at, odd == NULL ? NULL : odd + at, width,
                 w->right + at * WORDS + i / 2 * width, STRIP);
@@ -347,16 +344,16 @@ static void multiply_fp32(const uint32_t *a, const uint32_t *b, int64_t n, int64
 /* What is packed of results @some, to the sums. */
 static void add_packed(const struct job *j, const part *w, dti_span some, bool add)
 {
-    const int64_t strips = count(w->rows) / STRIP;
-    const int64_t panels = dti_ceil_div(count(w->columns), j->k.panel);
-    const int64_t words = j->g->bf16 ? dti_ceil_div(count(some), 2) : count(some);
+    const int64_t strips = dti_span_count(w->rows) / STRIP;
+    const int64_t panels = dti_ceil_div(dti_span_count(w->columns), j->k.panel);
+    const int64_t words = j->g->bf16 ? dti_ceil_div(dti_span_count(some), 2) : dti_span_count(some);
     lines next;
     for (int64_t i = 0; i < panels * strips; i++) {
         const int64_t at = i / strips * j->k.panel, strip = i % strips, n = panel_width(j, w, at);
         find_lines(j, w, some.end, i, panels * strips, &next);
         (j->g->bf16 ? multiply_bf16 : multiply_fp32)(w->left + strip * j->k.words * STRIP,
-            w->right + at * j->k.words, n, words, w->sums + at * count(w->rows) + strip * STRIP * n,
-            add, &next);
+            w->right + at * j->k.words, n, words,
+            w->sums + at * dti_span_count(w->rows) + strip * STRIP * n, add, &next);
     }
 }
 
@@ -376,7 +373,7 @@ static void add_results(const struct job *j, part *w)
 DT_CLONES static void give(const struct job *j, const part *w)
 {
     const dti_weight_gradient *g = j->g;
-    const int64_t n = count(w->columns);
+    const int64_t n = dti_span_count(w->columns);
     const float *from = w->sums;
     for (int64_t at = 0; at < n; at += j->k.panel) {
         const int64_t width = panel_width(j, w, at);
@@ -416,7 +413,7 @@ DT_CLONES static void join_parts(const void *job, int64_t block)
 {
     const struct job *j = job;
     part w = part_of(j, block, 0);
-    const int64_t n = count(w.rows) * count(w.columns);
+    const int64_t n = dti_span_count(w.rows) * dti_span_count(w.columns);
     w.sums = j->sums + block * j->k.parts * j->k.sums;
     for (int64_t p = 1; p < j->k.parts; p++) {
         const float *more = w.sums + p * j->k.sums;

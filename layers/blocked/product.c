@@ -79,11 +79,6 @@ typedef struct part {
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
 
-static int64_t count(dti_span s)
-{
-    return s.end - s.begin;
-}
-
 /* @n floats of each of @rows rows, padded to @width with zeros. Copies are of a fixed size: what
  * compilers make of others is slower. */
 DT_CLONES static void copy_rows(
@@ -125,7 +120,7 @@ static void copy_transposed(
 /* A panel of b, as wide as it must be, from column @at of the block on. */
 static int64_t pack_panel(const dti_matrix *b, const part *w, int64_t at)
 {
-    const int64_t left = count(w->columns) - at, some = left < w->panel ? left : w->panel;
+    const int64_t left = dti_span_count(w->columns) - at, some = left < w->panel ? left : w->panel;
     const float *from = b->p + w->first * b->row + (w->columns.begin + at) * b->step;
     if (b->step == 1)
         copy_rows(from, b->row, w->depth, some, w->b, dti_tile_padded(some));
@@ -137,7 +132,7 @@ static int64_t pack_panel(const dti_matrix *b, const part *w, int64_t at)
 /* Strips of a, one behind the other. */
 static void pack_rows(const dti_matrix *a, const part *w)
 {
-    const int64_t m = count(w->rows);
+    const int64_t m = dti_span_count(w->rows);
     const float *from = a->p + w->rows.begin * a->row + w->first * a->step;
     for (int64_t i = 0; i < m; i += w->strip, from += w->strip * a->row) {
         const int64_t some = m - i < w->strip ? m - i : w->strip;
@@ -153,7 +148,7 @@ static void pack_rows(const dti_matrix *a, const part *w)
  */
 DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
 {
-    const int64_t m = count(w->rows);
+    const int64_t m = dti_span_count(w->rows);
     for (int64_t first = 0, end; first < w->depth; first = end) {
         float some[MOST_ROWS] = {0};
         const float *from = a->p + w->rows.begin + (w->first + first) * a->step;
@@ -172,7 +167,7 @@ static void add_panel(const struct job *j, const part *w, int64_t at, int64_t wi
 {
     const dti_product_opts *p = j->p;
     const bool direct = w->a == NULL;
-    const int64_t m = count(w->rows), each = direct ? m : w->strip;
+    const int64_t m = dti_span_count(w->rows), each = direct ? m : w->strip;
     float *c =
         w->c != NULL ? w->c + at * m : p->c + w->rows.begin * p->c_row + w->columns.begin + at;
     dti_tile t = {.row = direct ? p->a.row : 1,
@@ -197,7 +192,7 @@ static void add_part(const struct job *j, const part *w)
         pack_rows(&j->p->a, w);
     if (w->sums != NULL)
         sum_rows(&j->p->a, w);
-    for (int64_t at = 0; at < count(w->columns); at += w->panel)
+    for (int64_t at = 0; at < dti_span_count(w->columns); at += w->panel)
         add_panel(j, w, at, pack_panel(&j->p->b, w, at));
 }
 
@@ -226,7 +221,7 @@ DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_
 
 DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
-    const int64_t n = w->c == NULL ? 0 : count(w->columns), m = count(w->rows);
+    const int64_t n = w->c == NULL ? 0 : dti_span_count(w->columns), m = dti_span_count(w->rows);
     const float *from = w->c;
     for (int64_t at = 0; at < n; at += w->panel) {
         const int64_t some = n - at < w->panel ? n - at : w->panel, width = dti_tile_padded(some);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 
 enum { TILE = 8 << 20, LINE = 64 };
 
@@ -34,11 +35,6 @@ bool dti_row_tiles_can(const dt_dnnl_problem *p, int64_t n, dt_dnnl_layout home)
            f.weight_bytes == (size_t)(p->c * p->out) * sizeof(float);
 }
 
-static size_t lines(size_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
 static size_t value_bytes(const dt_dnnl_problem *p)
 {
     return p->bf16 != 0 ? 2 : 4;
@@ -60,9 +56,10 @@ static dt_status lay_out(
     for (int i = 0; i < 2; i++)
         DT_CHECK(dt_dnnl_ask(&q[i], gradient, &f[i], err));
     const bool first = f[0].work_bytes > f[1].work_bytes;
-    at->dy = lines(f[0].weight_bytes > f[1].weight_bytes ? f[0].weight_bytes : f[1].weight_bytes);
-    at->bias = at->dy + lines((size_t)(n * rows) * value_bytes(p));
-    at->work = at->bias + (p->bias != 0 ? lines((size_t)rows * sizeof(float)) : 0);
+    at->dy = dt_align_up(
+        f[0].weight_bytes > f[1].weight_bytes ? f[0].weight_bytes : f[1].weight_bytes, LINE);
+    at->bias = at->dy + dt_align_up((size_t)(n * rows) * value_bytes(p), LINE);
+    at->work = at->bias + (p->bias != 0 ? dt_align_up((size_t)rows * sizeof(float), LINE) : 0);
     at->end = at->work + (first ? f[0] : f[1]).work_bytes;
     *whole = f[0];
     return DT_OK;

@@ -3,6 +3,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/base/numbers.h"
 #include "engine/shape.h"
 #include "layers/cpu/tasks.h"
 
@@ -34,11 +35,6 @@ dt_dnnl_layout dti_sample_parts_layout(const dt_dnnl_problem *p, dt_dnnl_kind ki
     return (dt_dnnl_layout){.kind = kind, .n = n / parts, .alone = parts > 1};
 }
 
-static size_t lines(size_t bytes)
-{
-    return (bytes + LINE - 1) / LINE * LINE;
-}
-
 /* Bytes of scratch: @work of a thread; @weight and @bias of a part's gradients. */
 typedef struct places {
     size_t work, weight, bias, all;
@@ -47,10 +43,10 @@ typedef struct places {
 static places places_of(
     const dt_dnnl_problem *p, dt_dnnl_kind kind, int64_t parts, const dt_dnnl_facts *f)
 {
-    places at = {.work = lines(f->work_bytes)};
+    places at = {.work = dt_align_up(f->work_bytes, LINE)};
     if (kind == DT_DNNL_WEIGHTS) {
-        at.weight = lines(f->weight_bytes);
-        at.bias = p->bias != 0 ? lines((size_t)p->out * sizeof(float)) : 0;
+        at.weight = dt_align_up(f->weight_bytes, LINE);
+        at.bias = p->bias != 0 ? dt_align_up((size_t)p->out * sizeof(float), LINE) : 0;
     }
     at.all = (size_t)dt_cpu_threads() * at.work + (size_t)(parts - 1) * (at.weight + at.bias);
     return at;

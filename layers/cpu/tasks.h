@@ -18,6 +18,11 @@ typedef struct dti_span {
     int64_t begin, end;
 } dti_span;
 
+DT_BOTH static inline int64_t dti_span_count(dti_span s)
+{
+    return s.end - s.begin;
+}
+
 DT_BOTH static inline int64_t dti_ceil_div(int64_t a, int64_t b)
 {
     return (a + b - 1) / b;

@@ -391,19 +391,14 @@ static void add_homes(const dt_map *m, dt_sha256 *sum)
     }
 }
 
-static void add_text(const char *text, dt_sha256 *sum)
-{
-    dt_sha256_add(sum, text, strlen(text) + 1);
-}
-
 /* What it is searched with: every policy, and who solves integer programs. */
 static void add_means(dt_sha256 *sum)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
     for (size_t i = 0; i < n; i++)
-        add_text(all[i]->name, sum);
-    add_text(dt_solver_name() != NULL ? dt_solver_name() : "", sum);
+        dt_sha256_add_text(sum, all[i]->name);
+    dt_sha256_add_text(sum, dt_solver_name() != NULL ? dt_solver_name() : "");
 }
 
 /* All that a front depends on; what a struct leaves unused is not summed up. @own: the budget that
@@ -424,7 +419,7 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
     ADD(sum, e->dense);
     dti_program_key(p, &sum); /* with what policies before have written into it */
     for (size_t i = 0; i < p->n_order; i++) {
-        add_text(p->op[p->order[i]].name, &sum);
+        dt_sha256_add_text(&sum, p->op[p->order[i]].name);
         ADD(sum, s->seconds[p->order[i]]);
     }
     for (size_t i = 0; i < p->n_tensor; i++)
@@ -441,7 +436,7 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
         ADD(sum, e->lower->spill);
         ADD(sum, e->lower->ahead);
     }
-    add_text(e->pool != NULL ? e->pool->name : "", &sum);
+    dt_sha256_add_text(&sum, e->pool != NULL ? e->pool->name : "");
     add_means(&sum);
     dt_sha256_text(&sum, key);
 }

@@ -46,11 +46,6 @@ struct dti_swap_room {
     double out, in; /* when the queues are free */
 };
 
-static dt_status no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search of swaps");
-}
-
 dt_status dti_swap_plan_init(dti_swap_plan *s, const dti_swap_problem *p, dt_err *err)
 {
     struct dti_swap_room *r = dt_alloc(1, sizeof *r);
@@ -60,7 +55,7 @@ dt_status dti_swap_plan_init(dti_swap_plan *s, const dti_swap_problem *p, dt_err
         .made = dt_alloc(p->n_size, sizeof *s->made),
         .room = r};
     if (r == NULL)
-        return no_memory(err);
+        return dti_swap_no_memory(err);
     *r = (struct dti_swap_room){.tensor = dt_alloc(p->n_tensor, sizeof *r->tensor),
         .object = dt_alloc(n_arg, sizeof *r->object),
         .chunk = dt_alloc(n_arg + p->n_op + 1, sizeof *r->chunk),
@@ -71,7 +66,7 @@ dt_status dti_swap_plan_init(dti_swap_plan *s, const dti_swap_problem *p, dt_err
     const bool ok = s->begin != NULL && s->end != NULL && r->tensor != NULL && r->object != NULL &&
                     r->chunk != NULL && r->next_use != NULL && r->seen != NULL && r->head != NULL &&
                     s->made != NULL && r->bytes != NULL;
-    return ok ? DT_OK : no_memory(err);
+    return ok ? DT_OK : dti_swap_no_memory(err);
 }
 
 void dti_swap_plan_deinit(dti_swap_plan *s)
@@ -193,7 +188,7 @@ static int32_t find_victim(
 static dt_status add_swap(dti_swap_plan *s, dti_swap w, dt_err *err)
 {
     if (!dt_grow(&s->swap, &s->cap, s->n, sizeof *s->swap))
-        return no_memory(err);
+        return dti_swap_no_memory(err);
     s->swap[s->n++] = w;
     return DT_OK;
 }

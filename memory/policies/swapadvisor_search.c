@@ -7,17 +7,13 @@
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
 
-static dt_status no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search of swaps");
-}
-
 dt_status dti_genes_init(dti_genes *g, const dti_swap_problem *p, dt_err *err)
 {
     *g = (dti_genes){.order = dt_alloc(p->n_op, sizeof *g->order),
         .class = dt_alloc(p->n_size, sizeof *g->class),
         .count = dt_alloc(p->n_size, sizeof *g->count)};
-    return g->order != NULL && g->class != NULL && g->count != NULL ? DT_OK : no_memory(err);
+    return g->order != NULL && g->class != NULL && g->count != NULL ? DT_OK
+                                                                    : dti_swap_no_memory(err);
 }
 
 void dti_genes_deinit(dti_genes *g)
@@ -387,7 +383,7 @@ static dt_status init(search *s, dt_err *err)
     s->seen = dt_alloc(p->n_op, sizeof *s->seen);
     if (s->all == NULL || s->waits == NULL || s->ready == NULL || s->place == NULL ||
         s->by_size == NULL || s->weight == NULL || s->seen == NULL)
-        return no_memory(err);
+        return dti_swap_no_memory(err);
     for (size_t i = 0; i < s->n_all; i++)
         DT_CHECK(dti_genes_init(&s->all[i], p, err));
     DT_CHECK(dti_genes_init(&s->best, p, err));

@@ -20,6 +20,11 @@ typedef struct dti_genes {
     uint64_t bytes, over;
 } dti_genes;
 
+static inline dt_status DT_NODISCARD dti_swap_no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search of swaps");
+}
+
 /* A tensor that leaves behind place @from, where it was used last, and is back for place @to; gone
  * and fetched again at these seconds. */
 typedef struct dti_swap {

@@ -84,4 +84,10 @@ static inline uint64_t dti_interval_need(const dt_interval *v)
     return need;
 }
 
+/* How long it lives. */
+static inline uint64_t dti_interval_length(const dt_interval *v)
+{
+    return (uint64_t)v->upper - (uint64_t)v->lower;
+}
+
 #endif

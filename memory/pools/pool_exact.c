@@ -107,8 +107,7 @@ static void release(search *s)
 
 static double length(const search *s, size_t i)
 {
-    const dt_interval *x = &s->v[s->item[i].who];
-    return (double)((uint64_t)x->upper - (uint64_t)x->lower);
+    return (double)dti_interval_length(&s->v[s->item[i].who]);
 }
 
 static double by_length(const search *s, size_t i)

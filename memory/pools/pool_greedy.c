@@ -97,24 +97,19 @@ static void attempt(search *s, size_t same, uint64_t limit)
         s->v[s->order[i]].off = s->placed[s->order[i]].off;
 }
 
-static uint64_t length(const dt_interval *x)
-{
-    return (uint64_t)x->upper - (uint64_t)x->lower;
-}
-
 static key by_length(const dt_interval *x)
 {
-    return (key){length(x), dti_interval_need(x), 0};
+    return (key){dti_interval_length(x), dti_interval_need(x), 0};
 }
 
 static key by_bytes(const dt_interval *x)
 {
-    return (key){dti_interval_need(x), length(x), 0};
+    return (key){dti_interval_need(x), dti_interval_length(x), 0};
 }
 
 static key by_stop(const dt_interval *x)
 {
-    return (key){(uint64_t)x->upper + ((uint64_t)1 << 63), length(x), 0};
+    return (key){(uint64_t)x->upper + ((uint64_t)1 << 63), dti_interval_length(x), 0};
 }
 
 /* Of the best placement so far: whatever is placed by it comes to lie where it was or lower. */

@@ -103,11 +103,6 @@ static double power_of_2(double x)
     return ldexp(sum, whole);
 }
 
-static uint64_t length(const dt_interval *x)
-{
-    return (uint64_t)x->upper - (uint64_t)x->lower;
-}
-
 /* ---- the most bytes live during each interval ---- */
 
 static int by_time(const void *a, const void *b)
@@ -195,7 +190,7 @@ static void choose_slabs(tier *t)
     for (size_t i = 0; i < t->n; i++) {
         t->start = t->v[i].lower < t->start ? t->v[i].lower : t->start;
         end = t->v[i].upper > end ? t->v[i].upper : end;
-        lives += (double)length(&t->v[i]);
+        lives += (double)dti_interval_length(&t->v[i]);
     }
     const uint64_t whole = (uint64_t)end - (uint64_t)t->start;
     const double slabs = (double)whole * (double)t->n / lives;
@@ -255,8 +250,8 @@ static int by_key(const void *a, const void *b)
 
 static double weigh(const tier *t, weighing w, size_t i)
 {
-    return log_2((double)dti_interval_need(&t->v[i])) + w.length * log_2((double)length(&t->v[i])) +
-           w.load * t->load[i];
+    return log_2((double)dti_interval_need(&t->v[i])) +
+           w.length * log_2((double)dti_interval_length(&t->v[i])) + w.load * t->load[i];
 }
 
 static void rank(tier *t, weighing w)
@@ -405,9 +400,9 @@ static size_t count_large(const tier *t, size_t n, double part)
 {
     double all = 0, rest = 0;
     for (size_t i = 0; i < n; i++)
-        all += (double)dti_interval_need(&t->v[i]) * (double)length(&t->v[i]);
+        all += (double)dti_interval_need(&t->v[i]) * (double)dti_interval_length(&t->v[i]);
     for (; n > 1 && rest <= part * all; n--)
-        rest += (double)dti_interval_need(&t->v[n - 1]) * (double)length(&t->v[n - 1]);
+        rest += (double)dti_interval_need(&t->v[n - 1]) * (double)dti_interval_length(&t->v[n - 1]);
     return n;
 }
 
@@ -489,7 +484,7 @@ static size_t sort_sizes(sized *s, const dt_interval *v, size_t n)
     size_t m = 0;
     for (size_t i = 0; i < n; i++)
         if (v[i].bytes > 0)
-            s[m++] = (sized){dti_interval_need(&v[i]), length(&v[i]), i};
+            s[m++] = (sized){dti_interval_need(&v[i]), dti_interval_length(&v[i]), i};
     qsort(s, m, sizeof *s, by_size);
     return m;
 }

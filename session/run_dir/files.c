@@ -169,14 +169,14 @@ bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
 
 /* ---- summary ---- */
 
-static const char *status_word(dt_status s)
+const char *dt_run_word(dt_status s)
 {
     return s == DT_OK ? "done" : s == DT_E_STOPPED ? "stopped" : "failed";
 }
 
 static void add_what(dt_json *j, const dti_run_summary *s)
 {
-    add_text(j, "status", status_word(s->status));
+    add_text(j, "status", dt_run_word(s->status));
     add_int(j, "exit_code", s->status);
     add_text(j, "error", s->error);
     add_text(j, "model", s->model);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "data/decode.h"
 #include "data/escape.h"
@@ -17,6 +16,7 @@
 #include "data/transform.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/text.h"
 
 /* ---- the folders ---- */
 
@@ -89,7 +89,7 @@ static bool is_picture(const char *name)
     static const char *const ends[] = {".jpg", ".jpeg", ".png", ".bmp"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; dot != NULL && i < DT_COUNT(ends); i++)
-        if (strcasecmp(dot, ends[i]) == 0)
+        if (dt_alike(dot, ends[i]))
             return true;
     return false;
 }

@@ -1,8 +1,8 @@
 /* dnntrain help: the commands; one of them; every key of a configuration; one thing by its name. */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
 #include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
 #include "engine/tier.h"
@@ -255,7 +255,7 @@ static dt_status about(const char *word, dt_err *err)
     DT_CHECK(tell(word, &any, err));
     snprintf(small, sizeof small, "%s", word);
     for (char *c = small; *c != '\0'; c++)
-        *c = (char)tolower((unsigned char)*c);
+        *c = dt_small(*c);
     if (!any && strcmp(small, word) != 0)
         DT_CHECK(tell(small, &any, err));
     return any ? DT_OK : nothing(word, err);

@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "engine/base/text.h"
 
 enum { USUAL_WIDTH = 80, MOST_WIDTH = 1000 };
 
@@ -25,7 +26,7 @@ static bool utf8_locale(void)
             continue;
         const char *code = strchr(v, '.');
         return code != NULL &&
-               (strncasecmp(code, ".UTF-8", 6) == 0 || strncasecmp(code, ".utf8", 5) == 0);
+               (dt_begin_alike(code, ".UTF-8", 6) || dt_begin_alike(code, ".utf8", 5));
     }
     return false;
 }

@@ -68,6 +68,22 @@ bool dt_scan_u64(const char **at, const char *end, uint64_t *out)
     return true;
 }
 
+bool dt_alike(const char *a, const char *b)
+{
+    return dt_begin_alike(a, b, SIZE_MAX);
+}
+
+bool dt_begin_alike(const char *a, const char *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (dt_small(a[i]) != dt_small(b[i]))
+            return false;
+        if (a[i] == '\0')
+            return true;
+    }
+    return true;
+}
+
 bool dt_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

@@ -19,6 +19,18 @@ size_t dt_printable(const char *text);
  * when their number is beyond 64 bits. */
 bool dt_scan_u64(const char **at, const char *end, uint64_t *out) DT_NODISCARD;
 
+/* A letter of ASCII as a small one; any other byte as it is, whatever the locale: in Turkish an I
+ * is no large i. */
+static inline char dt_small(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+/* Whether two texts, or their first @n bytes, are the same but for large and small letters of
+ * ASCII. */
+bool dt_alike(const char *a, const char *b);
+bool dt_begin_alike(const char *a, const char *b, size_t n);
+
 bool dt_ends_with(const char *text, const char *end);
 
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/text.h"
+
 enum { WORD_BYTES = 64, PART_LEAST = 3 };
 
 static const struct {
@@ -52,7 +54,7 @@ static size_t plain(char to[WORD_BYTES + 1], const char *word)
         return 0;
     for (; *word != '\0'; word++)
         if (*word != '_' && *word != '-')
-            to[n++] = (char)tolower((unsigned char)*word);
+            to[n++] = dt_small(*word);
     to[n] = '\0';
     return n;
 }

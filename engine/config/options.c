@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "engine/base/numbers_text.h"
+#include "engine/base/text.h"
 #include "engine/config/nearest.h"
 #include "engine/shape.h"
 
@@ -106,7 +106,7 @@ static const char *meant_unit(const char *name)
     const size_t n = strlen(name);
     for (size_t k = 0; n > 0 && k < DT_COUNT(units); k++) {
         const char *unit = units[k].name;
-        if (n <= strlen(unit) && strncasecmp(name, unit, n) == 0 &&
+        if (n <= strlen(unit) && dt_begin_alike(name, unit, n) &&
             (n == strlen(unit) || unit[1] == 'i'))
             return unit;
     }
@@ -378,7 +378,7 @@ static dt_status read_bool(const char *text, void *to, dt_err *err)
 {
     static const char *const words[] = {"false", "true", "off", "on", "no", "yes", "0", "1"};
     for (size_t i = 0; i < DT_COUNT(words); i++)
-        if (strcasecmp(words[i], text) == 0) {
+        if (dt_alike(words[i], text)) {
             const bool v = i % 2 != 0;
             memcpy(to, &v, sizeof v);
             return DT_OK;

@@ -489,6 +489,15 @@ static void reals_do_not_depend_on_the_locale(void **state) /* case 4 */
     c_locale();
 }
 
+static void units_do_not_depend_on_the_locale(void **state)
+{
+    (void)state;
+    turkish_locale();
+    refuse_value("bytes", "8GIB", "not a number of bytes; write 8GiB");
+    refuse_value("bytes", "8gib", "not a number of bytes; write 8GiB");
+    c_locale();
+}
+
 static void words_are_checked_and_suggested(void **state)
 {
     (void)state;
@@ -1251,10 +1260,10 @@ DT_TEST_GROUP(config)
         T(long_lines_are_refused_and_never_cut), T(long_names_are_kept_whole),
         T(many_keys_and_sections_are_quick), T(many_layers_are_bound_checked_and_written_quickly),
         T(whole_numbers_are_strict), T(sides_are_strict), T(bytes_are_strict), T(reals_are_strict),
-        T(reals_do_not_depend_on_the_locale), T(words_are_checked_and_suggested),
-        T(lists_lose_the_blanks_around_commas), T(defaults_fill_what_is_not_given),
-        T(a_missing_required_key_is_named), T(every_wrong_value_is_reported),
-        T(paths_count_from_where_they_were_written),
+        T(reals_do_not_depend_on_the_locale), T(units_do_not_depend_on_the_locale),
+        T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
+        T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),
+        T(every_wrong_value_is_reported), T(paths_count_from_where_they_were_written),
         T(a_file_is_read_where_a_folder_above_is_closed), T(unknown_names_get_line_and_suggestion),
         T(two_tables_may_share_a_section), T(free_keys_are_known_once_marked),
         T(the_nearest_word_is_found), T(set_replaces_and_adds), T(set_is_checked_as_the_file_is),

@@ -37,7 +37,8 @@ typedef struct search {
     bool auto_fits, typed; /* how the first suggestion is typed was said */
     dti_alternative told[WANTED];
     double said, until;
-    bool below, stopped, hosted; /* something told moves values to the host */
+    bool below, stopped;
+    const char *host; /* what is to be said of values that move there; NULL: nothing */
     size_t n_pair;
     char pair[MOST_PAIRS][2 * DT_NAME_BYTES]; /* twice for each that says where tensors live */
 } search;
@@ -205,7 +206,8 @@ static void tell(search *x, const dti_trial *t, const char *remark, dt_err *err)
         if (same_variant(&x->told[i], &t->v))
             return;
     x->told[x->n_told++] = t->v;
-    x->hosted = x->hosted || t->need.tier[DT_TIER_HOST] > 0;
+    if (x->host == NULL)
+        x->host = dt_session_host_note(x->s, t->need.tier[DT_TIER_HOST]);
     const dti_change c = change_to(x, t);
     dti_say_fits(&c, remark, &x->own, t, err);
     tell_typed(x, &c, err);
@@ -666,10 +668,8 @@ static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
     char size[DT_HUMAN_BYTES];
     const bool many = p->persistent > p->peak / 10; /* of those that live there */
-    if (x->hosted && dt_session_host_is_device(x->s))
-        (void)DT_FAIL(err, DT_E_BUDGET,
-            "  the host is the same memory here: what moves there makes no process smaller; "
-            "memory.tier = disk does");
+    if (x->host != NULL)
+        (void)DT_FAIL(err, DT_E_BUDGET, "  %s", x->host);
     if (x->stopped)
         return;
     if (x->n_told == 0 && !x->auto_fits && many)

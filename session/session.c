@@ -57,6 +57,14 @@ bool dt_session_host_is_device(const dt_session *s)
            s->opts.memory.simulate == NULL;
 }
 
+const char *dt_session_host_note(const dt_session *s, uint64_t bytes)
+{
+    return bytes > 0 && dt_session_host_is_device(s)
+               ? "the host is the same memory here: what moves there makes no process smaller; "
+                 "memory.tier = disk does"
+               : NULL;
+}
+
 const char *dt_session_isa(const dt_session *s)
 {
     return s->card.bytes > 0 ? s->card.about : dt_isa_name();

@@ -68,10 +68,3 @@ void dti_column_name(const char *name, int before, int width)
     else
         printf("%-*s", width, name);
 }
-
-void dti_say_host_is_device(void)
-{
-    dti_term_wrap(stdout, 0, 2,
-        "the host is the same memory here: what moves there makes no process smaller; memory.tier "
-        "= disk does");
-}

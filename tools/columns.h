@@ -26,8 +26,6 @@ void dti_columns_head(const dti_table_column *column, size_t n);
 void dti_column(const dti_table_column *c, const char *text);
 /* A line that names the columns for which there was no room; none if there was. */
 void dti_columns_left_out(const dti_table_column *column, size_t n);
-/* Below a table with values that move to a host whose memory is the device's. */
-void dti_say_host_is_device(void);
 
 /* Bytes as dt_human_bytes has them; "-" for none. */
 const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes);

@@ -295,15 +295,16 @@ static void bits_legend(const dt_compare *c)
 /* What marks and titles mean, as far as they occur. */
 static void legend(const dt_compare *c, const left *l, const dti_table_column *column)
 {
-    bool lossy = false, never = false, above = false, above_all = false, hosted = false;
+    bool lossy = false, never = false, above = false, above_all = false;
+    const char *host = NULL;
     const dt_compare_row *at_once = NULL;
     char text[256];
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
         lossy = lossy || (r->refused == NULL && !r->exact);
         never = never || (r->refused == NULL && !r->can);
-        hosted = hosted || (r->refused == NULL && r->need.tier[DT_TIER_HOST] > 0 &&
-                               dt_session_host_is_device(r->session));
+        if (host == NULL && r->refused == NULL)
+            host = dt_session_host_note(r->session, r->need.tier[DT_TIER_HOST]);
         at_once = at_once == NULL && r->at_once ? r : at_once;
         above = above || exceeds(c, r);
         above_all = above_all || (r->budget == 0 && exceeds(c, r));
@@ -329,8 +330,8 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
             at_once->policy);
         dti_term_wrap(stdout, 0, 2, text);
     }
-    if (hosted)
-        dti_say_host_is_device();
+    if (host != NULL)
+        dti_term_wrap(stdout, 0, 2, host);
     if (column[RATIO].rank >= 0)
         printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
     dti_columns_left_out(column, COLUMNS);

@@ -264,7 +264,8 @@ void dti_sweep_table(const dti_sweep *w)
 {
     const int width = name_width(w);
     dti_table_column c[COLUMNS];
-    bool none = false, capped = false, lossy = false, over = false, hosted = false;
+    bool none = false, capped = false, lossy = false, over = false;
+    const char *host = NULL;
     char remark[REMARK_BYTES], missing[DTI_SWEEP_LEFT_OUT];
     header(w);
     columns(w, width, c);
@@ -276,7 +277,8 @@ void dti_sweep_table(const dti_sweep *w)
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
         over = over || w->row[i].beyond;
-        hosted = hosted || w->row[i].host_peak > 0;
+        if (host == NULL)
+            host = dt_session_host_note(w->session, w->row[i].host_peak);
     }
     bars(w, width);
     printf("\nratio: to the batch of keep_all; moved out: in a step; again: computed again,\n"
@@ -285,8 +287,8 @@ void dti_sweep_table(const dti_sweep *w)
     if (c[RATE].rank >= 0)
         printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
             w->session->costs.name);
-    if (hosted && dt_session_host_is_device(w->session))
-        dti_say_host_is_device();
+    if (host != NULL)
+        dti_term_wrap(stdout, 0, 2, host);
     if (lossy)
         printf("~: results change: values are packed with fewer bits, or updates are delayed\n");
     if (none)

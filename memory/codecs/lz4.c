@@ -31,39 +31,87 @@ static size_t capacity_of(size_t count, double density)
     return fixed_of(count) + (guess < 4 * count ? guess : 4 * count);
 }
 
-/* Bytes of a chunk, and in @block its packed ones if they are fewer than its own. */
-static size_t encode_chunk(const uint8_t *from, size_t bytes, char *block)
+/* @to: where the packed chunks end so far, @total bytes behind the table's begin; @first: the next
+ * chunk; @beyond: bytes of those that do not fit */
+typedef struct packing {
+    const uint8_t *from;
+    uint8_t *table, *to;
+    size_t count, first, total, *beyond;
+} packing;
+
+/* Packs a chunk, or copies one that would be no shorter. Returns its bytes. */
+static size_t encode_chunk(const packing *p, size_t i, uint8_t *to)
 {
-    const int n = LZ4_compress_default((const char *)from, block, (int)bytes, (int)bytes - 1);
-    return n > 0 ? (size_t)n : bytes;
+    const size_t bytes = 4 * dti_chunk_count(p->count, i);
+    const uint8_t *const from = p->from + i * CHUNK_BYTES;
+    const int n = LZ4_compress_default((const char *)from, (char *)to, (int)bytes, (int)bytes - 1);
+    if (n > 0)
+        return (size_t)n;
+    memcpy(to, from, bytes);
+    return bytes;
 }
 
-/* Chunks are packed side by side, and put down one after another: each waits for the one before it,
- * which tasks of a team may not, so OpenMP's threads do this. */
+/* Each at a place as large as a chunk is unpacked; the table says its bytes. */
+static void pack_task(const void *of, int64_t i)
+{
+    const packing *p = of;
+    const size_t chunk = p->first + (size_t)i;
+    dti_set_chunk_end(p->table, chunk, encode_chunk(p, chunk, p->to + (size_t)i * CHUNK_BYTES));
+}
+
+/* The next chunk is packed; @at is where it stands, if not at its place. */
+static void close_up(packing *p, const uint8_t *at, size_t n)
+{
+    memmove(p->to, at, n);
+    p->to += n;
+    p->total += n;
+    dti_set_chunk_end(p->table, p->first++, p->total - fixed_of(p->count));
+}
+
+static void pack_many(packing *p, size_t n)
+{
+    const uint8_t *const at = p->to;
+    dt_team_run((int64_t)n, pack_task, p);
+    for (size_t i = 0; i < n; i++)
+        close_up(p, at + i * CHUNK_BYTES, dti_chunk_end(p->table, p->first));
+}
+
+/* Where there is less room than a chunk is unpacked; false: the next does not fit. */
+static bool pack_one(packing *p, size_t capacity)
+{
+    uint8_t block[CHUNK_BYTES];
+    const size_t n = encode_chunk(p, p->first, block);
+    if (p->total > capacity || n > capacity - p->total)
+        return false;
+    close_up(p, block, n);
+    return true;
+}
+
+/* Of chunks that do not fit no more is asked than how many bytes they take. */
+static void measure_task(const void *of, int64_t i)
+{
+    const packing *p = of;
+    uint8_t block[CHUNK_BYTES];
+    const size_t n = encode_chunk(p, p->first + (size_t)i, block);
+    (void)__atomic_fetch_add(p->beyond, n, __ATOMIC_RELAXED);
+}
+
+/* As many chunks at once as have room unpacked where packed ones end, then as many as have room
+ * behind those: what is left of the room halves, so it takes few turns. */
 static bool encode(const void *src, size_t count, void *dst, size_t capacity, size_t *used)
 {
-    const uint8_t *const from = src;
     const size_t chunks = dti_parts(count, DTI_CHUNK), fixed = fixed_of(count);
-    uint8_t *const out = dst;
-    size_t total = fixed;
-    dt_team_rest();
-#pragma omp parallel for schedule(static, 1) ordered if (chunks > 1)
-    for (size_t i = 0; i < chunks; i++) {
-        char block[CHUNK_BYTES];
-        const size_t bytes = 4 * dti_chunk_count(count, i);
-        const uint8_t *const chunk = from + i * CHUNK_BYTES;
-        const size_t n = encode_chunk(chunk, bytes, block);
-#pragma omp ordered
-        {
-            if (total <= capacity && n <= capacity - total) {
-                memcpy(out + total, n < bytes ? (const void *)block : chunk, n);
-                dti_set_chunk_end(out, i, total + n - fixed);
-            }
-            total += n;
-        }
-    }
-    *used = total;
-    return total <= capacity;
+    size_t beyond = 0;
+    packing p = {.from = src, .table = dst, .count = count, .total = fixed, .beyond = &beyond};
+    p.to = fixed <= capacity ? p.table + fixed : NULL;
+    for (size_t room; p.first < chunks && p.total <= capacity &&
+                      (room = (capacity - p.total) / CHUNK_BYTES) > 0;)
+        pack_many(&p, room < chunks - p.first ? room : chunks - p.first);
+    while (p.first < chunks && pack_one(&p, capacity))
+        ;
+    dt_team_run((int64_t)(chunks - p.first), measure_task, &p);
+    *used = p.total + beyond;
+    return *used <= capacity;
 }
 
 static bool decode_chunk(const uint8_t *from, uint64_t n, uint8_t *to, size_t bytes)

@@ -223,7 +223,8 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_feeds_open_pictures(dt_feeds *f, dt_source_opts *o, const dt_session *s, dt_err *err)
+dt_status dti_feeds_open_pictures(
+    dt_feeds *f, dt_source_opts *o, const dt_session *s, bool classes, dt_err *err)
 {
     char asked[DT_ASKED];
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
@@ -233,7 +234,8 @@ dt_status dti_feeds_open_pictures(dt_feeds *f, dt_source_opts *o, const dt_sessi
             dt_session_asked(asked, s, "data", "source"),
             desc->made_up ? "pictures that are made up" : "what is no file of a picture");
     DT_CHECK(source_opts(s, o, err));
-    if (f->train == NULL && o->path != NULL && dt_source_images.open(&f->train, o, NULL) != DT_OK)
+    if (classes && f->train == NULL && o->path != NULL &&
+        dt_source_images.open(&f->train, o, NULL) != DT_OK)
         f->train = NULL;
     return DT_OK;
 }

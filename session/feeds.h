@@ -25,11 +25,12 @@ int dti_decoders(const dt_session *s);
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
 /* The data to evaluate on, alone: the train members stay NULL. DT_E_CONFIG when there is none. */
 dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err) DT_NODISCARD;
-/* For pictures that are named one by one: how they are read, and, where the training data is there
- * to be asked, what classes are called (@f->train; else NULL). @f is zero, or of the same session;
+/* For pictures that are named one by one: how they are read, and, with @classes and where the
+ * training data is there to be asked, what classes are called (@f->train; else NULL). @f is zero,
+ * or of the same session;
  * @o borrows from that. DT_E_CONFIG where data.source is another than images. */
 dt_status dti_feeds_open_pictures(
-    dt_feeds *f, dt_source_opts *o, const dt_session *s, dt_err *err) DT_NODISCARD;
+    dt_feeds *f, dt_source_opts *o, const dt_session *s, bool classes, dt_err *err) DT_NODISCARD;
 void dt_feeds_close(dt_feeds *f);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <dnntrain.h>
 
+#include "data/class_names.h"
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "session/feeds.h"
@@ -28,6 +29,7 @@ typedef struct dti_replan dti_replan;
  * @point:    where the weights stand
  * @saved_step: of the newest checkpoint; -1: none
  * @began_seconds: of the course, when this process began to train
+ * @names:    of classes, where a run's folder had them; zero: ask the data
  * @asked:    plans were made for questions
  * @begun:    the observer's ready was called
  * @launches_told: that the device keeps no plans
@@ -59,6 +61,7 @@ struct dt_run {
     int64_t best_step_before;
     double began_seconds;
     int64_t began_step, began_skipped;
+    dt_class_names names;
     size_t skips_told, eval_skips_told;
     bool asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;
     uint64_t process_peak, outside;
@@ -96,7 +99,10 @@ dt_status dt_run_samples(
  * samples are no pictures with a class each or data.source is not images; DT_E_DATA,
  * DT_E_BUDGET, DT_E_NOMEM, DT_E_DEVICE. */
 dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *err) DT_NODISCARD;
-/* What the data calls a class; NULL: nothing. Borrowed from the run. */
+/* From now on classes are called as the run in @folder has written down, if it has: its data may be
+ * gone, or have other folders by now. DT_E_DATA with file and line, DT_E_NOMEM. */
+dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err) DT_NODISCARD;
+/* What that, or the data, calls a class; NULL: nothing. Borrowed from the run. */
 const char *dt_run_class(const dt_run *r, int32_t label);
 
 /* Write a file of the run directory, whole or not at all: what @print writes, or nothing where it

@@ -1,7 +1,8 @@
-/* The folder a run writes: config.ini, plan.txt, env.json, metrics.jsonl, summary.json and
- * checkpoints/. It belongs to one process at a time (file lock, which the system drops when the
- * process dies), and nothing that was there before is ever overwritten or deleted, except that a
- * run which goes on writes its own files anew. Links inside it are not followed. */
+/* The folder a run writes: config.ini, plan.txt, env.json, classes.txt where classes have names,
+ * metrics.jsonl, summary.json and checkpoints/. It belongs to one process at a time (file lock,
+ * which the system drops when the process dies), and nothing that was there before is ever
+ * overwritten or deleted, except that a run which goes on writes its own files anew. Links inside
+ * it are not followed. */
 #ifndef DT_SESSION_RUN_DIR_H
 #define DT_SESSION_RUN_DIR_H
 
@@ -16,6 +17,7 @@ typedef struct dt_run_dir dt_run_dir;
 #define DT_RUN_CONFIG "config.ini"
 #define DT_RUN_ENV "env.json"
 #define DT_RUN_PLAN "plan.txt"
+#define DT_RUN_CLASSES "classes.txt"
 #define DT_RUN_METRICS "metrics.jsonl"
 #define DT_RUN_METRICS_CUT "metrics.cut.jsonl"
 #define DT_RUN_SUMMARY "summary.json"
@@ -97,7 +99,8 @@ dt_status dti_run_dir_write(dt_run_dir *d, const char *name, dti_run_dir_printer
 /* config.ini, the effective configuration. */
 dt_status dti_run_dir_config(dt_run_dir *d, const dt_config *c, dt_err *err) DT_NODISCARD;
 
-/* Sync what a new run wrote before its first step, all at once: config.ini, env.json, plan.txt.
+/* Sync what a new run wrote before its first step, all at once: config.ini, env.json, plan.txt,
+ * classes.txt.
  * Behind that step, so that it waits for no disk; before the first checkpoint and the summary in
  * any case. Does nothing when that is done, and in a run that goes on, which syncs each. DT_E_IO.
  */

@@ -29,6 +29,14 @@ static dt_status print_plan(const void *arg, FILE *f, dt_err *err)
     return DT_OK;
 }
 
+static dt_status print_classes(const void *arg, FILE *f, dt_err *err)
+{
+    const dt_run *r = arg;
+    (void)err;
+    dt_class_names_print(r->feeds.train, r->s->graph->classes, f);
+    return DT_OK;
+}
+
 dt_status dt_run_write(dt_run *r, const char *name,
     dt_status (*print)(const void *arg, FILE *f, dt_err *err), const void *arg, dt_err *err)
 {
@@ -48,7 +56,10 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
         .seed = (uint64_t)s->opts.train.seed};
     DT_CHECK(dti_run_dir_config(r->dir, s->config, err));
     DT_CHECK(dti_run_dir_facts(r->dir, &f, err));
-    return dti_run_dir_write(r->dir, DT_RUN_PLAN, print_plan, dt_run_largest_plan(r), err);
+    DT_CHECK(dti_run_dir_write(r->dir, DT_RUN_PLAN, print_plan, dt_run_largest_plan(r), err));
+    return dt_class_names_known(r->feeds.train)
+               ? dti_run_dir_write(r->dir, DT_RUN_CLASSES, print_classes, r, err)
+               : DT_OK;
 }
 
 /* ---- before step 0 ---- */

@@ -198,6 +198,7 @@ void dt_run_close(dt_run *r)
     dti_run_dir_close(r->dir);
     dt_feeds_close(&r->feeds);
     dt_session_close(r->s);
+    dt_class_names_deinit(&r->names);
     dt_free(r);
 }
 

@@ -16,7 +16,7 @@ dt_status dti_run_left(dt_run *r, dt_status st) DT_NODISCARD;
 
 /* ---- prepare.c ---- */
 
-/* config.ini, env.json, plan.txt. */
+/* config.ini, env.json, plan.txt, and classes.txt where the data has names for classes. */
 dt_status dti_run_describe(dt_run *r, dt_err *err) DT_NODISCARD;
 /* Run each plan once, then set the first weights, or those of the checkpoint. DT_E_STOPPED. */
 dt_status dti_run_prepare(dt_run *r, dt_err *err) DT_NODISCARD;

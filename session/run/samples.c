@@ -1,6 +1,8 @@
 /* What a trained network makes of some pictures that were held out: for those who show a run. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "session/budget.h"
@@ -233,7 +235,7 @@ static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *er
             err, DT_E_CONFIG, "%s takes no pictures with a class each", r->s->graph->name);
     if (r->rig.runner == NULL)
         DT_CHECK(open_for_one(r, err));
-    DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, err));
+    DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, r->names.n == 0, err));
     if (!find_plan(w))
         return DT_FAIL(err, DT_E_INTERNAL, "no plan of an evaluation");
     DT_CHECK(reserve(w, err));
@@ -254,8 +256,25 @@ dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *er
     return dti_run_left(r, st);
 }
 
+dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err)
+{
+    const size_t room = strlen(folder) + sizeof "/" DT_RUN_CLASSES;
+    char *path = dt_alloc(room, 1);
+    if (path == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
+    snprintf(path, room, "%s/" DT_RUN_CLASSES, folder);
+    dt_status st = DT_OK;
+    dt_class_names_deinit(&r->names);
+    if (access(path, F_OK) == 0)
+        st = dt_class_names_read(&r->names, path, r->s->graph->classes, err);
+    dt_free(path);
+    return st;
+}
+
 const char *dt_run_class(const dt_run *r, int32_t label)
 {
+    if (r->names.n > 0)
+        return dt_class_names_of(&r->names, label);
     const dt_source *s = r->feeds.train;
     return s != NULL && s->desc->class_name != NULL ? s->desc->class_name(s, label) : NULL;
 }

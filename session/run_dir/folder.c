@@ -399,8 +399,8 @@ void dti_run_dir_close(dt_run_dir *d)
 
 void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
 {
-    static const char *const ours[] = {
-        DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_METRICS, DT_RUN_SUMMARY, DT_RUN_WEIGHTS};
+    static const char *const ours[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES,
+        DT_RUN_METRICS, DT_RUN_SUMMARY, DT_RUN_WEIGHTS};
     if (!follow(d)) {
         put_back(d, err);
         return;

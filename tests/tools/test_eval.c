@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/io.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
@@ -378,6 +379,42 @@ static void pictures_are_classified_by_the_run_that_learned(void **state)
     cli_done(&r);
 }
 
+/* Of pictures that are moved away, or of which there are other folders now. */
+static void a_run_keeps_the_names_of_its_classes(void **state)
+{
+    NEED_BINARY();
+    char folder[1024], train[1024], moved[1024], names[1100], line[4096];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(moved, sizeof moved, "%s", dt_temp_path("moved"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("colours"));
+    snprintf(names, sizeof names, "%s/classes.txt", folder);
+    char *text;
+    size_t n;
+    dt_err err = {0};
+    assert_ok(dt_read_file(&text, &n, names, 64, DT_E_DATA, &err), &err);
+    assert_string_equal(text, "blue\nred\n");
+    dt_free(text);
+    assert_int_equal(rename(train, moved), 0);
+    snprintf(line, sizeof line, "classify FILE %s/red/1.png", moved);
+    ran r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.out, "   red ");
+    assert_has_not(r.out, "class ");
+    cli_done(&r);
+    put_file(names, "azure\nblood\nsky\n", 16);
+    r = cli_run(line, folder);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "colours/classes.txt:3: a line more than the network has classes, 2");
+    assert_has(r.err, "remove that file to have classes called by");
+    cli_done(&r);
+    assert_int_equal(remove(names), 0);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.out, "class 1");
+    cli_done(&r);
+    assert_int_equal(rename(moved, train), 0);
+}
+
 static void what_cannot_be_classified_is_told(void **state)
 {
     NEED_BINARY();
@@ -453,6 +490,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(without_its_data_nothing_is_evaluated),
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
+        cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(what_cannot_be_classified_is_told),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);

@@ -1,0 +1,129 @@
+/* What a network's classes are called, as text. */
+#include "data/class_names.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/io.h"
+#include "engine/base/text.h"
+
+enum { MOST_BYTES = 1 << 28 };
+
+static const char *name_of(const dt_source *s, int64_t label)
+{
+    return s->desc->class_name != NULL ? s->desc->class_name(s, (int32_t)label) : NULL;
+}
+
+bool dt_class_names_known(const dt_source *s)
+{
+    return name_of(s, 0) != NULL;
+}
+
+static void print_name(const char *name, FILE *f)
+{
+    size_t left = DTI_CLASS_NAME_BYTES;
+    while (*name != '\0') {
+        const size_t n = dt_printable(name);
+        if ((n > 0 ? n : 1) > left)
+            return;
+        left -= n > 0 ? n : 1;
+        fprintf(f, "%.*s", n > 0 ? (int)n : 1, n > 0 ? name : "?");
+        name += n > 0 ? n : 1;
+    }
+}
+
+void dt_class_names_print(const dt_source *s, int64_t classes, FILE *f)
+{
+    for (int64_t i = 0; i < classes; i++) {
+        const char *name = name_of(s, i);
+        print_name(name != NULL ? name : "", f);
+        fputc('\n', f);
+    }
+}
+
+static dt_status check_name(const char *path, int64_t line, const char *name, dt_err *err)
+{
+    const size_t bytes = strlen(name);
+    if (bytes > DTI_CLASS_NAME_BYTES)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s:%" PRId64 ": a class's name of %zu bytes; at most %d are read", path, line, bytes,
+            DTI_CLASS_NAME_BYTES);
+    for (const char *at = name; *at != '\0'; at += dt_printable(at))
+        if (dt_printable(at) == 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s:%" PRId64 ": byte %zu of a class's name, 0x%02X, is not printable UTF-8", path,
+                line, (size_t)(at - name) + 1, (unsigned)(unsigned char)*at);
+    return DT_OK;
+}
+
+/* Line after line; @text is cut into them. */
+static dt_status take_lines(dt_class_names *to, const char *path, size_t bytes, dt_err *err)
+{
+    char *at = to->text, *end = to->text + bytes;
+    for (int64_t i = 0; i < to->n; i++) {
+        char *stop = memchr(at, '\n', (size_t)(end - at));
+        if (stop == NULL)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s:%" PRId64 ": no whole line, where the network has %" PRId64
+                " classes and each has one",
+                path, i + 1, to->n);
+        const char *nul = memchr(at, '\0', (size_t)(stop - at));
+        if (nul != NULL)
+            return DT_FAIL(err, DT_E_DATA, "%s:%" PRId64 ": a NUL in a class's name", path, i + 1);
+        *stop = '\0';
+        DT_CHECK(check_name(path, i + 1, at, err));
+        to->name[i] = at;
+        at = stop + 1;
+    }
+    return at == end ? DT_OK
+                     : DT_FAIL(err, DT_E_DATA,
+                           "%s:%" PRId64 ": a line more than the network has classes, %" PRId64,
+                           path, to->n + 1, to->n);
+}
+
+dt_status dti_class_names_parse(dt_class_names *out, const char *path, const char *text,
+    size_t bytes, int64_t classes, dt_err *err)
+{
+    *out = (dt_class_names){.text = dt_alloc(bytes + 1, 1),
+        .name = dt_alloc((size_t)classes, sizeof *out->name),
+        .n = classes};
+    dt_status st = out->text != NULL && out->name != NULL
+                       ? DT_OK
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory for the names of classes");
+    if (st == DT_OK) {
+        memcpy(out->text, text, bytes);
+        st = take_lines(out, path, bytes, err);
+    }
+    if (st != DT_OK)
+        dt_class_names_deinit(out);
+    return st;
+}
+
+dt_status dt_class_names_read(dt_class_names *out, const char *path, int64_t classes, dt_err *err)
+{
+    char *text;
+    size_t bytes;
+    *out = (dt_class_names){0};
+    dt_status st = dt_read_file(&text, &bytes, path, MOST_BYTES, DT_E_DATA, err);
+    if (st == DT_OK) {
+        st = dti_class_names_parse(out, path, text, bytes, classes, err);
+        dt_free(text);
+    }
+    if (st == DT_E_DATA)
+        (void)DT_FAIL(err, st,
+            "remove that file to have classes called by the folders of data.path, or by numbers");
+    return st;
+}
+
+void dt_class_names_deinit(dt_class_names *n)
+{
+    dt_free(n->text);
+    dt_free(n->name);
+    *n = (dt_class_names){0};
+}
+
+const char *dt_class_names_of(const dt_class_names *n, int32_t label)
+{
+    return label >= 0 && label < n->n && n->name[label][0] != '\0' ? n->name[label] : NULL;
+}

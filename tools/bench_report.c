@@ -80,8 +80,8 @@ static void row_json(dt_json *list, const dt_bench_row *w)
     dt_json_text(&o, "kind", w->kind);
     dt_json_text(&o, "pass", w->pass);
     dt_json_real(&o, "ops", w->ops, 2);
-    dt_json_real(&o, "seconds", w->seconds, 9);
-    dt_json_real(&o, "floor_seconds", w->floor, 9);
+    dt_json_seconds(&o, "seconds", w->seconds);
+    dt_json_seconds(&o, "floor_seconds", w->floor);
     dt_json_leave(list, &o);
 }
 
@@ -102,14 +102,14 @@ dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
     dt_json_real(&machine, "bytes", r->machine.bytes, 0);
     dt_json_leave(&j, &machine);
     dt_json_whole(&j, "steps", (uint64_t)r->steps);
-    dt_json_real(&j, "median_seconds", r->median, 9);
-    dt_json_real(&j, "least_seconds", r->least, 9);
-    dt_json_real(&j, "most_seconds", r->most, 9);
+    dt_json_seconds(&j, "median_seconds", r->median);
+    dt_json_seconds(&j, "least_seconds", r->least);
+    dt_json_seconds(&j, "most_seconds", r->most);
     dt_json_real(&j, "per_second", units_of(r) / r->median, 3);
     dt_json_text(&j, "unit", unit_of(r));
-    dt_json_real(&j, "step_seconds", r->step, 9);
-    dt_json_real(&j, "rest_seconds", r->rest, 9);
-    dt_json_real(&j, "floor_seconds", r->floor, 9);
+    dt_json_seconds(&j, "step_seconds", r->step);
+    dt_json_seconds(&j, "rest_seconds", r->rest);
+    dt_json_seconds(&j, "floor_seconds", r->floor);
     dt_json_whole(&j, "page_faults", (uint64_t)r->faults);
     dt_json_whole(&j, "page_faults_most", (uint64_t)r->faults_most);
     dt_json_whole(&j, "allocations", (uint64_t)r->allocations);

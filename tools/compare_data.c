@@ -32,12 +32,12 @@ static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, 
     dt_json_whole(o, "device_peak", r->need.device);
     dt_json_whole(o, "host_peak", r->need.tier[DT_TIER_HOST]);
     dt_json_whole(o, "disk_peak", r->need.tier[DT_TIER_DISK]);
-    dt_json_real(o, "step_seconds", r->time.seconds, 9);
+    dt_json_seconds(o, "step_seconds", r->time.seconds);
     dt_json_real(o, "images_per_second", r->time.rate, 6);
     dt_json_flag(o, "exact", r->exact);
-    dt_json_real(o, "bound_seconds", dt_compare_least(c, r, b), 9);
-    dt_json_real(o, "compute_seconds", r->time.compute, 9);
-    dt_json_real(o, "stall_seconds", r->time.stalled, 9);
+    dt_json_seconds(o, "bound_seconds", dt_compare_least(c, r, b));
+    dt_json_seconds(o, "compute_seconds", r->time.compute);
+    dt_json_seconds(o, "stall_seconds", r->time.stalled);
     dt_json_whole(o, "moved_out", r->score.out);
     dt_json_whole(o, "moved_in", r->score.in);
     dt_json_whole(o, "expected_out", r->traffic.out);
@@ -47,8 +47,8 @@ static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, 
     dt_json_flag(o, "whole_batch", r->at_once);
     dt_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
-        dt_json_real(o, "measured_seconds", r->measured, 9);
-        dt_json_real(o, "measured_spread", r->spread, 9);
+        dt_json_seconds(o, "measured_seconds", r->measured);
+        dt_json_seconds(o, "measured_spread", r->spread);
     }
 }
 
@@ -135,17 +135,17 @@ static void csv_head(const dt_compare *c, FILE *f)
 static void csv_found(const dt_compare *c, const entry *e, FILE *f)
 {
     const dt_compare_row *r = e->r;
-    fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9f,%.6f,%s", e->budget,
+    fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9g,%.6f,%s", e->budget,
         dt_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.tier[DT_TIER_HOST],
         r->need.tier[DT_TIER_DISK], r->time.seconds, r->time.rate, r->exact ? "yes" : "no");
-    fprintf(f, ",%.9f,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dt_compare_least(c, r, e->b),
+    fprintf(f, ",%.9g,%" PRIu64 ",%" PRIu64 ",%.0f,%s,%s,", dt_compare_least(c, r, e->b),
         r->score.out, r->score.in, r->score.recompute_flops, r->best ? "yes" : "no",
         dt_compare_costs(r));
     if (r->measured > 0)
-        fprintf(f, "%.9f,%.9f", r->measured, r->spread);
+        fprintf(f, "%.9g,%.9g", r->measured, r->spread);
     else
         fputc(',', f);
-    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%s,%.9f,%.9f", r->traffic.out, r->traffic.in,
+    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%s,%.9g,%.9g", r->traffic.out, r->traffic.in,
         r->at_once ? "yes" : "no", r->time.compute, r->time.stalled);
 }
 

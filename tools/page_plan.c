@@ -184,7 +184,7 @@ static void add_plan(dt_json *to, const dt_plan *p, double seconds)
     dt_json plan = dt_json_inner(to, "plan");
     dt_json roles = dt_json_list(&plan, "roles"), kinds = dt_json_list(&plan, "kinds");
     dt_json_whole(&plan, "peak", p->peak);
-    dt_json_real(&plan, "seconds", seconds, 9);
+    dt_json_seconds(&plan, "seconds", seconds);
     for (int i = 0; i < DT_ROLE_COUNT; i++)
         dt_json_push_text(&roles, dt_human_role(human, (dt_role)i));
     for (int i = 0; i < DT_OP_KINDS; i++)

@@ -76,14 +76,17 @@ static void leave_predicted(dt_json *to, const dti_report *r)
         {"bound_seconds", r->least},
         {"rows_bound_seconds", t->bound},
         {"samples_per_second", t->rate},
-        {"average_bytes", t->average},
     };
     dt_json p = dt_json_inner(to, "predicted");
     for (size_t i = 0; i < DT_COUNT(numbers); i++)
         if (t->known)
-            dt_json_real(&p, numbers[i].key, numbers[i].value, 9);
+            dt_json_seconds(&p, numbers[i].key, numbers[i].value);
         else
             dt_json_null(&p, numbers[i].key);
+    if (t->known)
+        dt_json_real(&p, "average_bytes", t->average, 9);
+    else
+        dt_json_null(&p, "average_bytes");
     for (int k = 0; k < DT_COST_SOURCES && t->known && !c->simulated; k++)
         dt_json_real(&p, dt_cost_source_name(k), t->share[k], 6);
     dt_json_flag(&p, "simulated", c->simulated);
@@ -234,7 +237,7 @@ static dt_status curve(dt_json *to, const dti_report *r, dt_err *err)
             &o, "name", row->op != DT_NONE ? p->op[row->op].name : p->tensor[row->tensor].name);
         dt_json_whole(&o, "bytes", r->usage.instant[i].bytes);
         if (r->time.known)
-            dt_json_real(&o, "begin", time.begin[r->usage.instant[i].row], 9);
+            dt_json_seconds(&o, "begin", time.begin[r->usage.instant[i].row]);
         dt_json_leave(&list, &o);
     }
     dt_json_leave(to, &list);

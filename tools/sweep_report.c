@@ -335,7 +335,7 @@ dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
         else if (remark_on(w, r, remark)[0] != '\0')
             dt_json_text(&o, "in_vain", remark);
         if (r->step > 0) {
-            dt_json_real(&o, "step_seconds", r->step, 9);
+            dt_json_seconds(&o, "step_seconds", r->step);
             dt_json_real(&o, "images_per_second", r->rate, 6);
         }
         dt_json_leave(&list, &o);
@@ -367,7 +367,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
             fprintf(f, "%" PRIu64, r->measured);
         fprintf(f, ",%s,", r->beyond ? "no" : "yes");
         if (r->step > 0)
-            fprintf(f, "%.9f,%.6f", r->step, r->rate);
+            fprintf(f, "%.9g,%.6f", r->step, r->rate);
         else
             fputc(',', f);
         fprintf(f, ",%" PRIu64 ",%" PRIu64 ",", r->traffic.out, r->traffic.in);

@@ -84,6 +84,13 @@ void dt_json_real(dt_json *j, const char *key, double value, int decimals)
     dt_json_raw(j, key, isfinite(value) ? digits : "null");
 }
 
+void dt_json_seconds(dt_json *j, const char *key, double value)
+{
+    char digits[32];
+    dt_snprintf(digits, sizeof digits, "%.9g", value);
+    dt_json_raw(j, key, isfinite(value) ? digits : "null");
+}
+
 void dt_json_number(dt_json *j, const char *key, double value)
 {
     j->ok = cJSON_AddNumberToObject(j->o, key, value) != NULL && j->ok;

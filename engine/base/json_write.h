@@ -27,6 +27,8 @@ void dt_json_text(dt_json *j, const char *key, const char *value);
 void dt_json_whole(dt_json *j, const char *key, uint64_t value);
 /* @decimals behind the point; null when @value is not finite. */
 void dt_json_real(dt_json *j, const char *key, double value, int decimals);
+/* Nine digits that count, however short: a step of microseconds has as many as one of minutes. */
+void dt_json_seconds(dt_json *j, const char *key, double value);
 /* With as many digits as read back to the same number. */
 void dt_json_number(dt_json *j, const char *key, double value);
 void dt_json_flag(dt_json *j, const char *key, bool value);

@@ -395,6 +395,36 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
     cli_done(&r);
 }
 
+/* Digits of the first number behind a text, leading zeros not counted. */
+static int digits_behind(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    int n = 0;
+    assert_non_null(at);
+    for (at += strlen(key); *at == ' ' || *at == '\t' || *at == ':'; at++)
+        ;
+    for (; (*at >= '0' && *at <= '9') || *at == '.'; at++)
+        n += *at != '.' && (n > 0 || *at != '0');
+    return n;
+}
+
+/* Of plan, compare and sweep alike. */
+static void steps_of_microseconds_keep_their_digits(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {"plan FILE --json --set memory.simulate=p100",
+        "compare FILE --json --policies vdnn_all --budgets 1 --set memory.simulate=p100",
+        "sweep FILE --json --set memory.device_budget=50KiB --set memory.simulate=p100"};
+    static const char ini[] = "[model]\nimage = 9\nclasses = 7\n[fc f]\nout = 7\n"
+                              "[train]\nbatch = 7\nsteps = 1\n";
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        ran r = cli_run(words[i], cli_file("short.ini", ini));
+        assert_code(&r, 0);
+        assert_in_range(digits_behind(r.out, "\"step_seconds\""), 8, 9);
+        cli_done(&r);
+    }
+}
+
 /* By a profile nothing in `predicted` is null, and it says by which; without one all is. */
 static void a_prediction_names_its_profile(void **state)
 {
@@ -461,6 +491,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(intervals_go_to_stdout_alone),
         cmocka_unit_test(the_curve_and_the_intervals_are_the_plans),
         cmocka_unit_test(a_prediction_names_its_profile),
+        cmocka_unit_test(steps_of_microseconds_keep_their_digits),
         cmocka_unit_test(why_says_what_was_done_and_by_which_rule),
         cmocka_unit_test(pool_comes_to_the_plans_transient_peak),
     };

@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/run_options.h"
+#include "session/idle_fates.h"
 #include "session/open.h"
 #include "session/run_dir.h"
 #include "tools/terminal.h"
@@ -404,6 +405,17 @@ void dti_cli_listen(dt_session *s)
     dti_cli_watch(s);
     if (s->note[0] != '\0')
         dti_cli_notice(s->note);
+}
+
+static void tell(void *self, const char *line)
+{
+    (void)self;
+    dti_cli_notice(line);
+}
+
+dt_status dti_cli_idle_fates(const dt_session *s, dt_err *err)
+{
+    return dt_session_idle_fates(s, &(dt_teller){NULL, tell}, err);
 }
 
 dt_status dti_cli_session(

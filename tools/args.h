@@ -58,6 +58,9 @@ void dti_cli_listen(dt_session *s);
 /* Only what it will say: a search that takes long to a terminal, whose owner waits for it. */
 void dti_cli_watch(dt_session *s);
 
+/* And of its [memory.layers] the lines that save nothing. */
+dt_status dti_cli_idle_fates(const dt_session *s, dt_err *err) DT_NODISCARD;
+
 /* Open a session that tells on stderr when it plans for long. */
 dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;

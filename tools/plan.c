@@ -343,6 +343,7 @@ static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
     if (s->context.card == NULL && s->context.device != DT_CPU &&
         dt_device_answers(s->context.device, NULL))
         DT_CHECK(dt_session_meet(s, err)); /* so that the card's memory is known */
+    DT_CHECK(dti_cli_idle_fates(s, err));
     DT_CHECK(show(s, f, seconds, err));
     if (f->text != NULL)
         DT_CHECK(write_text(s, f, err));

@@ -206,6 +206,16 @@ static dt_status read_home(
     return dti_home_rules_add(&f->homes, l->glob, (dt_tier)tier, err);
 }
 
+static dt_status add_line(dt_layer_fates *f, const line *l, dt_pin pin, dt_err *err)
+{
+    if (!dt_grow(&f->line, &f->cap_line, f->n_line, sizeof *f->line))
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the lines of [" DT_LAYER_FATES "]");
+    dt_fate_line *to = &f->line[f->n_line++];
+    *to = (dt_fate_line){.glob = l->glob, .pin = pin};
+    snprintf(to->text, sizeof to->text, "%.40s = %.36s", l->glob, l->value);
+    return DT_OK;
+}
+
 static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err *err)
 {
     const dt_graph *g = all->graph;
@@ -218,7 +228,8 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     dt_status st = read_fate(l, &fate, err);
     if (st == DT_OK)
         st = check_codec(l, fate.codec, g->dtype, err);
-    snprintf(fate.line, sizeof fate.line, "%.40s = %.36s", l->glob, l->value);
+    fate.line = f->n_line;
+    DT_CHECK(add_line(f, l, fate.pin, err));
     for (size_t i = 0; i < g->n_node; i++)
         if (dt_glob(l->glob, g->node[i].name) ||
             (g->node[i].with[0] != '\0' && dt_glob(l->glob, g->node[i].with))) {
@@ -259,6 +270,9 @@ static dt_status read_section(
     for (size_t i = 0; i < g->n_node; i++)
         all.layers[i] = g->node[i].name;
     const dt_status st = read_lines(f, c, section, &all, old, err);
+    for (size_t i = 0; i < f->n; i++)
+        if (f->node[i].pin != DT_PIN_NONE)
+            f->line[f->node[i].line].holds = true;
     dt_free(all.layers);
     dt_free(all.tensors.of);
     return st;
@@ -277,6 +291,7 @@ dt_status dt_layer_fates_open(
 void dt_layer_fates_close(dt_layer_fates *f)
 {
     dt_free(f->node);
+    dt_free(f->line);
     dti_home_rules_deinit(&f->homes);
     *f = (dt_layer_fates){0};
 }
@@ -298,6 +313,7 @@ bool dt_layer_fates_exact(const dt_layer_fates *f)
  * @moves: copies that are listed and not put in yet
  */
 typedef struct applying {
+    const dt_layer_fates *fates;
     dt_program *p;
     const dt_pass_env *env;
     int32_t *newest, *older;
@@ -357,6 +373,11 @@ static dt_status move_packed(
     return st;
 }
 
+dt_status dt_layer_fate_reason(dt_program *p, const char *text, int32_t *number, dt_err *err)
+{
+    return dt_reasons_add(&p->reasons, number, err, "[" DT_LAYER_FATES "] %s", text);
+}
+
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
 {
@@ -367,7 +388,10 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
     const bool packs = to->codec != NULL && dt_packs(t);
     const double density = dti_pass_density(env, t, 1);
     int32_t packed;
-    DT_CHECK(dt_reasons_add(&p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", to->line));
+    if ((to->pin == DT_PIN_ENCODE && !packs) ||
+        (to->pin == DT_PIN_RECOMPUTE && !dti_repeatable(p, g->tensor)))
+        return DT_OK;
+    DT_CHECK(dt_layer_fate_reason(p, a->fates->line[to->line].text, &g->reason, err));
     if (to->pin == DT_PIN_MOVE) {
         const dti_offload_opt o = {.release_after = DT_NONE,
             .fetch_before = v->fetch,
@@ -377,14 +401,10 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
         return dti_offloads_add(&a->moves, p, g, &o, err);
     }
     if (to->pin == DT_PIN_ENCODE) {
-        if (!packs)
-            return DT_OK;
         DT_CHECK(dti_pass_encode(p, env, g, to->codec, 1, &packed, err));
         return packed != DT_NONE && to->moves ? move_packed(p, packed, v, g->reason, err) : DT_OK;
     }
-    return dti_repeatable(p, g->tensor)
-               ? dti_remakes_before(&a->remakes, g->to, &g->tensor, 1, g->reason, err)
-               : DT_OK;
+    return dti_remakes_before(&a->remakes, g->to, &g->tensor, 1, g->reason, err);
 }
 
 /* Set one fate. */
@@ -512,9 +532,10 @@ static dt_status apply_all(applying *a, value *v, size_t n, dt_err *err)
     return DT_OK;
 }
 
-static dt_status apply(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+static dt_status apply(
+    const dt_layer_fates *f, value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    applying a = {.p = p, .env = env};
+    applying a = {.fates = f, .p = p, .env = env};
     const dt_status st = apply_all(&a, v, n, err);
     dti_remakes_close(&a.remakes);
     dt_free(a.newest);
@@ -531,7 +552,7 @@ dt_status dt_layer_fates_apply(
     value *v = dt_alloc(p->n_tensor, sizeof *v);
     if (v == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
-    const dt_status st = apply(v, collect(f, p, v), p, env, err);
+    const dt_status st = apply(f, v, collect(f, p, v), p, env, err);
     dt_free(v);
     if (st != DT_OK)
         return DT_FAIL(err, st, "[" DT_LAYER_FATES "]");

@@ -24,25 +24,37 @@
 #define DT_LAYER_FATES DT_CONFIG_GLOBS
 
 /* @moves: ENCODE: what it is packed to moves. @tier: DT_TIER_INPUT where none is named.
- * @line: "GLOB = VALUE", which says it. */
+ * @line: which says it, by its number among those of fates. */
 typedef struct dt_layer_fate {
     dt_pin pin;
     bool moves;
     dt_tier tier;
     const dt_codec *codec;
-    char line[80];
+    size_t line;
 } dt_layer_fate;
+
+/* A line that is no home. @glob: borrowed from the configuration. @text: "GLOB = VALUE". @holds: of
+ * some layer it is the last that matches. */
+typedef struct dt_fate_line {
+    const char *glob;
+    dt_pin pin;
+    bool holds;
+    char text[80];
+} dt_fate_line;
 
 /**
  * struct dt_layer_fates - what the section says.
  * @n:    nodes of the graph; 0: the section is empty
  * @node: by node; DT_PIN_NONE where no line matches
- * @homes: of persistent tensors; their globs are those of the configuration, which must outlive
- * them
+ * @line: in the order in which the section holds them
+ * @homes: of persistent tensors. Their globs, and those of lines, are the configuration's, which
+ * must outlive them
  */
 typedef struct dt_layer_fates {
     size_t n;
     dt_layer_fate *node;
+    size_t n_line, cap_line;
+    dt_fate_line *line;
     dt_home_rules homes;
 } dt_layer_fates;
 
@@ -56,6 +68,11 @@ dt_status dt_layer_fates_open(
 void dt_layer_fates_close(dt_layer_fates *f);
 
 bool dt_layer_fates_exact(const dt_layer_fates *f); /* no codec of theirs loses a bit */
+
+/* The number of a line's text as a reason of @p, which has it before where the line has done
+ * something. DT_E_NOMEM. */
+dt_status dt_layer_fate_reason(
+    dt_program *p, const char *text, int32_t *number, dt_err *err) DT_NODISCARD;
 
 /* Rewrite a program of that graph. Every value is computed again at most once, so layers that stand
  * next to each other are made again together. Programs without backward are left alone. */

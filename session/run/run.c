@@ -1,5 +1,6 @@
 /* The course of a run: open, begin, train, end. */
 #include "session/budget.h"
+#include "session/idle_fates.h"
 #include "session/open.h"
 #include "session/run.h"
 #include "session/run_plans.h"
@@ -197,8 +198,8 @@ void dt_run_close(dt_run *r)
     dt_checkpoint_close(r->from);
     dti_run_dir_close(r->dir);
     dt_feeds_close(&r->feeds);
-    dt_session_close(r->s);
     dt_class_names_deinit(&r->names);
+    dt_session_close(r->s);
     dt_free(r);
 }
 
@@ -225,6 +226,11 @@ static dt_status tell_saving(dt_run *r, dt_err *err)
     return DT_OK;
 }
 
+static void tell_layers(void *self, const char *line)
+{
+    dti_run_tell(self, "layers", "%s", line);
+}
+
 /* Everything that can be refused. */
 static dt_status check(dt_run *r, dt_err *err)
 {
@@ -245,6 +251,7 @@ static dt_status check(dt_run *r, dt_err *err)
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dti_plan_set_check_statistics(s->plans, err));
     DT_CHECK(tell_saving(r, err));
+    DT_CHECK(dt_session_idle_fates(s, &(dt_teller){r, tell_layers}, err));
     DT_CHECK(dti_session_check_run(s, true, err)); /* behind all that is planned */
     return dti_facts_check(r, err);
 }

@@ -582,6 +582,52 @@ static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
     }
 }
 
+/* By plan, sweep and the run; what a recompute holds until backward is not in vain. */
+static void lines_that_save_nothing_are_told(void **state)
+{
+    NEED_BINARY();
+    static const char lines[] = "sum = offload\nout = encode\nc1 = offload\nr* = recompute\n"
+                                "r3 = keep\nb2 = offload\nmp = offload\nm* = encode\n";
+    char words[3][2048];
+    snprintf(words[0], sizeof *words, "plan FILE");
+    snprintf(words[1], sizeof *words,
+        "sweep FILE --policies chen_sqrt --json --set memory.device_budget=1MiB");
+    snprintf(words[2], sizeof *words, "FILE --set run.dir=%s", dt_temp_path("idle"));
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        ran r = cli_run(words[i], with(lines));
+        assert_code(&r, 0);
+        assert_has(r.err, "layers.ini:12: [memory.layers] sum = offload saves nothing: nothing of");
+        assert_has(r.err,
+            "layers.ini:13: [memory.layers] out = encode saves nothing: nothing of what "
+            "it names waits for backward and can be packed");
+        assert_has(
+            r.err, "layers.ini:18: [memory.layers] mp = offload saves nothing: of each layer");
+        for (int line = 14; line < 18; line++) {
+            char place[32];
+            snprintf(place, sizeof place, "layers.ini:%d: ", line);
+            assert_has_not(r.err, place);
+        }
+        cli_done(&r);
+    }
+    ran r = cli_run("plan FILE --set memory.layers.sum=offload", with(""));
+    assert_has(r.err, "--set: [memory.layers] sum = offload saves nothing");
+    cli_done(&r);
+}
+
+static void of_many_lines_that_save_nothing_some_are_told(void **state)
+{
+    NEED_BINARY();
+    char lines[1024] = "";
+    for (int i = 1; i <= 12; i++)
+        sprintf(lines + strlen(lines), "%.*ssum = offload\n", i, "************");
+    ran r = cli_run("plan FILE", with(lines));
+    assert_code(&r, 0);
+    assert_has(r.err, "layers.ini:19: [memory.layers] ");
+    assert_has_not(r.err, "layers.ini:20: ");
+    assert_has(r.err, "[memory.layers]: 4 more lines save nothing");
+    cli_done(&r);
+}
+
 static void fates_can_be_set_on_the_command_line(void **state)
 {
     NEED_BINARY();
@@ -675,6 +721,8 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(wrong_lines_are_named_with_their_place),
         cmocka_unit_test(of_thousands_of_wrong_lines_some_are_told),
         cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
+        cmocka_unit_test(lines_that_save_nothing_are_told),
+        cmocka_unit_test(of_many_lines_that_save_nothing_some_are_told),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),
         cmocka_unit_test(no_fate_changes_a_bit_of_the_weights),

@@ -185,11 +185,12 @@ static dt_status check_names(dt_session *s, dt_err *err)
 }
 
 /* Of "batch=4": what it may have meant. */
-static dt_status set_one(dt_session *s, const char *assignment, dt_err *err)
+static dt_status set_one(dt_session *s, const char *assignment, bool varied, dt_err *err)
 {
     char word[64], meant[128];
     const size_t n = strcspn(assignment, "=");
-    const dt_status st = dt_config_set(s->config, assignment, err);
+    const dt_status st = varied ? dt_config_vary(s->config, assignment, err)
+                                : dt_config_set(s->config, assignment, err);
     snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : 0, assignment);
     if (st != DT_E_CONFIG || strchr(word, '.') != NULL || assignment[n] == '\0' ||
         dt_run_options_meant(word, meant, sizeof meant) == NULL)
@@ -206,13 +207,7 @@ static const dt_rung *rung_of(const dt_policy *p, const char *name)
     return NULL;
 }
 
-/* Policies that a command names besides memory.policy. */
-typedef struct also {
-    const char *const *list;
-    size_t n;
-} also;
-
-static bool is_named(const also *a, const char *name)
+static bool is_named(const dti_session_also *a, const char *name)
 {
     const size_t len = strlen(name);
     for (size_t i = 0; i < a->n; i++)
@@ -247,8 +242,8 @@ static bool read_rung(
 }
 
 /* Read the options of a policy that a command names, and those of the rung called @rung. */
-static bool read_also(dt_session *s, const also *a, const dt_policy *policy, const char *rung,
-    dt_status *st, dt_err *err)
+static bool read_also(dt_session *s, const dti_session_also *a, const dt_policy *policy,
+    const char *rung, dt_status *st, dt_err *err)
 {
     dt_policies one;
     if (!is_named(a, policy->name) || holds(&s->policies, policy->name))
@@ -260,7 +255,8 @@ static bool read_also(dt_session *s, const also *a, const dt_policy *policy, con
 }
 
 /* Whether the section of a policy is read by somebody. */
-static bool is_read(dt_session *s, const also *a, const char *name, dt_status *st, dt_err *err)
+static bool is_read(
+    dt_session *s, const dti_session_also *a, const char *name, dt_status *st, dt_err *err)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
@@ -301,7 +297,7 @@ static bool waits_for_its_policy(const dt_session *s, size_t section)
 }
 
 /* Options of policies that are not asked for, which nobody reads. */
-static dt_status check_policy_sections(dt_session *s, const also *a, dt_err *err)
+static dt_status check_policy_sections(dt_session *s, const dti_session_also *a, dt_err *err)
 {
     dt_status st = DT_OK;
     static const char prefix[] = "policy.";
@@ -351,11 +347,11 @@ static dt_status check_memory_sections(dt_session *s, dt_err *err)
 
 /* Everything that can be said without shapes, in one pass, once the text is read. */
 static dt_status read_config(
-    dt_session *s, const char *const *sets, size_t n_sets, const also *a, dt_err *err)
+    dt_session *s, const char *const *sets, size_t n_sets, const dti_session_also *a, dt_err *err)
 {
     dt_status st = DT_OK;
     for (size_t i = 0; i < n_sets; i++)
-        st = first_of(st, set_one(s, sets[i], err));
+        st = first_of(st, set_one(s, sets[i], i + a->n_varied >= n_sets, err));
     DT_CHECK(st);
     st = dt_run_options_bind(s->config, &s->opts, err);
     if (st == DT_E_NOMEM)
@@ -438,8 +434,8 @@ static dt_status find_run(dt_session *s, const char *path, dt_err *err)
 
 /* With the configuration's text read; @text: what was wrong with that. All mistakes are told
  * together, in the order of its lines. */
-static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets, const also *a,
-    dt_status text, size_t before, dt_err *err)
+static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets,
+    const dti_session_also *a, dt_status text, size_t before, dt_err *err)
 {
     dt_graph *g = NULL;
     s->kept = dt_kept_create(dti_fronts_kept, s);
@@ -481,9 +477,8 @@ bool dt_session_in_configs(const char *base, char *to, size_t bytes)
 enum { PATIENCE = 2 }; /* seconds, after which one wonders */
 
 dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
-    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err)
+    size_t n_sets, const dti_session_also *a, dt_err *err)
 {
-    const also a = {lists, n_lists};
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
@@ -493,19 +488,19 @@ dt_status dti_session_open_for(dt_session **out, const char *path, const char *c
     if (s->config == NULL)
         return text;
     DT_CHECK(find_run(s, path, err));
-    return open_session(s, sets, n_sets, &a, text, before, err);
+    return open_session(s, sets, n_sets, a, text, before, err);
 }
 
 dt_status dt_session_open(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {
-    return dti_session_open_for(out, path, sets, n_sets, NULL, 0, err);
+    return dti_session_open_for(out, path, sets, n_sets, &(dti_session_also){0}, err);
 }
 
 dt_status dti_session_open_text(dt_session **out, const char *name, const char *text, size_t bytes,
     const char *const *sets, size_t n_sets, dt_err *err)
 {
-    const also none = {NULL, 0};
+    const dti_session_also none = {0};
     dt_session *s = *out = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a session");

@@ -15,11 +15,18 @@ dt_status dti_session_open_text(dt_session **out, const char *name, const char *
     const char *const *sets, size_t n_sets, dt_err *err) DT_NODISCARD;
 void dt_session_close(dt_session *s);
 
-/* The same for a command that plans other policies than memory.policy says: @lists, of which each
- * is written as that key is. Their sections [policy.NAME] count, too, and must hold what they may.
+/**
+ * struct dti_session_also - what a command that plans variants asks for besides.
+ * @list: @n other policies than memory.policy says, each written as that key is. Their sections
+ *        [policy.NAME] count, too, and must hold what they may
+ * @n_varied: so many assignments, the last, are values of --vary, and called so in messages
  */
+typedef struct dti_session_also {
+    const char *const *list;
+    size_t n, n_varied;
+} dti_session_also;
 dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
-    size_t n_sets, const char *const *lists, size_t n_lists, dt_err *err) DT_NODISCARD;
+    size_t n_sets, const dti_session_also *also, dt_err *err) DT_NODISCARD;
 
 /* "configs/NAME", with .ini if need be, when there is such a file. */
 bool dt_session_in_configs(const char *name, char *to, size_t bytes);

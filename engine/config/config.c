@@ -49,7 +49,7 @@ void dt_config_destroy(dt_config *c)
 }
 
 /* A new section, of tidied text that lives as long as c. */
-static section *add_section(dt_config *c, const char *text, int line, bool set)
+static section *add_section(dt_config *c, const char *text, int line, const char *set)
 {
     if (!dt_grow(&c->at, &c->cap, c->n, sizeof *c->at))
         return NULL;
@@ -75,7 +75,7 @@ static dt_named keys_of(const section *s)
     return (dt_named){s->key, sizeof *s->key, offsetof(entry, key), .refers = true};
 }
 
-static entry *add_entry(section *s, const char *key, const char *value, int line, bool set)
+static entry *add_entry(section *s, const char *key, const char *value, int line, const char *set)
 {
     if (!dti_names_grow(&s->by_key, keys_of(s), s->n) ||
         !dt_grow(&s->key, &s->cap, s->n, sizeof *s->key))
@@ -234,7 +234,7 @@ static dt_status read_section(reader *r, char *s)
     if (!tidy_section(text))
         WRONG(r, "[%.80s] is no section: write [section] or [kind name]", text);
     /* kept even when wrong, so that its keys are still looked at */
-    return add_section(r->c, text, r->line, false) != NULL ? DT_OK : dti_no_memory(r->c, r->err);
+    return add_section(r->c, text, r->line, NULL) != NULL ? DT_OK : dti_no_memory(r->c, r->err);
 }
 
 /* Cut the comment off an unquoted value, and the blanks in front of it. */
@@ -327,7 +327,7 @@ static dt_status read_pair(reader *r, char *s)
         WRONG(r, "key '%.80s' stands before the first [section]", s);
         return DT_OK;
     }
-    return add_entry(&r->c->at[r->c->n - 1], s, value, r->line, false) != NULL
+    return add_entry(&r->c->at[r->c->n - 1], s, value, r->line, NULL) != NULL
                ? DT_OK
                : dti_no_memory(r->c, r->err);
 }
@@ -594,7 +594,7 @@ static bool cut_assignment(char *s, char **key, char **value)
            tidy_section(s);
 }
 
-dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err)
+static dt_status assign(dt_config *c, const char *flag, const char *assignment, dt_err *err)
 {
     char *text = dti_own(c, dt_strdup(assignment)), *key, *value;
     if (text == NULL)
@@ -602,14 +602,14 @@ dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err)
     const size_t n = strlen(text), control = dti_control_at(text, n), wrong = dt_utf8_bad(text, n);
     const size_t bad = control < wrong ? control : wrong;
     if (bad < n)
-        return DT_FAIL(err, DT_E_CONFIG, "--set '%.200s': byte %zu, 0x%02X, is %s", assignment,
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%.200s': byte %zu, 0x%02X, is %s", flag, assignment,
             bad + 1, (unsigned)(uint8_t)text[bad],
             control < wrong ? "a control character" : "not UTF-8");
     if (!cut_assignment(text, &key, &value))
-        return DT_FAIL(err, DT_E_CONFIG, "--set '%.200s': write section.key=value", assignment);
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%.200s': write section.key=value", flag, assignment);
     section *s = dti_find_section(c, text);
     if (s == NULL) {
-        s = add_section(c, text, 0, true);
+        s = add_section(c, text, 0, flag);
         if (s == NULL)
             return dti_no_memory(c, err);
         const dt_status st = sort_sections(c, err);
@@ -620,11 +620,21 @@ dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err)
     }
     entry *e = dti_find_entry(s, key);
     if (e == NULL)
-        e = add_entry(s, key, value, 0, true);
+        e = add_entry(s, key, value, 0, flag);
     if (e == NULL)
         return dti_no_memory(c, err);
-    *e = (entry){.key = e->key, .value = value, .set = true};
+    *e = (entry){.key = e->key, .value = value, .set = flag};
     return DT_OK;
+}
+
+dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err)
+{
+    return assign(c, DTI_SET, assignment, err);
+}
+
+dt_status dt_config_vary(dt_config *c, const char *assignment, dt_err *err)
+{
+    return assign(c, DTI_VARY, assignment, err);
 }
 
 /* ---- asking ---- */
@@ -637,7 +647,7 @@ size_t dt_config_section_count(const dt_config *c)
 dt_section dt_config_section(const dt_config *c, size_t i)
 {
     const section *s = &c->at[i];
-    return (dt_section){s->text, s->kind, s->name, s->set ? DTI_SET : c->file, s->line};
+    return (dt_section){s->text, s->kind, s->name, s->set != NULL ? s->set : c->file, s->line};
 }
 
 size_t dt_config_key_count(const dt_config *c, size_t i)
@@ -660,7 +670,7 @@ const char *dt_config_get(
     const entry *e = dti_find_entry(dti_find_section(c, text), key);
     if (e == NULL)
         return NULL;
-    *file = e->set ? DTI_SET : c->file;
+    *file = e->set != NULL ? e->set : c->file;
     *line = e->line;
     return e->value;
 }
@@ -668,7 +678,7 @@ const char *dt_config_get(
 bool dt_config_typed(const dt_config *c, const char *text, const char *key)
 {
     const entry *e = dti_find_entry(dti_find_section(c, text), key);
-    return e != NULL && e->set;
+    return e != NULL && e->set != NULL;
 }
 
 const char *dt_config_place(char *to, size_t bytes, const char *file, int line)

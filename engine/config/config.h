@@ -46,6 +46,8 @@ void dt_config_destroy(dt_config *c);
  * "--set". A later set of the same key wins. Before any bind: values that were bound may go away.
  */
 dt_status dt_config_set(dt_config *c, const char *assignment, dt_err *err) DT_NODISCARD;
+/* The same of one value of --vary, which is the origin then. */
+dt_status dt_config_vary(dt_config *c, const char *assignment, dt_err *err) DT_NODISCARD;
 
 /* Fill @target: defaults first, then what section @section holds. Every wrong value and missing
  * required key is reported; the status is that of the first. Keys of the table count as known
@@ -67,7 +69,7 @@ dt_status dt_config_check_dump(const dt_config *c, dt_err *err) DT_NODISCARD;
  */
 typedef struct dt_section {
     const char *text, *kind, *name;
-    const char *file; /* or "--set" */
+    const char *file; /* or "--set", "--vary" */
     int line;
 } dt_section;
 size_t dt_config_section_count(const dt_config *c);

@@ -11,9 +11,9 @@
 #include "engine/config/nearest.h"
 
 /* For the start of a message. */
-static const char *place(const dt_config *c, bool set, int line, char *text, size_t room)
+static const char *place(const dt_config *c, const char *set, int line, char *text, size_t room)
 {
-    return dt_config_place(text, room, set ? DTI_SET : c->shown, line);
+    return dt_config_place(text, room, set != NULL ? set : c->shown, line);
 }
 
 enum { PLACE_BYTES = 1024 };
@@ -38,11 +38,11 @@ static bool is_choice(const dt_opt *row, const char *value)
 /* A relative path in the file counts from the file's folder, one of --set from the current one. */
 static const char *resolve(dt_config *c, entry *e)
 {
-    if (e->value[0] == '/' || e->value[0] == '\0' || (!e->set && c->folder == NULL))
+    if (e->value[0] == '/' || e->value[0] == '\0' || (e->set == NULL && c->folder == NULL))
         return e->value;
     if (e->path != NULL)
         return e->path;
-    if (!e->set)
+    if (e->set == NULL)
         return e->path = join(c, c->folder, "", e->value);
     char *here = realpath(".", NULL);
     if (here == NULL)
@@ -102,7 +102,7 @@ static dt_status missing_key(
 {
     char allowed[256];
     dt_opt_allowed(row, allowed, sizeof allowed);
-    if (s != NULL && !s->set)
+    if (s != NULL && s->set == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s:%d: [%.100s] %s is required (%s: %s)", c->shown,
             s->line, text, row->key, allowed, row->help);
     return DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] %s is required (%s: %s)", c->shown, text,

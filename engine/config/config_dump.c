@@ -38,8 +38,8 @@ static size_t line_bytes(const entry *e)
 static dt_status check_line(const dt_config *c, const section *s, const entry *e, dt_err *err)
 {
     char text[PLACE_BYTES];
-    const char *v = written_value(e),
-               *at = dt_config_place(text, sizeof text, e->set ? DTI_SET : c->shown, e->line);
+    const char *v = written_value(e), *at = dt_config_place(text, sizeof text,
+                                          e->set != NULL ? e->set : c->shown, e->line);
     const size_t n = strlen(v), control = dti_control_at(v, n), wrong = dt_utf8_bad(v, n);
     const size_t bad = control < wrong ? control : wrong, bytes = line_bytes(e);
     if (bad < n)
@@ -105,15 +105,16 @@ static void print_value(FILE *f, const char *v)
 /* The note is left out where the line would be too long with it. */
 static void print_entry(const dt_config *c, const entry *e, FILE *f)
 {
-    const size_t note = strlen(" ; :") + (e->set ? strlen(DTI_SET) : strlen(c->file) + LINE_DIGITS);
+    const size_t note =
+        strlen(" ; :") + (e->set != NULL ? strlen(e->set) : strlen(c->file) + LINE_DIGITS);
     fprintf(f, "%s = ", e->key);
     print_value(f, written_value(e));
     if (line_bytes(e) + note > DT_LINE_BYTES) {
         fputc('\n', f);
         return;
     }
-    if (e->set) {
-        fprintf(f, " ; %s\n", DTI_SET);
+    if (e->set != NULL) {
+        fprintf(f, " ; %s\n", e->set);
         return;
     }
     fputs(" ; ", f);

@@ -10,14 +10,15 @@
 typedef struct entry {
     const char *key, *value;
     const char *path; /* the value as a path, once resolved */
+    const char *set;  /* the flag that gave it; NULL: the file */
     int line;
-    bool set, known, passing;
+    bool known, passing;
 } entry;
 
 typedef struct section {
-    const char *text, *kind, *name;
+    const char *text, *kind, *name, *set;
     int line;
-    bool set, known, free_keys;
+    bool known, free_keys;
     size_t n, cap;
     entry *key;
     dt_names by_key;
@@ -47,6 +48,7 @@ struct dt_config {
 };
 
 #define DTI_SET "--set"
+#define DTI_VARY "--vary"
 
 dt_status dti_no_memory(const dt_config *c, dt_err *err) DT_NODISCARD;
 

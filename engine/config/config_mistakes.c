@@ -14,12 +14,13 @@ typedef struct note {
     long line;
 } note;
 
-/* The number in "FILE:LINE: ", where FILE may be the end of a long path; 0: of --set; -1: the note
+/* The number in "FILE:LINE: ", where FILE may be the end of a long path; 0: of a flag; -1: the note
  * has no place. */
 static long line_of(const dt_config *c, const char *text)
 {
     const size_t name = strlen(c->file), line_bytes = strcspn(text, "\n");
-    if (strncmp(text, DTI_SET, strlen(DTI_SET)) == 0)
+    if (strncmp(text, DTI_SET, strlen(DTI_SET)) == 0 ||
+        strncmp(text, DTI_VARY, strlen(DTI_VARY)) == 0)
         return 0;
     for (size_t n = strcspn(text, ":"); n <= name && n < line_bytes;
          n += 1 + strcspn(text + n + 1, ":")) {

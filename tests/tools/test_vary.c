@@ -223,7 +223,7 @@ static void files_name_the_variants(void **state)
     assert_has(r.out, "varied: train.batch\n");
     assert_has(r.out, "  policy         batch bits ");
     assert_has(r.out, "\n  (each list)    -1         refused\n");
-    assert_has(r.out, "\nrefused: train.batch = -1: --set: [train] batch = -1: ");
+    assert_has(r.out, "\nrefused: train.batch = -1: --vary: [train] batch = -1: ");
     assert_has_not(r.out, "batch 16");
     cli_done(&r);
     char *table = cli_text(csv), *picture = cli_text(svg), *page = cli_text(html);
@@ -333,7 +333,7 @@ static void a_processor_without_bf16_still_has_a_table(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "\n  (each list)    bf16      refused\n");
     assert_has(
-        r.out, "refused: train.precision = bf16: --set: [train] precision = bf16: bf16 needs");
+        r.out, "refused: train.precision = bf16: --vary: [train] precision = bf16: bf16 needs");
     assert_has(r.out, "vdnn_all       fp32 ");
     cli_done(&r);
 }
@@ -393,7 +393,11 @@ static void wrong_arguments_are_refused(void **state)
         {"--vary memory.device_budget=1MiB,2MiB", "that is what --budgets 1GiB,2GiB is for"},
         {"--vary memory.pool=gr\001dy", "byte 15, 0x01, is a control character or not UTF-8"},
         {"--vary memory.pool=gr\377dy", "byte 15, 0xFF, is a control character or not UTF-8"},
-        {"--vary memory.pol=greedy", "unknown key 'pol', did you mean 'pool'?"},
+        {"--vary train.batch=none", "dnntrain: --vary: [train] batch = none: not a whole number"},
+        {"--vary memory.pool=greedy,bfc --set train.batch=none",
+            "dnntrain: --set: [train] batch = none: not a whole number"},
+        {"--vary memory.pol=greedy",
+            "dnntrain: --vary: [memory] unknown key 'pol', did you mean 'pool'?"},
         {"--vary memry.pool=greedy", "[memry]"},
         {"--vary memory.pool=gredy,bcf", "no such pool; did you mean 'greedy'?"},
         {"--vary policy.gist.dpr=fp8,fp16", "no list of --policies comes to gist"},

@@ -126,12 +126,22 @@ static dt_status read_cifar(
     return dti_transform(&s->recipe, &picture, key, x, err);
 }
 
-static bool has_test_batch(const dt_source_opts *o)
+static bool holds(const char *folder, const char *name)
 {
-    char *file = dti_join(o->path, eval_files[0]);
+    char *file = dti_join(folder, name);
     const bool there = file != NULL && dti_is_there(file);
     dt_free(file);
     return there;
+}
+
+static bool has_test_batch(const dt_source_opts *o)
+{
+    return holds(o->path, eval_files[0]);
+}
+
+static bool looks_like_cifar(const char *path)
+{
+    return holds(path, train_files[0]) || holds(path, eval_files[0]);
 }
 
 static void describe_cifar(const dt_source *base, char *text, size_t n)
@@ -164,5 +174,6 @@ const dt_source_desc dt_source_cifar10 = {
     .has_eval = has_test_batch,
     .classes = classes_of_cifar,
     .class_name = class_of_cifar,
+    .looks = looks_like_cifar,
     .describe = describe_cifar,
 };

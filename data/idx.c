@@ -258,6 +258,15 @@ static bool has_t10k(const dt_source_opts *o)
     return there;
 }
 
+static bool looks_like_idx(const char *path)
+{
+    char *file = NULL;
+    const dt_source_opts train = {.path = path};
+    const bool there = has_t10k(&train) || find_images(&file, &train, NULL) == DT_OK;
+    dt_free(file);
+    return there;
+}
+
 static void describe_idx(const dt_source *base, char *text, size_t n)
 {
     const dti_idx *s = &((const idx *)base)->set;
@@ -286,5 +295,6 @@ const dt_source_desc dt_source_idx = {
     .read = read_idx,
     .has_eval = has_t10k,
     .classes = classes_of_idx,
+    .looks = looks_like_idx,
     .describe = describe_idx,
 };

@@ -418,6 +418,43 @@ static dt_status read_images(
     return st;
 }
 
+static bool holds_pictures(const char *folder, int deep);
+
+static bool is_one(const char *folder, const char *name, int deep)
+{
+    struct stat st;
+    if (deep == 0)
+        return is_picture(name);
+    char *path = dti_join(folder, name);
+    const bool yes = path != NULL && name[0] != '.' && stat(path, &st) == 0 &&
+                     S_ISDIR(st.st_mode) && holds_pictures(path, deep - 1);
+    dt_free(path);
+    return yes;
+}
+
+/* So many folders deep, as far as the first of its names tell. */
+static bool holds_pictures(const char *folder, int deep)
+{
+    enum { MOST_NAMES = 256 };
+    DIR *d = opendir(folder);
+    const char *name;
+    bool found = false;
+    for (int i = 0; d != NULL && !found && i < MOST_NAMES; i++) {
+        if (dt_next_name(&name, d, folder, NULL) != DT_OK || name == NULL)
+            break;
+        found = is_one(folder, name, deep);
+    }
+    if (d != NULL)
+        closedir(d);
+    return found;
+}
+
+/* A folder of classes, or one of train and val, whose classes are one deeper. */
+static bool looks_like_images(const char *path)
+{
+    return holds_pictures(path, 1) || holds_pictures(path, 2);
+}
+
 static void describe_images(const dt_source *base, char *text, size_t n)
 {
     const class_folders *f = &((const images *)base)->folder;
@@ -448,5 +485,6 @@ const dt_source_desc dt_source_images = {
     .read = read_images,
     .classes = classes_of_images,
     .class_name = class_of_images,
+    .looks = looks_like_images,
     .describe = describe_images,
 };

@@ -31,6 +31,14 @@ const dt_source_desc *dt_source_find(const char *name)
     return NULL;
 }
 
+const dt_source_desc *dt_source_meant(const dt_source_desc *but, const char *path)
+{
+    for (size_t i = 0; path != NULL && i < DT_COUNT(all); i++)
+        if (all[i] != but && all[i]->looks != NULL && all[i]->looks(path))
+            return all[i];
+    return NULL;
+}
+
 const char *const *dt_source_names(void)
 {
     return names;

@@ -50,6 +50,7 @@ typedef struct dt_source_opts {
  * the same options and eval set; absent: it does not
  * @classes: (optional) how many classes occur
  * @class_name: (optional) what a label stands for, borrowed from the source; NULL: not known
+ * @looks: (optional) whether what is at a path looks like data of this kind, by names alone
  * @describe: (optional) what was found, one line without a newline, cut to @n bytes
  */
 typedef struct dt_source_desc {
@@ -63,6 +64,7 @@ typedef struct dt_source_desc {
     bool (*has_eval)(const dt_source_opts *o);
     int64_t (*classes)(const dt_source *s);
     const char *(*class_name)(const dt_source *s, int32_t label);
+    bool (*looks)(const char *path);
     void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 
@@ -84,7 +86,10 @@ dt_status dt_picture_read(
 
 const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
-const char *const *dt_source_names(void);               /* NULL-terminated, for dt_unknown */
+/* The other source that what is at a path looks like, where one of its own fails to open it; NULL:
+ * none, or no path. */
+const dt_source_desc *dt_source_meant(const dt_source_desc *but, const char *path);
+const char *const *dt_source_names(void); /* NULL-terminated, for dt_unknown */
 
 /* Whether the network takes a picture with a label for each pixel. */
 bool dti_source_of_pixels(const dt_source_opts *o);

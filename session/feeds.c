@@ -60,6 +60,10 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
         return DT_OK;
     (void)DT_FAIL(
         err, st, "%s", dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
+    const dt_source_desc *meant = st == DT_E_DATA ? dt_source_meant(desc, o->path) : NULL;
+    if (meant != NULL)
+        (void)DT_FAIL(
+            err, st, "that looks like %s: set data.source = %s", meant->summary, meant->name);
     if (o->path == NULL || access(o->path, F_OK) == 0 || errno != ENOENT)
         return st;
     if (strstr(o->path, "/~") != NULL)

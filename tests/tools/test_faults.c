@@ -241,6 +241,9 @@ static void data_that_is_not_there(void **state) /* cases 16 and 24 */
     put_text("noclass/a.png", "");
     put_picture("hollow/a/1.png");
     put_text("hollow/b/notes.txt", "");
+    put_text("bins/test_batch.bin", "");
+    put_picture("parts/train/a/1.png");
+    put_text("plain/t10k-images-idx3-ubyte.gz", "");
     put_folder(in_workspace("loop/a"));
     put_folder(in_workspace("odd/a"));
     assert_int_equal(symlink("x.png", in_workspace("loop/a/x.png")), 0);
@@ -259,6 +262,13 @@ static void data_that_is_not_there(void **state) /* cases 16 and 24 */
             {"/w/empty: holds neither train-images-idx3-ubyte nor"}},
         {NULL, SOURCE("cifar10", "empty"), DT_E_DATA,
             {"/w/empty/data_batch_1.bin: cannot open: No such file or directory"}},
+        {NULL, SOURCE("cifar10", "parts"), DT_E_DATA,
+            {"data_batch_1.bin: cannot open", "that looks like JPEG, PNG and BMP files in folders",
+                "set data.source = images"}},
+        {NULL, SOURCE("cifar10", "hollow"), DT_E_DATA, {"set data.source = images"}},
+        {NULL, SOURCE("images", "bins"), DT_E_DATA,
+            {"that looks like CIFAR-10, binary version", "set data.source = cifar10"}},
+        {NULL, SOURCE("images", "plain"), DT_E_DATA, {"set data.source = idx"}},
         {NULL, SOURCE("tensors", "nowhere"), DT_E_DATA,
             {"open '", "/w/nowhere': No such file or directory"}},
         {NULL, SOURCE("images", "loop"), DT_E_DATA, {"/w/loop/a/x.png: ", "symbolic links"}},

@@ -482,12 +482,22 @@ static dt_status suggest_small_policies(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* Whether a policy takes no less than keep_all does: what fits beside it fits without. */
+static bool saves_nothing(const search *x, const dti_trial *t)
+{
+    for (size_t i = 0; i < x->n_all; i++)
+        if (strcmp(x->all[i].v.policy, "keep_all") == 0)
+            return t != &x->all[i] && t->need.device >= x->all[i].need.device;
+    return false;
+}
+
 /* A policy and a smaller batch, where that is more than @micro and @batch. */
 static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt_err *err)
 {
     for (size_t i = 0; i < x->n_all && x->n_told < WANTED; i++) {
         dti_trial t;
-        if (x->all[i].fits || strcmp(x->all[i].v.policy, x->own.policy) == 0)
+        if (x->all[i].fits || strcmp(x->all[i].v.policy, x->own.policy) == 0 ||
+            saves_nothing(x, &x->all[i]))
             continue;
         DT_CHECK(largest_micro(x, x->all[i].v.policy, &t, err));
         if (t.fits && t.v.micro > micro)
@@ -533,6 +543,10 @@ static void tell_whole(const search *x, dt_err *err)
             "  taken at once, this batch fits under no policy that was tried; "
             "%s needs the least, %s (%" PRIu64 " bytes)",
             least->v.policy, dt_human_bytes(size, least->need.device), least->need.device);
+    if (!any && x->s->fates.n_line > 0)
+        (void)DT_FAIL(err, DT_E_BUDGET,
+            "  policies leave alone what [" DT_LAYER_FATES "] says of layers; without its lines "
+            "more may fit");
 }
 
 static void lower(dti_trial *least, const dti_trial *t)

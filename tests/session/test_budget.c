@@ -438,6 +438,21 @@ static void every_tier_that_does_not_fit_is_named(void **state)
     cli_done(&r);
 }
 
+/* Where lines hold all layers no policy saves anything, and one that takes more than keep_all is no
+ * way out beside smaller parts. */
+static void what_lines_of_layers_hold_is_told(void **state)
+{
+    NEED_BINARY();
+    put_text("n.ini", LENET);
+    ran r = refused(
+        "plan n.ini --set memory.device_budget=1400KiB --set memory.layers.*=keep", DT_E_BUDGET);
+    assert_has(
+        r.err, "policies leave alone what [memory.layers] says of layers; without its lines");
+    assert_has(r.err, "fits if: [train] ");
+    assert_has_not(r.err, "network_wide");
+    cli_done(&r);
+}
+
 static void nothing_that_fits_is_said(void **state)
 {
     NEED_BINARY();
@@ -677,6 +692,7 @@ DT_TEST_GROUP(budget)
         T(a_host_budget_is_hard),
         T(a_disk_budget_is_hard),
         T(every_tier_that_does_not_fit_is_named),
+        T(what_lines_of_layers_hold_is_told),
         T(nothing_that_fits_is_said),
         T(budgets_beyond_the_machine_are_mistakes),
         T(a_budget_beyond_a_limit_of_the_process_names_it),

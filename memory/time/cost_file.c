@@ -371,9 +371,11 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
     if (st != DT_OK || *measured)
         return st;
     if (empty)
-        return DT_FAIL(err, DT_E_CONFIG, "%s: it is empty, and " NEITHER, path);
-    DT_TRY(err, dti_densities_open(densities, path, err), "%s: " NEITHER, path);
-    return DT_OK;
+        return DT_FAIL(err, DT_E_DATA, "%s: it is empty, and " NEITHER, path);
+    st = dti_densities_open(densities, path, err);
+    if (st == DT_E_CONFIG) /* as a text it is written like one, and is data all the same */
+        st = DT_E_DATA;
+    return st == DT_OK ? st : DT_FAIL(err, st, "%s: " NEITHER, path);
 }
 
 static void differs(char *to, size_t bytes, const char *what, const char *file, const char *here)

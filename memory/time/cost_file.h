@@ -16,9 +16,10 @@ typedef struct dt_origin {
 } dt_origin;
 
 /* Read a profile: @costs sealed, @densities added to those there are. A file that does not begin
- * with a brace is one of densities alone (memory/density.h), and *measured is false. DT_E_DATA with
- * the file and the entry for what cannot be: not JSON, another format, a number below 0 or
- * beyond what can be (seconds of a year and more). The caller releases @costs even after a failure.
+ * with a brace is one of densities alone (memory/density.h), and *measured is false. DT_E_CONFIG
+ * where there is no such file, or it is none; DT_E_DATA with the file and the entry for what cannot
+ * be: not JSON, another format, a number below 0 or beyond what can be (seconds of a year and
+ * more). The caller releases @costs even after a failure.
  */
 dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
     bool *measured, const char *path, dt_err *err) DT_NODISCARD;

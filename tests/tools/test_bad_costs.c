@@ -179,8 +179,11 @@ static void damaged_profiles_are_refused(void **state)
         SAYS("damaged.json: no profile, or damaged", "line 4, offset ", "string without an end"));
     dt_free(whole);
     refuse_profile("{", DT_E_DATA, SAYS("not JSON", "no profile, or damaged"));
-    refuse_profile("", DT_E_CONFIG, SAYS("damaged.json: it is empty, and neither a profile"));
-    refuse_profile("\x01\x02nonsense", DT_E_CONFIG, SAYS("neither a profile", "[density]"));
+    refuse_profile("", DT_E_DATA, SAYS("damaged.json: it is empty, and neither a profile"));
+    refuse_profile("\x01\x02nonsense", DT_E_DATA, SAYS("neither a profile", "[density]"));
+    refuse_profile(
+        "[density]\na.y = 1.5\n", DT_E_DATA, SAYS("damaged.json:2: [density] a.y = 1.5"));
+    refuse_profile("[densty]\na.y = 0.5\n", DT_E_DATA, SAYS("has only a section [density]"));
     char *deep = dt_alloc(100001, 1);
     assert_non_null(deep);
     memset(deep, '[', 100000);

@@ -230,6 +230,18 @@ void dt_opt_allowed(const dt_opt *row, char *text, size_t room)
     }
 }
 
+/* "32x48", "32,48": two numbers, of which a comma makes one only before three digits. */
+static bool are_two(const dt_opt *row, const char *text)
+{
+    const size_t n = strspn(text, "0123456789");
+    if (row->type != DT_OPT_I64 || n == 0 || text[n] == '\0' || strchr("xX*,", text[n]) == NULL)
+        return false;
+    const char *second = text + n + 1;
+    const size_t m = strspn(second, "0123456789");
+    const bool same = m == n && strncmp(text, second, n) == 0;
+    return m > 0 && second[m] == '\0' && (text[n] == ',' ? m != 3 : !same);
+}
+
 /* The number that was meant by what is written otherwise: 1e3, 64,000 and 64_000 for a whole one,
  * 224x224 for a side, 1e-3f, 1/1000, 8; and a comment of another language behind it. False: none
  * can be told. */
@@ -266,7 +278,7 @@ static void print_meant(const dt_opt *row, const char *text, char *to, size_t ro
     double v;
     to[0] = '\0';
     const bool two = row->type == DT_OPT_SIDES && strpbrk(text, "x,*") != NULL;
-    if (two || !meant_number(row, text, &v))
+    if (two || are_two(row, text) || !meant_number(row, text, &v))
         return;
     if (row->type == DT_OPT_F64)
         dt_snprintf(to, room, "; write %g", v);
@@ -281,7 +293,9 @@ static dt_status not_a(const dt_opt *row, const char *text, const char *what, dt
     if (!ranged(row))
         return DT_FAIL(err, DT_E_CONFIG, "not %s%s", what, meant);
     print_range(row, range, sizeof range);
-    return DT_FAIL(err, DT_E_CONFIG, "not %s%s; must be %s", what, meant, range);
+    const int n = row->help != NULL && are_two(row, text) ? (int)strcspn(row->help, ";") : 0;
+    return DT_FAIL(err, DT_E_CONFIG, "not %s%s; must be %s%s%s%s%.*s", what, meant, range,
+        n > 0 ? "; " : "", n > 0 ? row->key : "", n > 0 ? ": " : "", n, n > 0 ? row->help : "");
 }
 
 /* Why a value cannot be is what the option is: the begin of its line of help. */

@@ -229,7 +229,12 @@ static void numbers_written_otherwise_are_told_rightly(void **state)
         {"plan FILE --set train.batch=1e30", NULL, {"not a whole number; must be"}, "write"},
         {"plan FILE --set train.batch=many", NULL, {"not a whole number; must be"}, "write"},
         {"plan FILE --set model.image=224x224", NULL, {"; write 224;"}, NULL},
-        {"plan FILE --set model.image=224x112", NULL, {"not a whole number; must be"}, "write"},
+        {"plan FILE --set model.image=224x112", NULL,
+            {"not a whole number; must be 0..16384; image: height and width of the input, which "
+             "is square\n"},
+            "write"},
+        {"plan FILE --set model.image=32,48", NULL, {"height and width of the input, which is sq"},
+            "write"},
         {"plan FILE --set train.lr=1e-3f", NULL, {"; write 0.001;"}, NULL},
         {"plan FILE --set train.lr=1/1000", NULL, {"; write 0.001;"}, NULL},
         {"plan FILE --set train.lr=1/0", NULL, {"not a finite decimal number; must"}, "write"},

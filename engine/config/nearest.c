@@ -73,6 +73,36 @@ static bool is_near(const char *a, size_t n, const char *b, size_t m, size_t *ed
     return *edits <= longer / 4;
 }
 
+/* Whether two words have the same letters: fp4 is no fp8 that was written wrongly, nor r9 an r8. */
+static bool same_letters(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "0123456789");
+        b += strspn(b, "0123456789");
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+    }
+}
+
+/* Of a word of two or three letters, the only one that is an edit away and no longer than three;
+ * NULL where there are several. */
+static const char *only_short(const char *word, size_t n, const char *const *words)
+{
+    enum { SHORT_LEAST = 2, SHORT_MOST = 3 };
+    char other[WORD_BYTES + 1];
+    const char *found = NULL;
+    for (; n >= SHORT_LEAST && n <= SHORT_MOST && *words != NULL; words++) {
+        const size_t m = plain(other, *words);
+        if (m < SHORT_LEAST || m > SHORT_MOST || distance(word, n, other, m) != 1 ||
+            same_letters(word, other))
+            continue;
+        if (found != NULL)
+            return NULL;
+        found = *words;
+    }
+    return found;
+}
+
 static bool is_there(const char *word, const char *const *words)
 {
     for (; *words != NULL; words++)
@@ -157,7 +187,9 @@ const char *dt_nearest(const char *word, const char *const *words)
         best = only_longer(given, n, words);
     if (best == NULL)
         best = with_an_end(word, words);
-    return best != NULL ? best : translated(given, n, false, words);
+    if (best == NULL)
+        best = translated(given, n, false, words);
+    return best != NULL ? best : only_short(given, n, words);
 }
 
 const char *dt_list_words(char *to, size_t bytes, const char *const *words)

@@ -5,8 +5,9 @@
 #include "engine/base/error.h"
 
 /* The word of @words (NULL-terminated) that @word may have meant, or NULL: what other programs call
- * so (foreign.def), the nearest in edit distance if it is close, or the only one that has a
- * part which begins so ("vit" of "vit_small"). */
+ * so (foreign.def), the nearest in edit distance if it is close, the only one that has a
+ * part which begins so ("vit" of "vit_small"), or, of words of two or three letters, the only one
+ * that is one edit away. */
 const char *dt_nearest(const char *word, const char *const *words);
 
 /* "a, b, c", or as many as there is room for and how many more there are. Returns @to. */

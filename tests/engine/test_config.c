@@ -722,7 +722,12 @@ static void the_nearest_word_is_found(void **state)
     assert_null(dt_nearest("x", words));
     assert_null(dt_nearest("rl2", words));
     assert_string_equal(dt_nearest("apd", words), "pad");
-    assert_null(dt_nearest("pid", words)); /* of three letters each counts */
+    assert_string_equal(dt_nearest("pid", words), "pad");
+    assert_string_equal(dt_nearest("la", words), "lr");
+    assert_null(dt_nearest("pat", (const char *const[]){"pad", "cat", NULL})); /* which of both? */
+    assert_null(dt_nearest("fp4", (const char *const[]){"fp8", "zvc", NULL}));
+    assert_null(dt_nearest("rx", words)); /* two letters, both wrong */
+    assert_null(dt_nearest("abc", words));
     assert_null(dt_nearest("trace", words));
     assert_string_equal(dt_nearest("TRA_IN", words), "train");
     assert_string_equal(dt_nearest("learning-rate", words), "lr");

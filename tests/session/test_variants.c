@@ -155,7 +155,7 @@ static void a_key_of_which_nothing_is_taken_is_a_mistake(void **state)
     } wrong[] = {
         {KEY("memory", "pol", "greedy", "bfc"), "did you mean 'pool'?"},
         {KEY("memory", "pool", "gredy"), "did you mean 'greedy'?"},
-        {KEY("policy.gist", "dpq", "fp8"), "unknown key 'dpq', known: dpr, density"},
+        {KEY("policy.gist", "dpq", "fp8"), "unknown key 'dpq', did you mean 'dpr'?"},
         {KEY("policy.gits", "dpr", "fp8"), "policy.gits"},
         {KEY("policy.cdma", "density", "0.5"), "no list of --policies comes to cdma"},
     };

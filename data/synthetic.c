@@ -327,7 +327,12 @@ static bool always(const dt_source_opts *o)
 static void describe_synthetic(const dt_source *base, char *text, size_t n)
 {
     const synthetic *s = (const synthetic *)base;
-    snprintf(text, n, "%" PRId64 " synthetic pictures of %" PRId64 " classes", s->count, s->used);
+    const int at = snprintf(
+        text, n, "%" PRId64 " synthetic pictures of %" PRId64 " classes", s->count, s->used);
+    if (s->used < base->opts.classes && (size_t)at < n)
+        snprintf(text + at, n - (size_t)at,
+            ", of %" PRId64 " that the network tells apart: data.samples / %d occur, or 2",
+            base->opts.classes, PER_CLASS);
 }
 
 static int64_t classes_of_synthetic(const dt_source *base)

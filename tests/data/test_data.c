@@ -114,7 +114,8 @@ static void synthetic_counts_and_classes_follow_samples(void **state)
         const char *text;
     } cases[] = {
         {4096, 10, 4096, 512, "of 10 classes"},
-        {4096, 1000, 4096, 512, "of 64 classes"}, /* 64 samples each */
+        {4096, 1000, 4096, 512,
+            "of 64 classes, of 1000 that the network tells apart: data.samples / 64"},
         {3, 10, 3, 256, "of 2 classes"},
         {100, 1, 100, 256, "of 1 classes"},
     };
@@ -124,7 +125,7 @@ static void synthetic_counts_and_classes_follow_samples(void **state)
         for (int eval = 0; eval < 2; eval++) {
             o.eval = eval;
             dt_source *s = opened("synthetic", &o);
-            char text[100];
+            char text[160];
             s->desc->describe(s, text, sizeof text);
             assert_non_null(strstr(text, cases[i].text));
             assert_int_equal(s->desc->count(s), eval ? cases[i].eval : cases[i].train);

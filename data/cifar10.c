@@ -167,6 +167,7 @@ static const char *class_of_cifar(const dt_source *base, int32_t label)
 const dt_source_desc dt_source_cifar10 = {
     .name = "cifar10",
     .summary = "CIFAR-10, binary version: the folder of its .bin files, or one of them",
+    .augments = true,
     .open = open_cifar,
     .close = close_cifar,
     .count = count_cifar,

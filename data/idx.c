@@ -289,6 +289,7 @@ static int64_t classes_of_idx(const dt_source *base)
 const dt_source_desc dt_source_idx = {
     .name = "idx",
     .summary = "the MNIST family, plain or .gz: the folder of its files, or the file of images",
+    .augments = true,
     .open = open_idx,
     .close = close_idx,
     .count = count_idx,

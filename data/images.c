@@ -479,6 +479,7 @@ static const char *class_of_images(const dt_source *base, int32_t label)
 const dt_source_desc dt_source_images = {
     .name = "images",
     .summary = "JPEG, PNG and BMP files in folders, one folder a class",
+    .augments = true,
     .open = open_images,
     .close = close_images,
     .count = count_images,

@@ -40,6 +40,7 @@ typedef struct dt_source_opts {
 /**
  * struct dt_source_desc - a kind of source.
  * @made_up: reads no file, so data.path is for others
+ * @augments: samples to train on are cropped and flipped, as [data] says
  * @fixed_order: samples come in file order, never shuffled (tensors)
  * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
  * @count: samples, at least 1
@@ -55,7 +56,7 @@ typedef struct dt_source_opts {
  */
 typedef struct dt_source_desc {
     const char *name, *summary;
-    bool made_up, fixed_order;
+    bool made_up, augments, fixed_order;
     dt_status (*open)(dt_source **out, const dt_source_opts *o, dt_err *err);
     void (*close)(dt_source *s);
     int64_t (*count)(const dt_source *s);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -149,37 +150,65 @@ static void describe(const dt_source *s, char *note, size_t bytes)
     snprintf(note, bytes, "%s: %s", s->desc->name, found);
 }
 
-/* Whether a path is named and read by nobody: made-up data has none. One that is left in the file
- * where the command line asks for such data is no mistake. */
-static bool path_in_vain(const dt_session *s, const dt_source_desc *desc)
+static void warn(dt_feeds *f, const char *fmt, ...) DT_PRINTF(2, 3);
+static void warn(dt_feeds *f, const char *fmt, ...)
+{
+    va_list args;
+    DT_ASSERT(f->n_warning < DT_FEED_WARNINGS);
+    va_start(args, fmt);
+    vsnprintf(f->warning[f->n_warning++], sizeof *f->warning, fmt, args);
+    va_end(args);
+}
+
+/* Whether a key is given for data of this kind: one that is left in the file where the command line
+ * asks for other data is no mistake. */
+static bool is_meant(const dt_session *s, const char *key)
 {
     const char *file;
     int line;
-    if (!desc->made_up || s->opts.data.path == NULL ||
-        dt_config_get(s->config, "data", "path", &file, &line) == NULL)
+    if (dt_config_get(s->config, "data", key, &file, &line) == NULL)
         return false;
-    return !dt_config_typed(s->config, "data", "source") ||
-           dt_config_typed(s->config, "data", "path");
+    return !dt_config_typed(s->config, "data", "source") || dt_config_typed(s->config, "data", key);
+}
+
+/* Keys of [data] that nobody reads. What is so anyway is no mistake, nor, in a file, what is so
+ * unless it is given: a run writes it there. */
+static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc *desc)
+{
+    const dt_data_opts *d = &s->opts.data;
+    if (desc->made_up && d->path != NULL && is_meant(s, "path"))
+        warn(f,
+            "data.path is not read: data.source = %s makes its samples up; for pictures in folders "
+            "set data.source = images",
+            desc->name);
+    if (desc->made_up && d->eval_path != NULL && is_meant(s, "eval_path"))
+        warn(f,
+            "data.eval_path is not read: data.source = %s makes up what it is evaluated on, too",
+            desc->name);
+    if (!desc->augments && d->augment && dt_config_typed(s->config, "data", "augment"))
+        warn(f,
+            "data.augment counts for nothing: samples of data.source = %s are taken as they are",
+            desc->name);
+    if (d->cutout > 0 && (!desc->augments || !d->augment) && is_meant(s, "cutout"))
+        warn(f, "data.cutout counts for nothing: %s%s",
+            desc->augments ? "data.augment is off" : "it is not for data.source = ",
+            desc->augments ? "" : desc->name);
+    if (f->eval == NULL && dt_config_typed(s->config, "train", "eval_every"))
+        warn(f, "train.eval_every counts for nothing: nothing is held out to evaluate on; name it "
+                "with data.eval_path");
 }
 
 /* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. Of
  * samples that are made up nobody expects more, and the line of the data says how many there are.
  */
-static void warn(dt_feeds *f, const dt_session *session)
+static void warn_of_classes(dt_feeds *f, const dt_graph *g)
 {
-    const dt_graph *g = session->graph;
     const dt_source *s = f->train;
     const int64_t n = s->desc->classes != NULL ? s->desc->classes(s) : g->classes;
-    if (path_in_vain(session, s->desc))
-        snprintf(f->warning, sizeof f->warning,
-            "data.path is not read: data.source = %s makes its samples up; for pictures in folders "
-            "set data.source = images",
-            s->desc->name);
-    else if (n == 1)
-        snprintf(f->warning, sizeof f->warning,
-            "all samples are of one class, so there is nothing to tell apart");
+    if (n == 1)
+        warn(f, "all samples are of one class, so there is nothing to tell apart");
     else if (n < g->classes && !s->desc->made_up)
-        snprintf(f->warning, sizeof f->warning,
+        warn(f,
             "%" PRId64 " classes occur in the data, of %" PRId64 " that the network tells apart", n,
             g->classes);
 }
@@ -201,7 +230,8 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));
     DT_CHECK(open_eval(f, s, desc, &o, err));
-    warn(f, s);
+    warn_of_idle(f, s, desc);
+    warn_of_classes(f, s->graph);
     describe(f->train, f->note, sizeof f->note);
     describe(f->eval, f->eval_note, sizeof f->eval_note);
     return DT_OK;

@@ -6,6 +6,8 @@
 #include "data/loader.h"
 #include "session/session.h"
 
+enum { DT_FEED_WARNINGS = 8 };
+
 typedef struct dt_feeds {
     dt_source *train, *eval; /* eval NULL: nothing to evaluate on */
     dt_loader *train_loader, *eval_loader;
@@ -14,7 +16,9 @@ typedef struct dt_feeds {
     int64_t last, eval_last;        /* samples of the last partial batches; 0: there is none */
     char note[512],
         eval_note[512]; /* what was found, one line each; the second "" without evaluation */
-    char warning[256];  /* what of the data does not go with the network; "": nothing */
+    char warning[DT_FEED_WARNINGS][256]; /* what of the data does not go with the network, and
+                                            which keys count for nothing */
+    size_t n_warning;
 } dt_feeds;
 
 /* Threads of each loader: one, but all that the session has beside a card, where the processor has

@@ -240,8 +240,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
-    if (r->feeds.warning[0] != '\0')
-        dti_run_tell(r, "warning", "%s", r->feeds.warning);
+    for (size_t i = 0; i < r->feeds.n_warning; i++)
+        dti_run_tell(r, "warning", "%s", r->feeds.warning[i]);
     if (s->threads > dt_cpu_processors())
         dti_run_tell(r, "warning",
             "%d threads share %d processors, and wait for each other: device.threads = %d is "

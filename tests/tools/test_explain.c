@@ -241,6 +241,8 @@ static void there_is_help_on_words_values_and_what_is_listed(void **state)
         {"units", "KB MB GB TB by 1000"},
         {"exit codes", "4 does not fit the budgets"},
         {"DT_ISA", "DT_ISA=plain"},
+        {"ONEDNN_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA"},
+        {"environment", "GOMP_SPINCOUNT"},
         {"p100", "a card: --set memory.simulate=p100"},
         {"resnet50", "a model: --set model.name=resnet50"},
         {"csr", "a codec: --set memory.layers.LAYER=encode csr"},

@@ -114,7 +114,23 @@ static void note_idle_names(dt_session *s)
     }
 }
 
-/* Typed options of another optimizer than the run's; a file may hold those of several. */
+/* Whether an option is given for an optimizer that the run does not have: typed, or in the file
+ * that names the run's own. Where that is typed the file may hold those of several, and what is so
+ * unless it is given may be there because a run wrote it. */
+static bool is_idle(const dt_session *s, const char *key)
+{
+    const char *file;
+    int line;
+    bool same = true;
+    const char *value = dt_config_get(s->config, "train", key, &file, &line);
+    if (value == NULL || dt_config_typed(s->config, "train", key))
+        return value != NULL;
+    if (dt_config_typed(s->config, "train", "optimizer"))
+        return false;
+    return dt_config_same(s->config, "train", key, value, NULL, &same, NULL) == DT_OK && !same;
+}
+
+/* Options of another optimizer than the run's. */
 static void note_idle_options(dt_session *s)
 {
     static const struct {
@@ -124,7 +140,7 @@ static void note_idle_options(dt_session *s)
     const bool sgd = strcmp(dt_optimizer_name(&s->opts.train), "sgd") == 0;
     char asked[DT_ASKED];
     for (size_t i = 0; i < DT_COUNT(all); i++) {
-        if (all[i].sgd == sgd || !dt_config_typed(s->config, "train", all[i].key))
+        if (all[i].sgd == sgd || !is_idle(s, all[i].key))
             continue;
         snprintf(s->note, sizeof s->note, "%.400s: counts for optimizer = %s alone",
             dt_session_asked(asked, s, "train", all[i].key), all[i].sgd ? "sgd" : "adam or adamw");

@@ -198,6 +198,8 @@ static void words_of_others_are_translated(void **state)
             {":4: [train] optimizer = rmsprop: must be one of sgd, adam, adamw",
                 "did you mean 'adam'?"},
             NULL},
+        {"plan FILE", "[model]\nname = lenet5\n[train]\noptimizer = adam\nalpha = 0.99\n",
+            {":5: [train] unknown key 'alpha', did you mean 'beta2'?"}, NULL},
         {"plan FILE --set model.name=vit", NULL, {"did you mean 'vit_small'?"}, NULL},
         {"plan FILE --set data.num_workers=2", NULL, {"did you mean 'ahead'?"}, NULL},
         {"plan FILE --gpu", NULL, {"--set device.kind=VALUE"}, NULL},
@@ -418,6 +420,37 @@ static void what_is_in_vain_is_told(void **state)
             assert_has(r.err, all[i].says);
         if (all[i].not != NULL)
             assert_has_not(r.err, all[i].not );
+        cli_done(&r);
+    }
+}
+
+/* Typed, or in the file with the run's own optimizer; and not what a run would have written. */
+static void options_of_another_optimizer_are_told(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *lines, *sets, *says;
+    } all[] = {
+        {"", " --set train.beta2=0.999",
+            "--set: [train] beta2 = 0.999: counts for optimizer = adam"},
+        {"beta1 = 0.8\n", "",
+            "idle.ini:4: [train] beta1 = 0.8: counts for optimizer = adam or adamw"},
+        {"optimizer = adam\nmomentum = 0.95\n", "",
+            "idle.ini:5: [train] momentum = 0.95: counts for"},
+        {"optimizer = adam\nmomentum = 0.90\n", "", NULL},
+        {"momentum = 0.95\n", " --set train.optimizer=adam", NULL},
+        {"optimizer = adam\nbeta1 = 0.8\n", "", NULL},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char text[256], words[128];
+        snprintf(text, sizeof text, "[model]\nname = lenet5\n[train]\n%s", all[i].lines);
+        snprintf(words, sizeof words, "plan FILE%s", all[i].sets);
+        ran r = cli_run(words, cli_file("idle.ini", text));
+        assert_code(&r, 0);
+        if (all[i].says != NULL)
+            assert_has(r.err, all[i].says);
+        else
+            assert_string_equal(r.err, "");
         cli_done(&r);
     }
 }
@@ -1264,6 +1297,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(files_of_other_formats_are_known),
         cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
         cmocka_unit_test(what_is_in_vain_is_told),
+        cmocka_unit_test(options_of_another_optimizer_are_told),
         cmocka_unit_test(names_that_change_nothing_are_told),
         cmocka_unit_test(a_run_has_weights_in_it),
         cmocka_unit_test(folders_are_told_from_what_is_in_them),

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/base/alloc.h"
+#include "memory/remat/remat.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -219,6 +221,33 @@ static void what_checkmate_does_not_prove_is_said(void **state)
     assert_int_equal(told(words, mirror(8), "proved"), 1);
 }
 
+/* An assertion that fails within the solver's library ends its search, as if it had found nothing,
+ * and not the program. */
+static void a_solver_that_aborts_takes_nothing_down(void **state)
+{
+    NEED_BINARY();
+    char folder[4096];
+    const char *build = getenv("DT_BINARY"), *had = getenv("LD_LIBRARY_PATH");
+    snprintf(folder, sizeof folder, "%s/tests/failing_cbc", build != NULL ? build : ".");
+    if (dt_solver_name() == NULL || access(folder, F_OK) != 0)
+        skip();
+    char *before = had != NULL ? dt_strdup(had) : NULL;
+    static const char words[] = "remat FILE --budget 7 --policy checkmate --moves 50000 --json";
+    assert_int_equal(told(words, mirror(15), "annealed"), 0);
+    setenv("LD_LIBRARY_PATH", folder, 1);
+    assert_int_equal(told(words, mirror(15), "annealed"), 1);
+    ran r = cli_run("plan FILE --set memory.policy=checkmate --set memory.device_budget=300KiB",
+        cli_file("lenet.ini", "[model]\nname = lenet5\n[train]\nbatch = 4\n"));
+    assert_true(r.code == DT_OK || r.code == DT_E_BUDGET);
+    assert_has(r.out, "policy checkmate");
+    cli_done(&r);
+    if (before != NULL)
+        setenv("LD_LIBRARY_PATH", before, 1);
+    else
+        unsetenv("LD_LIBRARY_PATH");
+    dt_free(before);
+}
+
 static int terminal;
 
 static void show_on_terminal(void)
@@ -420,6 +449,7 @@ DT_TEST_GROUP(remat_tool)
         cmocka_unit_test(flags_that_do_not_go_together_are_refused),
         cmocka_unit_test(an_optimum_in_the_only_order_is_the_bound),
         cmocka_unit_test(what_checkmate_does_not_prove_is_said),
+        cmocka_unit_test(a_solver_that_aborts_takes_nothing_down),
         cmocka_unit_test(a_long_search_says_so_on_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -309,6 +309,62 @@ static void a_program_of_fifty_thousand_ops_is_planned(void **state)
     dt_lowered_close(&m);
 }
 
+/* Of unequal layers, whose tensors a pool may place in many ways. */
+static dt_lowered uneven(int layers)
+{
+    dt_graph *g;
+    dt_err err = {0};
+    int32_t at = DT_GRAPH_INPUT;
+    char name[32];
+    assert_ok(dt_graph_create(&g, "uneven", (dt_shape){1, 1, 1, 8}, 8, &err), &err);
+    for (int i = 0; i < layers; i++) {
+        const dt_fc one = {8 + 24 * (i * 7 % 5), false}, last = {8, false};
+        snprintf(name, sizeof name, "f%d", i);
+        assert_ok(
+            dt_graph_add(g, &dt_layer_fc, name, i + 1 < layers ? &one : &last, &at, 1, &at, &err),
+            &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &at, 1, &at, &err), &err);
+    return dt_program_of(g, DT_PROGRAM_FIRST, 3);
+}
+
+static dt_plan *placed(const dt_lowered *m, const char *pool, uint64_t enough)
+{
+    dt_plan *p;
+    dt_err err = {0};
+    const dt_lower_opts o = {.pool = dt_pool_find(pool), .policy = "keep_all", .enough = enough};
+    assert_ok(dt_lower(&p, m->program, &o, &err), &err);
+    assert_ok(dt_verify(p, &err), &err);
+    return p;
+}
+
+static bool same_places(const dt_plan *a, const dt_plan *b)
+{
+    bool same = a->n_row == b->n_row && a->peak == b->peak;
+    for (size_t i = 0; same && i < a->n_row; i++)
+        same = a->row[i].off == b->row[i].off;
+    return same;
+}
+
+/* Of more than 10,000 tensors, where a peak is there anyway, the pool that a run has unless it
+ * names one gives way to a quick one; who names another gets that. */
+static void a_pool_that_is_named_places_very_many_tensors_too(void **state)
+{
+    (void)state;
+    enum { LAYERS = 6000 };
+    dt_lowered m = uneven(LAYERS);
+    dt_plan *quick = placed(&m, "best_fit", 0), *named = placed(&m, "two_ended", 0),
+            *still = placed(&m, "two_ended", UINT64_MAX), *usual = placed(&m, "greedy", UINT64_MAX);
+    assert_true(quick->n_tensor > 10000);
+    assert_false(same_places(named, quick));
+    assert_true(same_places(still, named));
+    assert_true(same_places(usual, quick));
+    dt_plan *const all[] = {quick, named, still, usual};
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        dt_plan_destroy(all[i]);
+    dt_lowered_close(&m);
+}
+
 /* Whether a row is a decision: something offloaded, made again, packed or put over another. */
 static bool decides(const dt_plan *p, const dt_row *r)
 {
@@ -429,6 +485,7 @@ DT_TEST_GROUP(plans)
         cmocka_unit_test(texts_of_plans_end_in_zeros),
         cmocka_unit_test(metrics_need_not_be_the_last_of_the_map),
         cmocka_unit_test(a_program_of_fifty_thousand_ops_is_planned),
+        cmocka_unit_test(a_pool_that_is_named_places_very_many_tensors_too),
         cmocka_unit_test(every_decision_gives_its_reason),
         cmocka_unit_test(choices_give_their_reasons),
     };

@@ -157,7 +157,7 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
     for (int tier = 0; tier < DT_TIERS; tier++)
         if (need.tier[tier] > have.tier[tier])
             DT_CHECK(tell_largest_in(s, (dt_tier)tier, err));
-    DT_CHECK(dti_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, DTI_SUGGEST_SECONDS, err));
     return DT_E_BUDGET;
 }
 
@@ -299,7 +299,7 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     dt_available have = dt_plan_set_available(s->plans);
     const uint64_t rest = dt_limit_rest(m, threads);
     have.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
-    DT_CHECK(dti_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, DTI_SUGGEST_SECONDS, err));
     return DT_E_BUDGET;
 }
 
@@ -321,7 +321,7 @@ static dt_status check_card(const dt_session *s, dt_err *err)
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);
     have.device = rest < have.device ? rest : have.device;
-    DT_CHECK(dti_suggest(s, &have, err));
+    DT_CHECK(dti_suggest(s, &have, DTI_SUGGEST_SECONDS, err));
     return DT_E_BUDGET;
 }
 

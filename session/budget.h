@@ -8,8 +8,12 @@
 
 /* Append to @err the least that was found to be possible and up to three configurations that fit
  * what is available, as the lines to set, each with its peaks and its cost, of different kinds if
- * there are. DT_OK when that is done, whatever was found. The session's own plans stay. */
-dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err) DT_NODISCARD;
+ * there are. DT_OK when that is done, whatever was found. The session's own plans stay. @seconds of
+ * processor time are looked, and the try under way is ended: plans of deep networks under a search
+ * of their own take seconds each. */
+enum { DTI_SUGGEST_SECONDS = 30 };
+dt_status dti_suggest(
+    const dt_session *s, const dt_available *a, int seconds, dt_err *err) DT_NODISCARD;
 
 /* DT_E_BUDGET when the peak of a tier exceeds its budget: which, the largest tensors there, the
  * least that was found to be possible, and configurations that would fit. */

@@ -16,16 +16,14 @@
 #include "session/plan_set.h"
 #include "session/suggestion.h"
 
-/* SECONDS: of a search, of processor time; plans of deep networks under a search of their own take
- * seconds each. */
-enum { WANTED = 3, MOST_SECONDS = 30, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
+enum { WANTED = 3, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
  * that does not search
  * @below: the budget is below what any plan of these samples takes
  * @said: when something was last heard of the search
- * @until: of processor time, when it ends at the latest; @stopped: it did so */
+ * @seconds @until: of processor time, when it ends at the latest; @stopped: it did so */
 typedef struct search {
     const dt_session *s;
     const dt_available *available;
@@ -37,6 +35,7 @@ typedef struct search {
     bool auto_fits, typed; /* how the first suggestion is typed was said */
     dti_alternative told[WANTED];
     double said, until;
+    int seconds;
     bool below, stopped;
     const char *host; /* what is to be said of values that move there; NULL: nothing */
     size_t n_pair;
@@ -121,7 +120,7 @@ static dt_status try_variant(search *x, dti_alternative v, dti_trial *out, dt_er
         }
     if (!dt_grow(&x->tried, &x->cap_tried, x->n_tried, sizeof *x->tried))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
-    if (dt_thread_seconds() > x->until)
+    if (dt_thread_seconds() >= x->until)
         return DT_E_STOPPED;
     *out = (dti_trial){.v = v};
     say_something(x);
@@ -670,7 +669,7 @@ static void tell_found(search *x, dt_err *err)
 {
     (void)DT_FAIL(err, DT_E_BUDGET,
         "  the search for what fits ended after %d seconds of processor time; more may fit",
-        MOST_SECONDS);
+        x->seconds);
     qsort(x->all, x->n_all, sizeof *x->all, cheapest_first);
     for (size_t i = 0; i < x->n_all; i++)
         tell(x, &x->all[i], "", err);
@@ -706,14 +705,15 @@ static bool evaluates(const dt_plan_set *p)
     return false;
 }
 
-dt_status dti_suggest(const dt_session *s, const dt_available *a, dt_err *err)
+dt_status dti_suggest(const dt_session *s, const dt_available *a, int seconds, dt_err *err)
 {
     const dt_plan_request *asked = &s->plans->asked;
     search x = {.s = s,
         .available = a,
         .eval = evaluates(s->plans),
         .said = dt_seconds(),
-        .until = dt_thread_seconds() + MOST_SECONDS,
+        .seconds = seconds,
+        .until = dt_thread_seconds() + seconds,
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);

@@ -438,6 +438,29 @@ static void every_tier_that_does_not_fit_is_named(void **state)
     cli_done(&r);
 }
 
+/* With no time at all nothing is tried: that is said, and not that nothing more was found. */
+static void a_search_that_ends_by_its_time_says_so(void **state)
+{
+    (void)state;
+    dt_session *s = NULL;
+    static dt_err err;
+    const char *const sets[] = {"memory.device_budget=3MiB"};
+    put_text("b.ini", LENET);
+    assert_ok(dt_session_open(&s, in_workspace("b.ini"), sets, 1, &err), &err);
+    assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
+    const dt_available have = dt_plan_set_available(s->plans);
+    for (int seconds = 0; seconds <= DTI_SUGGEST_SECONDS; seconds += DTI_SUGGEST_SECONDS) {
+        dt_err_clear(&err);
+        assert_ok(dti_suggest(s, &have, seconds, &err), &err);
+        (seconds == 0 ? assert_has : assert_has_not)(err.text,
+            "  the search for what fits ended after 0 seconds of processor time; more may");
+        (seconds > 0 ? assert_has : assert_has_not)(err.text, "fits if");
+        assert_has_not(err.text, "such configuration");
+        assert_has_not(err.text, "nothing was found");
+    }
+    dt_session_close(s);
+}
+
 /* Where lines hold all layers no policy saves anything, and one that takes more than keep_all is no
  * way out beside smaller parts. */
 static void what_lines_of_layers_hold_is_told(void **state)
@@ -692,6 +715,7 @@ DT_TEST_GROUP(budget)
         T(a_host_budget_is_hard),
         T(a_disk_budget_is_hard),
         T(every_tier_that_does_not_fit_is_named),
+        T(a_search_that_ends_by_its_time_says_so),
         T(what_lines_of_layers_hold_is_told),
         T(nothing_that_fits_is_said),
         T(budgets_beyond_the_machine_are_mistakes),

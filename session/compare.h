@@ -19,6 +19,7 @@
  * @best:    none of the exact rows of its group that can takes neither more bytes nor more time,
  * and less of one
  * @again:   they are those of the row before
+ * @front:   of auto, by a budget of its own front's and none of those compared under
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
  * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
  * @algorithms: a sum of those
@@ -34,7 +35,7 @@ typedef struct dt_compare_row {
     dt_session *session;
     char *refused;
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
-    bool exact, can, best, again, other_algorithms, at_once;
+    bool exact, can, best, again, front, other_algorithms, at_once;
     dt_need need;
     dt_score score;
     dt_traffic traffic;
@@ -44,7 +45,7 @@ typedef struct dt_compare_row {
     dt_policies *policies; /* owned, of the plans, which point to them: rows move as more come */
 } dt_compare_row;
 
-enum { DT_COMPARE_BUDGETS = 64 };
+enum { DT_COMPARE_BUDGETS = 64, DT_COMPARE_FRONT = 16 };
 
 /**
  * struct dt_compare_under - the budgets of a variant.
@@ -66,6 +67,8 @@ typedef struct dt_compare_under {
  * @under:   by variant
  * @of:      the row of pair p of @variants under budget b: row[of[p][b]]
  * @run:     they are to be run
+ * @front:   auto is planned at DT_COMPARE_FRONT budgets more, evenly from the least that anything
+ *           takes to what keep_all takes: rows behind the others of its lists, in no @of
  * @planned: told of a row that took @seconds, more than one; @round: before each of the rounds that
  *           dt_compare_run makes. NULL: nobody
  */
@@ -78,7 +81,7 @@ typedef struct dt_compare {
     size_t n, cap;
     dt_compare_row *row;
     size_t (*of)[DT_COMPARE_BUDGETS];
-    bool run;
+    bool run, front;
     void (*planned)(
         const struct dt_compare *c, const dt_compare_row *r, const dt_variant *v, double seconds);
     void (*round)(int round, int rounds);
@@ -105,7 +108,10 @@ const dt_variant *dt_compare_variant(const dt_compare *c, const dt_compare_row *
 /* "measured" of a profile, "simulated" of a card, "defaults". */
 const char *dt_compare_costs(const dt_compare_row *r);
 bool dt_compare_fits(const dt_compare_row *r, uint64_t budget);
-/* What no plan is below under the b-th budget if the row fits it, else under any. */
+/* Whether a list has auto in it, whose front can be shown. */
+bool dt_compare_is_auto(const char *list);
+/* What no plan is below under the b-th budget if the row fits it, else, or with @b
+ * DT_COMPARE_BUDGETS, under any. */
 double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b);
 /* Of a row that was refused why, in one line. Returns @to. */
 const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes);

@@ -24,7 +24,7 @@ const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS])
 }
 
 typedef struct compare_flags {
-    bool json, run;
+    bool json, run, front;
     const char *policies, *budgets, *csv, *svg, *html;
 } compare_flags;
 
@@ -222,15 +222,28 @@ static dt_status read_budgets(dt_compare_budgets *to, const char *text, dt_err *
     return to->evenly >= 1 && to->evenly <= DT_COMPARE_BUDGETS ? DT_OK : wrong_budgets(text, err);
 }
 
+static dt_status check_front(const dt_compare *c, const compare_flags *f, dt_err *err)
+{
+    bool any = !f->front;
+    for (size_t i = 0; i < c->lists.n && !any; i++)
+        any = dt_compare_is_auto(c->lists.list[i]);
+    return any ? DT_OK
+               : DT_FAIL(err, DT_E_CONFIG,
+                     "--front is auto's, and no list of --policies '%s' has it; add ';auto'",
+                     f->policies);
+}
+
 static dt_status compare_all(dt_compare *c, const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
     dt_compare_budgets budgets = {0};
     c->run = f->run;
+    c->front = f->front;
     c->planned = tell_planned;
     c->round = tell_round;
     DT_CHECK(dti_vary_open(&c->vary, cli->again, cli->n_again, err));
     DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies '%s'",
         f->policies);
+    DT_CHECK(check_front(c, f, err));
     DT_CHECK(read_budgets(&budgets, f->budgets, err));
     DT_CHECK(open_variants(c, cli, f, err));
     DT_CHECK(dt_compare_plan(c, &budgets, err));
@@ -265,6 +278,8 @@ static dt_status compare(const dti_command_args *a, dt_err *err)
             NULL, NULL},
         {"--budgets", "N|LIST", "so many, evenly spread, or these, as in 1GiB,2GiB", NULL,
             &f.budgets},
+        {"--front", NULL, "auto's front: auto at sixteen budgets more, which its line joins",
+            &f.front, NULL},
         {"--json", NULL, "as a list of objects", &f.json, NULL},
         {"--csv", "FILE", "write the same as comma-separated values", NULL, &f.csv},
         {"--svg", "FILE.svg", "draw peaks against time", NULL, &f.svg},

@@ -89,6 +89,18 @@ static entry entry_of(const dt_compare *c, size_t pair, size_t b)
         .told = r->refused != NULL && b > 0 && c->of[pair][b] == c->of[pair][b - 1]};
 }
 
+/* The rows of a pair that stand under none of the budgets: from *i on; NULL behind the last. */
+static const dt_compare_row *next_of_front(const dt_compare *c, size_t pair, size_t *i)
+{
+    const dt_variant_list *of = &c->variants.pair[pair];
+    for (; *i < c->n; ++*i) {
+        const dt_compare_row *r = &c->row[*i];
+        if (r->front && r->list == of->list && r->variant == of->variant)
+            return &c->row[(*i)++];
+    }
+    return NULL;
+}
+
 static void element(dt_json *to, const dt_compare *c, const entry *e)
 {
     dt_json o = dt_json_element(to);
@@ -110,12 +122,16 @@ static void element(dt_json *to, const dt_compare *c, const entry *e)
 dt_status dti_compare_json(const dt_compare *c, dt_err *err)
 {
     dt_json list = dt_json_begin_list();
-    for (size_t p = 0; p < c->variants.n_pair; p++)
+    for (size_t p = 0; p < c->variants.n_pair; p++) {
         for (size_t b = 0; b < entries_of(c, p) && list.ok; b++) {
             const entry e = entry_of(c, p, b);
             if (!e.told)
                 element(&list, c, &e);
         }
+        size_t i = 0;
+        for (const dt_compare_row *r; list.ok && (r = next_of_front(c, p, &i)) != NULL;)
+            element(&list, c, &(entry){.r = r, .b = DT_COMPARE_BUDGETS, .budget = r->budget});
+    }
     return dti_json_out(&list, err);
 }
 
@@ -189,11 +205,15 @@ dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err)
     const dt_compare *c = compare;
     (void)err;
     csv_head(c, f);
-    for (size_t p = 0; p < c->variants.n_pair; p++)
+    for (size_t p = 0; p < c->variants.n_pair; p++) {
         for (size_t b = 0; b < entries_of(c, p); b++) {
             const entry e = entry_of(c, p, b);
             if (!e.told)
                 csv_line(c, &e, f);
         }
+        size_t i = 0;
+        for (const dt_compare_row *r; (r = next_of_front(c, p, &i)) != NULL;)
+            csv_line(c, &(entry){.r = r, .b = DT_COMPARE_BUDGETS, .budget = r->budget}, f);
+    }
     return DT_OK;
 }

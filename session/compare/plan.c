@@ -26,7 +26,8 @@ bool dt_compare_fits(const dt_compare_row *r, uint64_t budget)
 double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
 {
     const dt_compare_under *u = &c->under[r->variant];
-    return u->least[r->need.device <= u->budget[b] ? b : DT_COMPARE_BUDGETS];
+    const bool fits = b < DT_COMPARE_BUDGETS && r->need.device <= u->budget[b];
+    return u->least[fits ? b : DT_COMPARE_BUDGETS];
 }
 
 const dt_variant *dt_compare_variant(const dt_compare *c, const dt_compare_row *r)
@@ -404,6 +405,65 @@ static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
     return DT_OK;
 }
 
+/* ---- the front of auto ---- */
+
+bool dt_compare_is_auto(const char *list)
+{
+    static const char name[] = "auto";
+    for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        at += strspn(at, " \t");
+        if (strncmp(at, name, strlen(name)) == 0 && strchr(", \t", at[strlen(name)]) != NULL)
+            return true;
+    }
+    return false;
+}
+
+/* What the front lies between: the least that an exact row takes, and keep_all. */
+static uint64_t least_exact(const dt_compare *c, size_t variant)
+{
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_compare_row *r = &c->row[i];
+        if (r->variant == variant && r->refused == NULL && r->exact && r->can &&
+            r->need.device < least)
+            least = r->need.device;
+    }
+    return least;
+}
+
+static bool is_budget(const dt_compare_under *u, uint64_t budget)
+{
+    for (size_t b = 0; b < u->n; b++)
+        if (u->budget[b] == budget)
+            return true;
+    return false;
+}
+
+static dt_status add_front(dt_compare *c, const dt_variant_list *pair, dt_err *err)
+{
+    const dt_compare_row *kept = &c->row[c->under[pair->variant].kept];
+    const uint64_t least = least_exact(c, pair->variant), most = kept->need.device;
+    if (kept->refused != NULL || least > most)
+        return DT_OK;
+    for (int i = 0; i < DT_COMPARE_FRONT; i++) {
+        const double share = (double)i / (DT_COMPARE_FRONT - 1);
+        const uint64_t budget = least + (uint64_t)((double)(most - least) * share);
+        if (is_budget(&c->under[pair->variant], budget))
+            continue;
+        DT_CHECK(add_row(c, pair, budget, err));
+        c->row[c->n - 1].front = true;
+    }
+    return DT_OK;
+}
+
+static dt_status plan_front(dt_compare *c, dt_err *err)
+{
+    for (size_t p = 0; p < c->variants.n_pair && c->front; p++)
+        if (dt_compare_is_auto(c->lists.list[c->variants.pair[p].list]))
+            DT_CHECK(add_front(c, &c->variants.pair[p], err));
+    return DT_OK;
+}
+
 /* ---- which are ahead ---- */
 
 static size_t group_of(const dt_compare *c, const dt_compare_row *r)
@@ -449,6 +509,8 @@ dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err
         st = even_budgets(c, evenly, err);
     if (st == DT_OK)
         st = plan_budgeted(c, by, err);
+    if (st == DT_OK)
+        st = plan_front(c, err);
     if (st == DT_OK)
         st = find_all_least(c, err);
     if (st == DT_OK)

@@ -93,6 +93,64 @@ static void auto_is_behind_no_exact_plan_that_fits(void **state)
     cJSON_Delete(all);
 }
 
+/* In table, CSV, JSON and picture; each is what a comparison under that budget says of auto. */
+static void the_front_of_auto_is_shown_where_asked(void **state)
+{
+    NEED_BINARY();
+    enum { BUDGETS = 2, FRONT = 16 };
+    char csv[1024], svg[1024], words[4096];
+    snprintf(csv, sizeof csv, "%s", dt_temp_path("front.csv"));
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("front.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --json --policies auto;chen_sqrt --budgets %d --front --set "
+        "memory.simulate=p100 --set policy.auto.searches=off --csv %s --svg %s",
+        BUDGETS, csv, svg);
+    cJSON *all = object_of(words);
+    const cJSON *o, *middle = NULL;
+    double last = 0;
+    int autos = 0, others = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        const bool is_auto = strcmp(json_text(o, "policy"), "auto") == 0;
+        autos += is_auto;
+        others += !is_auto;
+        if (!is_auto || autos <= BUDGETS)
+            continue;
+        assert_true(json_flag(o, "fits") && json_number(o, "budget") > last);
+        assert_true(json_number(o, "bound_seconds") <= json_number(o, "step_seconds"));
+        last = json_number(o, "budget");
+        middle = autos == BUDGETS + FRONT / 2 ? o : middle;
+    }
+    assert_int_equal(others, 2 * BUDGETS); /* keep_all and chen_sqrt, as without */
+    assert_in_range(autos, BUDGETS + FRONT - 2, BUDGETS + FRONT);
+    char *table = cli_text(csv), *picture = cli_text(svg);
+    int lines = 0, marks = 0;
+    for (const char *at = table; (at = strstr(at, "\nauto,")) != NULL; at++)
+        lines++;
+    for (const char *at = picture; (at = strstr(at, "<title>auto, planned by")) != NULL; at++)
+        marks++;
+    assert_int_equal(lines, autos);
+    assert_true(marks > BUDGETS);
+    dt_free(table);
+    dt_free(picture);
+    assert_non_null(middle);
+    snprintf(words, sizeof words,
+        "compare FILE --json --policies auto --budgets %.0f,%.0f --set memory.simulate=p100 --set "
+        "policy.auto.searches=off",
+        json_number(middle, "budget"), 2 * last);
+    cJSON *one = object_of(words);
+    cJSON_ArrayForEach(o, one) if (strcmp(json_text(o, "policy"), "auto") == 0 &&
+                                   equal(json_number(o, "budget"), json_number(middle, "budget")))
+        assert_true(equal(json_number(o, "step_seconds"), json_number(middle, "step_seconds")) &&
+                    equal(json_number(o, "device_peak"), json_number(middle, "device_peak")));
+    cJSON_Delete(one);
+    cJSON_Delete(all);
+    ran r = cli_run("compare FILE --policies chen_sqrt --front", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--front is auto's, and no list of --policies 'chen_sqrt' has it");
+    cli_done(&r);
+}
+
 /* Under a larger budget no plan is refused, nor a step @most times what a smaller one has. */
 static void assert_no_step_up(const cJSON *all, const char *policy, double most)
 {
@@ -609,6 +667,7 @@ DT_TEST_GROUP(compare)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
+        cmocka_unit_test(the_front_of_auto_is_shown_where_asked),
         cmocka_unit_test(more_memory_is_no_worse),
         cmocka_unit_test(more_memory_is_hardly_slower),
         cmocka_unit_test(a_search_is_no_slower_than_where_it_begins),

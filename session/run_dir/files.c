@@ -15,8 +15,7 @@
 
 /* What a run writes before its first step. That waits for no disk: until a run has made a step
  * there is nothing to lose, and dti_run_dir_settle syncs all of them at once. */
-static const char *const of_beginning[] = {
-    DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES};
+static const char *const of_beginning[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES};
 
 static bool is_of_beginning(const char *name)
 {

@@ -14,6 +14,8 @@ extern const dt_driver dt_cuda_driver;
 
 /* Whether a card that serves answers; if not, @why tells what is in the way and what to do. */
 bool dt_cuda_answers(dt_err *why);
+/* Where no card answered when something was planned: why it cannot be run. Never DT_OK. */
+dt_status dt_cuda_absent(dt_err *why) DT_NODISCARD;
 
 /* What a call of CUDA's runtime returned (a cudaError_t), as a status; @call is its text. Anything
  * but success is DT_E_DEVICE, or DT_E_NOMEM, with CUDA's name and text for it and what to do. */

@@ -100,3 +100,11 @@ bool dt_cuda_answers(dt_err *why)
     const cudaError_t told = e == cudaSuccess && n == 0 ? cudaErrorNoDevice : e;
     return dti_cuda_status((int)told, "cudaGetDeviceCount", why) == DT_OK && new_enough(why);
 }
+
+dt_status dt_cuda_absent(dt_err *why)
+{
+    if (!dt_cuda_answers(why))
+        return DT_E_DEVICE;
+    return DT_FAIL(
+        why, DT_E_DEVICE, "a card answers now that did not when this was planned: start again");
+}

@@ -95,7 +95,7 @@ static void product_describe(product *m, const dti_cublas_problem *p, bool fused
     const cublasComputeType_t sums = p->tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-    const void *const bias = (const void *)(uintptr_t)256; /* stands for one as well aligned */
+    const void *const bias = (const void *)(uintptr_t)ALIGN; /* stands for one as well aligned */
     *m = (product){0};
     passed(m, cublasLtMatmulDescCreate(&m->op, sums, CUDA_R_32F), "cublasLtMatmulDescCreate");
     if (p->direction == DTI_CUBLAS_FORWARD) {
@@ -158,6 +158,8 @@ static void choose_algorithm(
             "cublasLtMatmulAlgoGetHeuristic");
     if (m->status == CUBLAS_STATUS_SUCCESS && n == 0)
         passed(m, CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmulAlgoGetHeuristic");
+    if (m->status == CUBLAS_STATUS_SUCCESS) /* the rest of it counts only if this does */
+        passed(m, best->state, "cublasLtMatmulAlgoGetHeuristic");
     if (wishes != NULL)
         cublasLtMatmulPreferenceDestroy(wishes);
 }
@@ -360,7 +362,7 @@ static dt_status prepare(dti_cublas_op *op, dt_err *err)
     bool absent;
     DT_CHECK(answer_of(op->lib, &op->p, &a, &absent, err));
     if (absent)
-        return dt_cuda_answers(err) ? DT_OK : DT_E_DEVICE;
+        return dt_cuda_absent(err);
     op->algo = a.algo;
     op->scratch = a.scratch;
     op->fused = a.fused;

@@ -3,6 +3,8 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
+#include "engine/card.h"
+#include "engine/context.h"
 #include "layers/attention.h"
 DT_C_HEADERS_END
 
@@ -1053,6 +1055,24 @@ static const attention_width *width_of(const attention_job *j, dt_dtype t)
     return NULL;
 }
 
+static size_t shared_of(const attention_width *w, dt_form_kind form)
+{
+    return form == DT_BACKWARD ? backward_shared(w) : forward_shared(w);
+}
+
+/* Whether a card by name has so much; of one that answers it shows when its kernels are made. */
+static bool has_shared(const dt_call *c, size_t bytes)
+{
+    const dt_card *card = c->context != NULL ? c->context->card : NULL;
+    return card == NULL || bytes <= (size_t)dt_card_limits_of(card)->shared;
+}
+
+/* What is smaller, if a head is too wide for a card. */
+static const char *narrower(const dt_call *c)
+{
+    return c->dtype == DT_BF16 ? "set heads higher" : "set heads higher, or train.precision = bf16";
+}
+
 static bool is_naive(const dt_call *c)
 {
     return ((const dt_attention *)c->node->opts)->kind == DTI_ATTENTION_NAIVE;
@@ -1075,23 +1095,34 @@ static dt_status attention_facts(const dt_call *c, dt_facts *f, dt_err *err)
             "train.micro_batch",
             c->node->name);
     const attention_job j = attention_job_of(c);
-    if (width_of(&j, c->dtype) == NULL)
+    const attention_width *w = width_of(&j, c->dtype);
+    if (w == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "layer '%s': a head of %d channels; the cuda device has kernels for up to %d: set "
             "heads higher, or device.kind = cpu",
             c->node->name, j.d, (int)MOST_D);
+    if (!has_shared(c, shared_of(w, c->form)))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s': a head of %d channels in %s takes %zu bytes of shared memory, of which a "
+            "block of '%s' has %d: %s",
+            c->node->name, j.d, dt_dtype_name(c->dtype), shared_of(w, c->form),
+            c->context->card->name, dt_card_limits_of(c->context->card)->shared, narrower(c));
     if (c->form == DT_BACKWARD || is_naive(c))
         f->work_bytes = (size_t)j.n * (size_t)j.heads * (size_t)j.t * sizeof(float);
     return DT_OK;
 }
 
-/* Kernels with more shared memory than usual have to be told so once. */
-static dt_status allow_shared(const attention_width *w, dt_err *err)
+/* Kernels with more shared memory than usual have to be told so once: those that a form runs, as
+ * backward's take twice as much as others and a card may not have that. */
+static dt_status allow_shared(const attention_width *w, dt_form_kind form, dt_err *err)
 {
-    DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->forward, forward_shared(w)));
-    DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->prob, forward_shared(w)));
-    DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->queries, backward_shared(w)));
-    DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->keys_, backward_shared(w)));
+    if (form == DT_BACKWARD) {
+        DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->queries, backward_shared(w)));
+        DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->keys_, backward_shared(w)));
+    } else {
+        DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->forward, forward_shared(w)));
+        DT_CUDA_TRY(err, DT_ALLOW_SHARED(w->prob, forward_shared(w)));
+    }
     return DT_OK;
 }
 
@@ -1101,11 +1132,10 @@ static dt_status attention_create(const dt_call *c, void **state, dt_err *err)
     const attention_width *w = width_of(&j, c->dtype);
     *state = NULL;
     DT_ASSERT(w != NULL);
-    DT_TRY(err, allow_shared(w, err),
-        "layer '%s': a head of %d channels in %s takes %zu bytes of shared memory, which the "
-        "card "
-        "does not have: set heads higher, or run in bf16",
-        c->node->name, j.d, dt_dtype_name(c->dtype), backward_shared(w));
+    DT_TRY(err, allow_shared(w, c->form, err),
+        "layer '%s': a head of %d channels in %s takes %zu bytes of shared memory, which the card "
+        "does not have: %s",
+        c->node->name, j.d, dt_dtype_name(c->dtype), shared_of(w, c->form), narrower(c));
     return DT_OK;
 }
 

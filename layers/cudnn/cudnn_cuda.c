@@ -236,8 +236,8 @@ dt_status dti_cudnn_create(
     op->lib = lib;
     op->p = *p;
     dt_status st = hold(lib, p, &op->plan, err);
-    if (st == DT_OK && op->plan == NULL && !dt_cuda_answers(err))
-        st = DT_E_DEVICE;
+    if (st == DT_OK && op->plan == NULL)
+        st = dt_cuda_absent(err);
     if (st != DT_OK) {
         dti_cudnn_destroy(op);
         return st;

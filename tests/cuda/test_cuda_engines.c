@@ -217,7 +217,8 @@ static void an_engine_is_chosen_within_its_limit(void **state)
     dt_graph_destroy(g);
 }
 
-/* The card in this machine, if it is one of the table; NULL: there is none such. */
+/* The card in this machine, if it is one of the table, by its compute capability and bytes, as CUDA
+ * has several names for a kind; NULL: there is none such. */
 static const dt_card *card_here(dt_driver_facts *f)
 {
     dt_err err = {0};
@@ -225,9 +226,12 @@ static const dt_card *card_here(dt_driver_facts *f)
     assert_ok(dt_device_facts(DT_CUDA, f, &err), &err);
     for (const char *const *card = dt_card_names(); *card != NULL; card++) {
         const dt_card *c = dt_card_find(*card);
-        char name[80];
-        snprintf(name, sizeof name, "NVIDIA %s,", c->title);
-        found = strncmp(f->about, name, strlen(name)) == 0 ? c : found;
+        const uint64_t bytes = dt_card_bytes(c);
+        char capability[32];
+        snprintf(capability, sizeof capability, "capability %d.%d,", c->major, c->minor);
+        if (strstr(f->about, capability) != NULL && f->bytes >= bytes &&
+            f->bytes <= bytes / 50 * 51)
+            found = c;
     }
     return found;
 }
@@ -237,13 +241,9 @@ static void the_card_itself_gets_the_same_answers(void **state)
 {
     NEED_GPU();
     dt_driver_facts f;
-    char capability[32];
     const dt_card *card = card_here(&f);
     if (card == NULL) /* not one of the table: nothing to compare with */
-        return;
-    snprintf(capability, sizeof capability, "capability %d.%d,", card->major, card->minor);
-    assert_non_null(strstr(f.about, capability));
-    assert_in_range(f.bytes, dt_card_bytes(card), dt_card_bytes(card) / 50 * 51);
+        skip();
     for (size_t p = 0; p < DT_COUNT(precisions); p++) {
         dt_graph *g = dt_standard("resnet50");
         g->dtype = precisions[p].dtype;

@@ -34,6 +34,39 @@ static cJSON *plan_json(const char *words, const char *file)
     return o;
 }
 
+static const char *wide_heads(void)
+{
+    return cli_file("heads.ini",
+        "[model]\nname = gpt2\nlayers = 1\nwidth = 256\nheads = 2\ncontext = 16\nvocab = 64\n"
+        "[data]\nsource = synthetic\n[train]\nbatch = 2\n");
+}
+
+/* A block of backward takes 105,472 bytes for heads of 128 channels in fp32. */
+static void heads_that_a_card_has_no_room_for_are_refused_where_they_are_planned(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *sets;
+        int code;
+    } all[] = {
+        {"--set device.card=rtx3090", DT_E_CONFIG},
+        {"--set device.card=rtx3090 --set train.precision=bf16", 0},
+        {"--set device.card=rtx3090 --set model.heads=4", 0},
+        {"--set device.card=h100", 0},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "plan FILE --set device.kind=cuda %s", all[i].sets);
+        ran r = cli_run(words, wide_heads());
+        if (strstr(r.err, "built without") == NULL) {
+            assert_code(&r, all[i].code);
+            assert_true((strstr(r.err, "takes 105472 bytes of shared memory") != NULL) ==
+                        (all[i].code != 0));
+        }
+        cli_done(&r);
+    }
+}
+
 /* ---- the machine ---- */
 
 static void a_file_is_written_into_a_folder_that_is_there(void **state)
@@ -1286,6 +1319,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(gist_in_bf16_changes_nothing),
         cmocka_unit_test(the_room_that_packed_values_take_is_told),
         cmocka_unit_test(names_of_output_mean_what_they_say),
+        cmocka_unit_test(heads_that_a_card_has_no_room_for_are_refused_where_they_are_planned),
         cmocka_unit_test(a_file_is_written_into_a_folder_that_is_there),
         cmocka_unit_test(a_missing_folder_of_the_disk_tier_is_no_lack_of_memory),
         cmocka_unit_test(a_plan_tells_what_this_machine_lacks),

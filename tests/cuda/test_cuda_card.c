@@ -1,6 +1,7 @@
-/* conv, linear, fc and attention on a card, against the processor's results. Skipped where the
- * program was built without the CUDA device, or none answers. The checks of layer_check hold for
- * the card too: bytes of ports are brought there, the op is run, and all ports are brought back. */
+/* conv, conv_transpose, linear, fc and attention on a card, against the processor's results.
+ * Skipped where the program was built without the CUDA device, or none answers. The checks of
+ * layer_check hold for the card too: bytes of ports are brought there, the op is run, and all ports
+ * are brought back. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "engine/device.h"
 #include "layers/attention.h"
 #include "layers/conv.h"
+#include "layers/conv_transpose.h"
 #include "layers/fc.h"
 #include "layers/linear.h"
 #include "tests/fixture/check.h"
@@ -119,6 +121,12 @@ static const struct card_case {
     {&dt_layer_linear, "out=768 in_out=on", 2, {1, 256, 1, 256}, DT_F32},
     {&dt_layer_linear, "out=768 in_out=on", 2, {1, 256, 1, 256}, DT_BF16},
     {&dt_layer_linear, "out=7", 3, {1, 5, 1, 11}, DT_BF16},
+    {&dt_layer_linear, "out=3001", 1, {1, 128, 1, 64}, DT_BF16},
+    {&dt_layer_conv_transpose, "out=4 kernel=3 stride=2 pad=1", 2, {1, 7, 5, 3}, DT_F32},
+    {&dt_layer_conv_transpose, "out=6 kernel=4 stride=2 pad=1 more=1 groups=3", 2, {1, 6, 5, 9},
+        DT_F32},
+    {&dt_layer_conv_transpose, "out=32 kernel=4 stride=2 pad=1 bias=off", 4, {1, 14, 14, 64},
+        DT_BF16},
     {&dt_layer_fc, "out=10", 3, {1, 4, 3, 5}, DT_F32},
     {&dt_layer_fc, "out=1000", 64, {1, 1, 1, 2048}, DT_F32},
     {&dt_layer_fc, "out=1000", 64, {1, 1, 1, 2048}, DT_BF16},

@@ -227,12 +227,22 @@ static result train(const char *sets)
 
 #define RESNET " --set model.name=resnet20 --set train.batch=8"
 
-/* Overrides of a model, by number; NULL past the last. */
-static const char *model(size_t i)
+/* @sets: overrides of the configuration
+ * @here: by which the processor trains the same
+ * @near: the share by which the losses may differ: bf16 has eight bits, TF32's products eleven */
+typedef struct model {
+    const char *sets, *here;
+    double near;
+} model;
+
+#define BF16 " --set train.precision=bf16"
+
+/* The model of that number; its sets are NULL past the last. */
+static model model_at(size_t i)
 {
-    static char gpt[1024], text[300 * 48];
+    static char gpt[1024], gpt_bf16[1100], text[300 * 48];
     size_t at = 0;
-    if (i == 3 && gpt[0] == '\0') {
+    if (gpt[0] == '\0') {
         for (int line = 0; line < 300; line++)
             at += (size_t)snprintf(
                 text + at, sizeof text - at, "line %d, which is not the one before\n", line);
@@ -241,8 +251,12 @@ static const char *model(size_t i)
             "--set model.vocab=300 --set model.context=64 --set train.batch=4 --set "
             "data.source=text --set data.path=%s",
             cli_file("cuda.txt", text));
+        snprintf(gpt_bf16, sizeof gpt_bf16, "%s" BF16, gpt);
     }
-    const char *const all[] = {"", RESNET, " --set train.precision=bf16", gpt, NULL};
+    const model all[] = {{"", "", 2e-3}, {RESNET, "", 2e-3}, {BF16, "", 3e-2}, {gpt, "", 2e-3},
+        {RESNET BF16, "", 3e-2}, {gpt_bf16, "", 3e-2},
+        {RESNET " --set train.precision=tf32", " --set train.precision=fp32", 1e-2},
+        {NULL, NULL, 0}};
     return all[i];
 }
 
@@ -251,11 +265,11 @@ static void every_exact_policy_ends_with_the_same_bits(void **state)
     NEED_GPU();
     static const char *const policies[] = {"keep_all", "vdnn_all", "gist_lossless", "chen_sqrt",
         "chen_budget", "cdma", "vdnn_all --set memory.tier=disk", "gist_lossless,vdnn_conv"};
-    for (size_t m = 0; model(m) != NULL; m++) {
+    for (size_t m = 0; model_at(m).sets != NULL; m++) {
         result first = {"", 0};
         for (size_t i = 0; i < DT_COUNT(policies); i++) {
             char sets[1200];
-            snprintf(sets, sizeof sets, "--set memory.policy=%s%s", policies[i], model(m));
+            snprintf(sets, sizeof sets, "--set memory.policy=%s%s", policies[i], model_at(m).sets);
             const result got = train(sets);
             first = i == 0 ? got : first;
             if (strcmp(got.sum, first.sum) != 0)
@@ -275,14 +289,14 @@ static void a_run_is_repeated_to_the_last_bit(void **state)
 static void losses_are_near_those_of_the_processor(void **state)
 {
     NEED_GPU();
-    static const double near[] = {2e-3, 2e-3, 3e-2, 2e-3}; /* bf16 has eight bits */
-    for (size_t m = 0; model(m) != NULL; m++) {
+    for (size_t i = 0; model_at(i).sets != NULL; i++) {
         char sets[1200];
-        const result there = train(model(m));
-        snprintf(sets, sizeof sets, "--set device.kind=cpu%s", model(m));
+        const model m = model_at(i);
+        const result there = train(m.sets);
+        snprintf(sets, sizeof sets, "--set device.kind=cpu%s%s", m.sets, m.here);
         const result here = train(sets);
-        if (!(fabs(there.loss - here.loss) <= near[m] * fabs(here.loss)))
-            fail_msg("model %zu: loss %.9g on the card, %.9g here", m, there.loss, here.loss);
+        if (!(fabs(there.loss - here.loss) <= m.near * fabs(here.loss)))
+            fail_msg("model %zu: loss %.9g on the card, %.9g here", i, there.loss, here.loss);
     }
 }
 

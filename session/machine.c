@@ -5,6 +5,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
+#include "layers/blocked/bf16.h"
 #include "layers/onednn/onednn.h"
 
 enum { SAMPLES = 8, ALIGNMENT = 64 };
@@ -130,7 +131,9 @@ dt_status dti_machine_measure(dt_machine *m, dt_dtype also, dt_err *err)
 {
     *m = (dt_machine){0};
     DT_CHECK(peak(m, DT_F32, err));
-    if (also != DT_F32)
+    if (also == DT_BF16 && !dt_bf16_pays()) /* its products are those of fp32 */
+        m->flops[also] = m->flops[DT_F32];
+    else if (also != DT_F32)
         DT_CHECK(peak(m, also, err));
     return bandwidth(m, err);
 }

@@ -84,13 +84,6 @@ static dt_status set_precision(const dt_session *s, dt_graph *g, dt_err *err)
             dt_session_asked(asked, s, "train", "precision"));
     if (wanted == DT_PRECISION_FP32 || (wanted == DT_PRECISION_AUTO && !dt_onednn_bf16()))
         return DT_OK;
-    if (!dt_onednn_avx512())
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: bf16 needs a processor with AVX-512, and %s uses none here%s; set train.precision "
-            "= "
-            "fp32, or auto",
-            dt_session_asked(asked, s, "train", "precision"), dt_onednn_version(),
-            dt_isa_allowed(DT_ISA_AVX512) ? "" : ", as DT_ISA forbids it");
     g->dtype = DT_BF16;
     return DT_OK;
 }

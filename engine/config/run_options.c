@@ -91,7 +91,7 @@ static const dt_opt train_rows[] = {
     {"final_lr", DT_OPT_F64, AT(final_lr), "0", 0, 1e6, NULL, NULL, "where schedule = cosine or linear ends"},
     {"milestones", DT_OPT_LIST, AT(milestones_text), "", 0, 0, NULL, "epochs", "rising epochs at which schedule = step lowers lr, as 30,60,80"},
     {"gamma", DT_OPT_F64, AT(gamma), "0.1", 1e-12, 1, NULL, NULL, "factor of schedule = step"},
-    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. tf32: fp32, but products on a cuda device may round their factors to 10 bits of mantissa. auto: bf16 on a cuda device and where the processor multiplies it (AVX512-BF16, AMX), else fp32"},
+    {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics are fp32. tf32: fp32, but products on a cuda device may round their factors to 10 bits of mantissa. bf16: half the bytes of values on every processor; its products are faster only by AMX, and by AVX512-BF16 where that is not Intel's, and elsewhere those of fp32. auto: bf16 on a cuda device and where the processor has instructions for it (AVX512-BF16, AMX), else fp32"},
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "of every random number of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
     {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file for the gradients of the first step, before decay"},

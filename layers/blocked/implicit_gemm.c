@@ -6,40 +6,31 @@
 #include <string.h>
 
 #include "layers/blocked/amx.h"
+#include "layers/blocked/bf16.h"
 #include "layers/blocked/pairs.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/tasks.h"
 
 /* A word is what factors are multiplied by at once: a value of fp32, or a pair of bf16 of two
- * results, side by side. A task has a block of one tap's matrix, ROWS channels of x by COLUMNS of
- * dy or fewer, and packs some results or pairs of them at a time: a panel of columns and a STRIP
- * of rows fit the first cache, all of them the second. Where there are fewer than TASKS blocks,
- * each is made in parts of the results, added up in order. With AVX2 panels are as wide as its
- * registers hold sums of six rows, and twice as long. */
+ * results, side by side; where that does not pay, values of bf16 are widened to fp32. A task has a
+ * block of one tap's matrix, ROWS channels of x by COLUMNS of dy or fewer, and packs some results
+ * or pairs of them at a time: a panel of columns and a STRIP of rows fit the first cache, all of
+ * them the second. Where there are fewer than TASKS blocks, each is made in parts of the results,
+ * added up in order. With AVX2 panels are as wide as its registers hold sums of six rows, and twice
+ * as long. */
 enum { STRIP = 16, ROWS = 128, COLUMNS = 256, WORDS = 64, DEPTH = 2 * WORDS, TASKS = 16 };
 
-/* In fp32 with AVX-512 the library is as fast but for strided kernels and many results. */
-static bool fp32_accepts(const dti_weight_gradient *g, dt_why *why)
+/* In fp32 with AVX-512 the library is as fast but for strided kernels and many results. Of bf16 it
+ * multiplies pairs alone. */
+bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why)
 {
     enum { MANY_RESULTS = 28 * 28 };
     if (dti_lane_set() < DTI_LANES_AVX2)
         return dt_refuse(why, "the processor has no AVX2");
-    if (dti_lane_set() > DTI_LANES_AVX2 && g->kernel == 1 && g->p * g->q < MANY_RESULTS)
-        return dt_refuse(why, "kernel 1 in fp32: the library is as fast");
-    return true;
-}
-
-static bool bf16_accepts(dt_why *why)
-{
-    if (dti_amx_here())
+    if (g->bf16 && dti_amx_here())
         return dt_refuse(why, "the processor has AMX");
-    return dti_lane_set() == DTI_LANES_BF16 || dt_refuse(why, "the processor has no AVX512_BF16");
-}
-
-bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why)
-{
-    if (g->bf16 ? !bf16_accepts(why) : !fp32_accepts(g, why))
-        return false;
+    if (!g->bf16 && dti_lane_set() > DTI_LANES_AVX2 && g->kernel == 1 && g->p * g->q < MANY_RESULTS)
+        return dt_refuse(why, "kernel 1 in fp32: the library is as fast");
     if (g->kernel != 1 && g->stride == 1)
         return dt_refuse(why, "kernel %" PRId64 " and stride 1: others are as fast", g->kernel);
     if (g->c % STRIP != 0 || g->out % STRIP != 0)
@@ -116,7 +107,7 @@ struct job {
     const char *x, *dy;
     float *dw, *sums;
     uint32_t *packed;
-    bool add;
+    bool add, pairs;
 };
 
 /* What a task makes: channels of x that a tap reads, those of dy, and results. Of the results that
@@ -132,7 +123,7 @@ typedef struct part {
 /* Results that are packed at once. */
 static int64_t depth_of(const struct job *j)
 {
-    return j->g->bf16 ? 2 * j->k.words : j->k.words;
+    return j->pairs ? 2 * j->k.words : j->k.words;
 }
 
 static dti_span some_of(const struct job *j, const part *w, int64_t first)
@@ -224,15 +215,37 @@ DT_INLINE void copy_row(const float *from, int64_t n, uint32_t *to, int64_t apar
             memset(to, 0, STRIP * sizeof *to);
 }
 
+/* The same of bf16. */
+DT_INLINE void widen_row(const dt_bf16 *from, int64_t n, uint32_t *to, int64_t apart)
+{
+    for (int64_t i = 0; i < n; i += STRIP, to += apart)
+        if (from != NULL)
+#pragma omp simd
+            for (int k = 0; k < STRIP; k++)
+                to[k] = (uint32_t)from[i + k] << 16;
+        else
+            memset(to, 0, STRIP * sizeof *to);
+}
+
+DT_INLINE void pack_row(const void *from, bool bf16, int64_t n, uint32_t *to, int64_t apart)
+{
+    if (bf16)
+        widen_row(from, n, to, apart);
+    else
+        copy_row(from, n, to, apart);
+}
+
 DT_CLONES static void pack(const struct job *j, const part *w, dti_span some)
 {
+    const bool bf16 = j->g->bf16;
     for (int64_t i = 0; i < dti_span_count(some); i++) {
-        const float *dy = dy_row(j, w, some.begin + i);
-        copy_row(x_row(j, w, w->next[i]), dti_span_count(w->rows), w->left + i * STRIP,
+        const char *dy = dy_row(j, w, some.begin + i);
+        pack_row(x_row(j, w, w->next[i]), bf16, dti_span_count(w->rows), w->left + i * STRIP,
             j->k.words * STRIP);
         for (int64_t at = 0; at < dti_span_count(w->columns); at += j->k.panel) {
             const int64_t width = panel_width(j, w, at);
-            copy_row(dy + at, width, w->right + at * j->k.words + i * width, STRIP);
+            pack_row(dy + at * value_bytes(j->g), bf16, width,
+                w->right + at * j->k.words + i * width, STRIP);
         }
     }
 }
@@ -346,12 +359,12 @@ static void add_packed(const struct job *j, const part *w, dti_span some, bool a
 {
     const int64_t strips = dti_span_count(w->rows) / STRIP;
     const int64_t panels = dti_ceil_div(dti_span_count(w->columns), j->k.panel);
-    const int64_t words = j->g->bf16 ? dti_ceil_div(dti_span_count(some), 2) : dti_span_count(some);
+    const int64_t words = j->pairs ? dti_ceil_div(dti_span_count(some), 2) : dti_span_count(some);
     lines next;
     for (int64_t i = 0; i < panels * strips; i++) {
         const int64_t at = i / strips * j->k.panel, strip = i % strips, n = panel_width(j, w, at);
         find_lines(j, w, some.end, i, panels * strips, &next);
-        (j->g->bf16 ? multiply_bf16 : multiply_fp32)(w->left + strip * j->k.words * STRIP,
+        (j->pairs ? multiply_bf16 : multiply_fp32)(w->left + strip * j->k.words * STRIP,
             w->right + at * j->k.words, n, words,
             w->sums + at * dti_span_count(w->rows) + strip * STRIP * n, add, &next);
     }
@@ -363,7 +376,7 @@ static void add_results(const struct job *j, part *w)
     find_pixels(j->g, w->tap, some_of(j, w, w->results.begin), w->next);
     for (int64_t at = w->results.begin; at < w->results.end; at += depth_of(j)) {
         const dti_span some = some_of(j, w, at);
-        (j->g->bf16 ? pack_pairs : pack)(j, w, some);
+        (j->pairs ? pack_pairs : pack)(j, w, some);
         find_pixels(j->g, w->tap, some_of(j, w, some.end), w->next);
         add_packed(j, w, some, at > w->results.begin);
     }
@@ -428,6 +441,7 @@ void dti_implicit_gemm_run(
 {
     struct job j = {.g = g, .k = cut_of(g), .x = x, .dy = dy, .dw = dw, .sums = work, .add = add};
     j.packed = (uint32_t *)(j.sums + sums_floats(g, &j.k));
+    j.pairs = g->bf16 && dt_bf16_pays();
     dti_run_tasks(j.k.parts * blocks(g, &j.k), sum_part, &j);
     if (j.k.parts > 1)
         dti_run_tasks(blocks(g, &j.k), join_parts, &j);

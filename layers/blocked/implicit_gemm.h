@@ -1,8 +1,7 @@
 /* The gradient of a convolution's weight as one product of matrices for every tap: of the pixels of
  * x that the tap reads, transposed, and dy. The matrix of those pixels (im2col's) is made a panel
  * at a time and never as a whole (implicit GEMM: Chetlur et al. 2014, arXiv 1410.0759, section 3).
- * For processors with AVX2 or AVX-512, in bf16 with AVX512_BF16. The bits do not depend on the
- * number of threads. */
+ * For processors with AVX2 or AVX-512. The bits do not depend on the number of threads. */
 #ifndef DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
 #define DT_LAYERS_BLOCKED_IMPLICIT_GEMM_H
 

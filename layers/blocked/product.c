@@ -1,18 +1,20 @@
-/* Products of large matrices of fp32: cut into blocks, panels copied, tiles multiplied. */
+/* Products of large matrices: cut into blocks, panels copied, tiles multiplied. */
 #include "layers/blocked/product.h"
 
 #include <omp.h>
 #include <string.h>
 
+#include "engine/base/error.h"
 #include "layers/cpu/tasks.h"
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
+#include "layers/value.h"
 
 /* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time; where
  * that is all of them and nothing is added to it, it makes c where it belongs. Of b it copies that
  * many rows, a panel of columns at a time, which fits the first cache. a is read where it lies, or
  * copied in strips of rows: where it lies transposed, or where the tile likes strips better; then
- * a block and its strips fit the second cache. */
+ * a block and its strips fit the second cache. Rows of bf16 are copied as they lie. */
 typedef struct blocks {
     int64_t rows, columns, depth; /* of a block */
     int64_t down, across;         /* blocks */
@@ -75,6 +77,7 @@ size_t dti_product_bytes(int64_t m, int64_t n)
 typedef struct part {
     dti_span rows, columns;
     int64_t first, depth, panel, strip;
+    bool strips;      /* a is copied in these; else row by row, or read where it lies */
     float *a, *b, *c; /* scratch; NULL: a is read where it lies, c is made where it belongs */
     float *sums;      /* scratch for those of the rows; NULL: not asked */
 } part;
@@ -95,6 +98,33 @@ DT_CLONES static void copy_rows(
         for (; i < width; i++)
             to[i] = i < n ? from[i] : 0;
     }
+}
+
+/* The same of bf16. */
+DT_CLONES static void widen_rows(
+    const dt_bf16 *from, int64_t row, int64_t rows, int64_t n, float *to, int64_t width)
+{
+    for (int64_t r = 0; r < rows; r++, from += row, to += width) {
+        int64_t i = 0;
+        for (; i + CHUNK <= n; i += CHUNK) {
+            __builtin_prefetch(from + i + width);
+#pragma omp simd
+            for (int k = 0; k < CHUNK; k++)
+                to[i + k] = dt_bf16_to_float(from[i + k]);
+        }
+        for (; i < width; i++)
+            to[i] = i < n ? dt_bf16_to_float(from[i]) : 0;
+    }
+}
+
+/* Rows of a matrix that begin with element @at. */
+static void copy_of(
+    const dti_matrix *x, int64_t at, int64_t row, int64_t rows, int64_t n, float *to, int64_t width)
+{
+    if (x->type == DT_BF16)
+        widen_rows(dti_from(x->p, at, x->type), row, rows, n, to, width);
+    else
+        copy_rows(dti_from(x->p, at, x->type), row, rows, n, to, width);
 }
 
 /* The same, where a column's floats are together and columns are @row apart. */
@@ -121,27 +151,43 @@ static void copy_transposed(
 static int64_t pack_panel(const dti_matrix *b, const part *w, int64_t at)
 {
     const int64_t left = dti_span_count(w->columns) - at, some = left < w->panel ? left : w->panel;
-    const float *from = b->p + w->first * b->row + (w->columns.begin + at) * b->step;
+    const int64_t from = w->first * b->row + (w->columns.begin + at) * b->step;
+    DT_ASSERT(b->step == 1 || b->type == DT_F32);
     if (b->step == 1)
-        copy_rows(from, b->row, w->depth, some, w->b, dti_tile_padded(some));
+        copy_of(b, from, b->row, w->depth, some, w->b, dti_tile_padded(some));
     else
-        copy_transposed(from, b->step, w->depth, some, w->b, dti_tile_padded(some));
+        copy_transposed(
+            (const float *)b->p + from, b->step, w->depth, some, w->b, dti_tile_padded(some));
     return dti_tile_padded(some);
 }
 
-/* Strips of a, one behind the other. */
+/* Strips of a, one behind the other; or its rows. */
 static void pack_rows(const dti_matrix *a, const part *w)
 {
     const int64_t m = dti_span_count(w->rows);
-    const float *from = a->p + w->rows.begin * a->row + w->first * a->step;
+    int64_t from = w->rows.begin * a->row + w->first * a->step;
+    if (!w->strips) {
+        copy_of(a, from, a->row, m, w->depth, w->a, w->depth);
+        return;
+    }
     for (int64_t i = 0; i < m; i += w->strip, from += w->strip * a->row) {
         const int64_t some = m - i < w->strip ? m - i : w->strip;
         float *to = w->a + i * w->depth;
         if (a->row == 1)
-            copy_rows(from, a->step, w->depth, some, to, w->strip);
+            copy_of(a, from, a->step, w->depth, some, to, w->strip);
         else
-            copy_transposed(from, a->row, w->depth, some, to, w->strip);
+            copy_transposed((const float *)a->p + from, a->row, w->depth, some, to, w->strip);
     }
+}
+
+/* Adds up @depth columns of m elements, @step apart. */
+DT_INLINE void sum_columns(
+    const void *from, dt_dtype t, int64_t step, int64_t depth, int64_t m, float *to)
+{
+    for (int64_t k = 0; k < depth; k++)
+#pragma omp simd
+        for (int64_t i = 0; i < m; i++)
+            to[i] += dti_load(from, k * step + i, t);
 }
 
 /* The sums of the block's rows of a, of which elements are together that belong to different ones.
@@ -151,12 +197,12 @@ DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
     const int64_t m = dti_span_count(w->rows);
     for (int64_t first = 0, end; first < w->depth; first = end) {
         float some[MOST_ROWS] = {0};
-        const float *from = a->p + w->rows.begin + (w->first + first) * a->step;
+        const void *from = dti_from(a->p, w->rows.begin + (w->first + first) * a->step, a->type);
         end = w->depth - first < SUMMED ? w->depth : first + SUMMED;
-        for (int64_t t = first; t < end; t++, from += a->step)
-#pragma omp simd
-            for (int64_t i = 0; i < m; i++)
-                some[i] += from[i];
+        if (a->type == DT_BF16)
+            sum_columns(from, DT_BF16, a->step, end - first, m, some);
+        else
+            sum_columns(from, DT_F32, a->step, end - first, m, some);
         for (int64_t i = 0; i < m; i++)
             w->sums[i] = w->first + first == 0 ? some[i] : w->sums[i] + some[i];
     }
@@ -166,12 +212,15 @@ DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
 static void add_panel(const struct job *j, const part *w, int64_t at, int64_t width)
 {
     const dti_product_opts *p = j->p;
-    const bool direct = w->a == NULL;
-    const int64_t m = dti_span_count(w->rows), each = direct ? m : w->strip;
-    float *c =
-        w->c != NULL ? w->c + at * m : p->c + w->rows.begin * p->c_row + w->columns.begin + at;
-    dti_tile t = {.row = direct ? p->a.row : 1,
-        .step = direct ? 1 : w->strip,
+    const int64_t m = dti_span_count(w->rows), each = w->strips ? w->strip : m;
+    const float *a =
+        w->a != NULL ? w->a : (const float *)p->a.p + w->rows.begin * p->a.row + w->first;
+    float *c = w->c != NULL ? w->c + at * m
+                            : (float *)p->c + w->rows.begin * p->c_row + w->columns.begin + at;
+    dti_tile t = {.row = w->strips      ? 1
+                         : w->a != NULL ? w->depth
+                                        : p->a.row,
+        .step = w->strips ? w->strip : 1,
         .b = w->b,
         .b_row = width,
         .c_row = w->c != NULL ? width : p->c_row,
@@ -179,7 +228,7 @@ static void add_panel(const struct job *j, const part *w, int64_t at, int64_t wi
         .depth = w->depth,
         .add = w->first > 0};
     for (int64_t i = 0; i < m; i += each) {
-        t.a = direct ? p->a.p + w->rows.begin * p->a.row + w->first : w->a + i * w->depth;
+        t.a = a + i * w->depth;
         t.c = c + i * t.c_row;
         t.m = m - i < each ? m - i : each;
         j->tile(&t);
@@ -219,6 +268,18 @@ DT_INLINE void store_row(const float *from, const float *bias, float *to, int64_
         to[i] = bias == NULL ? from[i] : from[i] + bias[i];
 }
 
+DT_INLINE void round_row(const float *from, const float *bias, dt_bf16 *to, int64_t n)
+{
+    if (bias == NULL)
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            to[i] = dt_bf16_from_float(from[i]);
+    else
+#pragma omp simd
+        for (int64_t i = 0; i < n; i++)
+            to[i] = dt_bf16_from_float(from[i] + bias[i]);
+}
+
 DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
     const int64_t n = w->c == NULL ? 0 : dti_span_count(w->columns), m = dti_span_count(w->rows);
@@ -226,12 +287,14 @@ DT_CLONES static void store(const dti_product_opts *p, const part *w)
     for (int64_t at = 0; at < n; at += w->panel) {
         const int64_t some = n - at < w->panel ? n - at : w->panel, width = dti_tile_padded(some);
         const float *bias = p->bias == NULL ? NULL : p->bias + w->columns.begin + at;
-        float *to = p->c + w->rows.begin * p->c_row + w->columns.begin + at;
+        int64_t to = w->rows.begin * p->c_row + w->columns.begin + at;
         for (int64_t i = 0; i < m; i++, from += width, to += p->c_row)
-            if ((p->add & 1) != 0)
-                add_row(from, to, some);
+            if (p->c_type == DT_BF16)
+                round_row(from, bias, (dt_bf16 *)p->c + to, some);
+            else if ((p->add & 1) != 0)
+                add_row(from, (float *)p->c + to, some);
             else
-                store_row(from, bias, to, some);
+                store_row(from, bias, (float *)p->c + to, some);
     }
     if (w->sums != NULL && (p->add & 2) != 0)
         add_row(w->sums, p->sums + w->rows.begin, m);
@@ -250,9 +313,11 @@ static void task(const void *job, int64_t i)
         .strip = strip_of(&j->copies),
         .c = p->work + dt_team_member() * j->scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
-    if (p->k <= j->cut.depth && p->n % DTI_TILE_LANES == 0 && p->bias == NULL && (p->add & 1) == 0)
+    if (p->k <= j->cut.depth && p->n % DTI_TILE_LANES == 0 && p->bias == NULL &&
+        (p->add & 1) == 0 && p->c_type == DT_F32)
         w.c = NULL; /* large and soon made: a copy would take as long */
-    if (p->a.step != 1 || j->copies.strip > 0)
+    w.strips = p->a.step != 1 || (j->copies.strip > 0 && p->a.type == DT_F32);
+    if (w.strips || p->a.type != DT_F32)
         w.a = w.b + j->cut.depth * w.panel;
     if (p->sums != NULL && w.columns.begin == 0)
         w.sums = sums;

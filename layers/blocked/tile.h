@@ -49,7 +49,7 @@ typedef struct dti_tile_copies {
 dti_tile_copies dti_tile_copies_best(void);
 
 /* For factors that may be rounded to bf16, of which one is transposed or has step 1: with AMX or
- * AVX512_BF16; NULL without. Sums are fp32, in another order than those. */
+ * AVX512_BF16, where that pays; else NULL. Sums are fp32, in another order than those. */
 dti_tile_fn *dti_tile_bf16(void);
 
 #endif

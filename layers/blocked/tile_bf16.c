@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "engine/base/isa.h"
 #include "engine/base/numbers.h"
 #include "layers/blocked/amx.h"
+#include "layers/blocked/bf16.h"
 #include "layers/blocked/pairs.h"
 #include "layers/cpu/tasks.h"
 
@@ -270,7 +270,7 @@ static void product_pairs(const dti_tile *t)
 
 dti_tile_fn *dti_tile_bf16(void)
 {
-    if (!dt_isa_allowed(DT_ISA_AVX512_BF16) || !__builtin_cpu_supports("avx512bf16"))
+    if (!dt_bf16_pays())
         return NULL;
     return dti_amx_here() ? product_amx : product_pairs;
 }

@@ -8,8 +8,10 @@
 #include "layers/blocked/amx.h"
 #include "layers/blocked/amx_conv.h"
 #include "layers/blocked/amx_weights.h"
+#include "layers/blocked/bf16.h"
 #include "layers/blocked/implicit_gemm.h"
 #include "layers/blocked/pixels.h"
+#include "layers/blocked/product.h"
 #include "layers/blocked/winograd.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/weighted.h"
@@ -43,11 +45,11 @@ static dti_winograd winograd_of(const dt_call *c)
 
 /* The rule knows the shape of one sample only, so every batch has the weight in the same order.
  * With few channels, or tiles that reach far beyond the image, the transforms cost more than they
- * save, which in bf16 is half as much, as plain products take half the time. */
+ * save, which is half as much where plain products of bf16 take half the time. */
 static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
     enum { LEAST = 32, LEAST_BF16 = 64, WHOLE = 16 };
-    const int64_t least = c->dtype == DT_BF16 ? LEAST_BF16 : LEAST;
+    const int64_t least = c->dtype == DT_BF16 && dt_bf16_pays() ? LEAST_BF16 : LEAST;
     const dt_shape y = c->node->info.y;
     const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
     if (c->dtype == DT_BF16 && dti_amx_here())
@@ -244,6 +246,67 @@ static dt_status amx_data_run(const dt_call *c, void *state, const dt_args *a, d
     return DT_OK;
 }
 
+/* --- a product of widened pixels --- */
+
+/* Where bf16 is what values are kept in: they are widened as the product copies them, and the
+ * weight is read as it lives. */
+static bool product_accepts(const dt_call *c, dt_why *why)
+{
+    const dt_conv *o = c->node->opts;
+    if (c->dtype != DT_BF16 || dt_bf16_pays())
+        return dt_refuse(why, "needs bf16 of which products are no faster than those of fp32");
+    if (o->kernel != 1 || o->stride != 1 || o->pad != 0)
+        return dt_refuse(why, "kernel %s, stride %s, padding %s, needs 1, 1 and 0",
+            dt_sides_print(o->kernel).s, dt_sides_print(o->stride).s, dt_sides_print(o->pad).s);
+    return o->groups == 1 || dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+}
+
+/* Of [pixels][in] and [in][out], or of [pixels][out] and that turned. */
+static dti_product_opts product_of(const dt_call *c)
+{
+    const dt_conv *o = c->node->opts;
+    const dt_shape x = dti_call_x(c);
+    const int64_t pixels = c->n * x.h * x.w, in = x.c, out = o->out;
+    if (c->form == DT_BACKWARD2)
+        return (dti_product_opts){pixels, in, out, .a = {NULL, out, 1, DT_BF16},
+            .b = {NULL, 1, out, DT_F32}, .c_row = in, .c_type = DT_BF16};
+    return (dti_product_opts){pixels, out, in, .a = {NULL, in, 1, DT_BF16},
+        .b = {NULL, out, 1, DT_F32}, .c_row = out, .c_type = DT_BF16};
+}
+
+static dt_status product_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dti_product_opts p = product_of(c);
+    snprintf(f->impl, sizeof f->impl, "product");
+    if (c->form != DT_DERIVE_F && c->form != DT_DERIVE_B)
+        f->work_bytes = dti_product_bytes(p.m, p.n);
+    return DT_OK;
+}
+
+static dt_status product_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state;
+    const dt_conv *o = c->node->opts;
+    void *const *port = a->port;
+    dti_product_opts p = product_of(c);
+    p.work = port[DT_WORK];
+    if (c->form == DT_DERIVE_F || c->form == DT_DERIVE_B) /* it has no copy */
+        return dti_weighted_no_form(c, err);
+    if (c->form == DT_BACKWARD2) {
+        p.a.p = port[DT_DY];
+        p.b.p = port[DT_D + 1];
+        p.c = port[DT_DX];
+    } else {
+        p.a.p = port[DT_X];
+        p.b.p = port[DT_D];
+        p.bias = o->bias ? port[DT_P + 1] : NULL;
+        p.c = port[DT_Y];
+    }
+    dti_product_run(&p);
+    return DT_OK;
+}
+
 /* --- the library --- */
 
 /* Kernels of ours that a layer may take want its weight to live as HWIO, whichever is chosen. */
@@ -253,7 +316,7 @@ static dt_dnnl_problem problem(const dt_call *c)
     const dt_shape x = dti_call_x(c), y = c->node->info.y;
     return (dt_dnnl_problem){.bias = o->bias,
         .hwio = amx_weights_accepts(c, NULL) || winograd_accepts(c, NULL) ||
-                implicit_gemm_accepts(c, NULL),
+                implicit_gemm_accepts(c, NULL) || product_accepts(c, NULL),
         .bf16 = c->dtype == DT_BF16,
         DTI_CONV_SHAPE(o, x, y)};
 }
@@ -342,6 +405,11 @@ static const dt_impl conv[] = {
         .accepts = implicit_gemm_accepts,
         .facts = implicit_gemm_facts,
         .run = implicit_gemm_run},
+    {.name = "product",
+        .forms = DT_FORM_BIT(DT_FORWARD) | DT_FORM_BIT(DT_BACKWARD2),
+        .accepts = product_accepts,
+        .facts = product_facts,
+        .run = product_run},
     {.name = "pixels",
         .forms = DT_FORM_BIT(DT_BACKWARD2),
         .accepts = pixels_accepts,

@@ -16,22 +16,22 @@
 #include "layers/cpu/weighted.h"
 #include "layers/weighted.h"
 
-/* --- ours, in fp32 --- */
+/* --- ours, by products of fp32 --- */
 
 static dti_rows_product rows_of(const dt_call *c, int64_t n)
 {
     const dt_fc *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
-    return (dti_rows_product){n, dt_shape_sample(&x), o->out, o->bias};
+    return (dti_rows_product){n, dt_shape_sample(&x), o->out, o->bias, c->dtype};
 }
 
 static bool product_accepts(const dt_call *c, dt_why *why)
 {
     enum { LARGE = 1 << 20 };
     const dti_rows_product s = rows_of(c, c->n);
-    if (c->dtype != DT_F32)
-        return dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
-    return s.in * s.out >= LARGE ||
+    if (!dti_rows_product_accepts(c->dtype, why))
+        return false;
+    return c->dtype != DT_F32 || s.in * s.out >= LARGE ||
            dt_refuse(why, "%" PRId64 " weights, needs %d", s.in * s.out, (int)LARGE);
 }
 
@@ -109,8 +109,8 @@ static dt_dnnl_problem problem(const dt_call *c)
 DTI_WEIGHTED_LIBRARY(problem);
 
 static const dt_impl fc[] = {
-    {.name = "product", .accepts = product_accepts, .facts = product_facts, .run = product_run},
     {.name = "few_rows", .accepts = few_rows_accepts, .facts = few_rows_facts, .run = few_rows_run},
+    {.name = "product", .accepts = product_accepts, .facts = product_facts, .run = product_run},
     {.name = "oneDNN",
         .facts = library_facts,
         .create = library_create,

@@ -1,5 +1,5 @@
-/* The linear layer on the processor: a product of matrices of ours in fp32, the library's inner
- * product in bf16. */
+/* The linear layer on the processor: a product of matrices of ours in fp32, and in bf16 where that
+ * is no faster; else the library's inner product. */
 #include "layers/linear.h"
 
 #include <string.h>
@@ -16,14 +16,14 @@
 /* It takes the weight as it lies, [out, in]; the library wants layouts of its own. */
 static bool product_accepts(const dt_call *c, dt_why *why)
 {
-    return c->dtype == DT_F32 || dt_refuse(why, "%s, needs fp32", dt_dtype_name(c->dtype));
+    return dti_rows_product_accepts(c->dtype, why);
 }
 
 static dti_rows_product rows_of(const dt_call *c, int64_t n)
 {
     const dt_linear *o = c->node->opts;
     const dt_shape x = dti_call_x(c);
-    return (dti_rows_product){n * x.h * x.w, x.c, o->out, o->bias};
+    return (dti_rows_product){n * x.h * x.w, x.c, o->out, o->bias, c->dtype};
 }
 
 DTI_ROWS_PRODUCT(rows_of);

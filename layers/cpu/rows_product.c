@@ -1,19 +1,28 @@
 /* Rows of values times a weight, each pass as a product of matrices. */
 #include "layers/cpu/rows_product.h"
 
+#include "layers/blocked/bf16.h"
 #include "layers/blocked/product.h"
+
+bool dti_rows_product_accepts(dt_dtype type, dt_why *why)
+{
+    return type == DT_F32 || !dt_bf16_pays() ||
+           dt_refuse(why, "bf16, of which the processor makes products faster");
+}
 
 /* What a form computes, but for where its operands lie. */
 static dti_product_opts product_of(const dti_rows_product *s, dt_form_kind form)
 {
     const int64_t in = s->in, out = s->out;
+    const dt_dtype t = s->type;
     if (form == DT_BACKWARD)
         return (dti_product_opts){
-            out, in, s->rows, .a = {.row = 1, .step = out}, .b = {NULL, in, 1}};
+            out, in, s->rows, .a = {NULL, 1, out, t}, .b = {NULL, in, 1, t}, .c_type = DT_F32};
     if (form == DT_BACKWARD2)
         return (dti_product_opts){
-            s->rows, in, out, .a = {.row = out, .step = 1}, .b = {NULL, in, 1}};
-    return (dti_product_opts){s->rows, out, in, .a = {.row = in, .step = 1}, .b = {NULL, 1, in}};
+            s->rows, in, out, .a = {NULL, out, 1, t}, .b = {NULL, in, 1, DT_F32}, .c_type = t};
+    return (dti_product_opts){
+        s->rows, out, in, .a = {NULL, in, 1, t}, .b = {NULL, 1, in, DT_F32}, .c_type = t};
 }
 
 void dti_rows_product_facts(const dti_rows_product *s, const dt_call *c, dt_facts *f)

@@ -1,15 +1,19 @@
-/* What linear and fc share on the processor in fp32: rows of values times a weight that is read as
- * it lives, [out][in]. */
+/* What linear and fc share on the processor where products are made in fp32: rows of values times a
+ * weight that is read as it lives, [out][in]. */
 #ifndef DT_LAYERS_CPU_ROWS_PRODUCT_H
 #define DT_LAYERS_CPU_ROWS_PRODUCT_H
 
-#include "engine/kernels.h"
+#include "engine/implementations.h"
 
-/* x: [rows][in], y: [rows][out] */
+/* x: [rows][in], y: [rows][out], both of that type */
 typedef struct dti_rows_product {
     int64_t rows, in, out;
     bool bias;
+    dt_dtype type;
 } dti_rows_product;
+
+/* Values of fp32, or of a bf16 whose products are no faster. */
+bool dti_rows_product_accepts(dt_dtype type, dt_why *why);
 
 void dti_rows_product_facts(const dti_rows_product *s, const dt_call *c, dt_facts *f);
 

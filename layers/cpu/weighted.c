@@ -10,6 +10,7 @@
 #include "layers/blocked/weight_pairs.h"
 #include "layers/cpu/row_tiles.h"
 #include "layers/cpu/sample_parts.h"
+#include "layers/cpu/widened.h"
 
 dt_dnnl_problem dti_rows_problem(const dt_call *c, int64_t in, int64_t out, bool bias)
 {
@@ -103,7 +104,14 @@ dt_status dti_weighted_no_form(const dt_call *c, dt_err *err)
     return DT_FAIL(err, DT_E_INTERNAL, "layer '%s' has no form %d", c->node->name, (int)c->form);
 }
 
-dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err)
+/* Whether an op computes with samples, and does not make a copy of a weight or a gradient. */
+static bool computes(const dt_call *c)
+{
+    return c->form != DT_DERIVE_F && c->form != DT_DERIVE_B && c->form != DT_RESTORE;
+}
+
+static dt_status library_facts(
+    const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, size_t *weight, dt_err *err)
 {
     job j;
     dt_dnnl_facts own, move;
@@ -119,6 +127,7 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
     if (st == DT_OK && in_tiles)
         st = dti_row_tiles_ask(p, c->n, &own, err);
     DT_TRY(err, st, "layer '%s'", c->node->name);
+    *weight = own.weight_bytes;
     f->work_bytes =
         j.reorder || in_tiles ? own.work_bytes : dti_sample_parts_work(p, j.to.kind, c->n, &own);
     f->layout = own.layout;
@@ -138,9 +147,22 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
 }
 _Static_assert(sizeof((dt_facts){0}.impl) == sizeof((dt_dnnl_facts){0}.impl), "copied whole");
 
+dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_facts *f, dt_err *err)
+{
+    const dti_widened w = dti_widened_of(p, c);
+    size_t weight;
+    DT_CHECK(library_facts(&w.problem, &w.call, f, &weight, err));
+    if (w.pieces > 0 && computes(c)) {
+        const dti_widened_places at = dti_widened_places_of(&w, f->work_bytes, weight);
+        f->work_bytes = dti_widened_work(&at);
+    }
+    return DT_OK;
+}
+
 /* One of these: an op of the library's, many of tiles, one a part of the samples, or a reorder of
- * ours, which has columns. */
+ * ours, which has columns. @wide: pieces of it, if any */
 typedef struct prepared {
+    dti_widened_places wide;
     dti_weight_pairs pairs;
     dt_dnnl_op *op;
     dti_row_tiles *tiles;
@@ -157,21 +179,36 @@ static dt_status create_reorder(prepared *s, const dt_dnnl_problem *p, const job
     return dti_dnnl_create_reorder(&s->op, p, j->from, j->to, err);
 }
 
+static dt_status prepare(
+    prepared *s, const dt_dnnl_problem *p, const dt_call *c, const job *j, dt_err *err)
+{
+    if (j->reorder)
+        return create_reorder(s, p, j, err);
+    if (c->add != 0)
+        return dti_row_tiles_create(&s->tiles, p, c->n, home(p, c), err);
+    return j->to.alone ? dti_sample_parts_create(&s->parts, p, j->to.kind, c->n, err)
+                       : dt_dnnl_create(&s->op, p, j->to, err);
+}
+
 dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void **state, dt_err *err)
 {
+    const dti_widened w = dti_widened_of(p, c);
     job j;
+    dt_facts f;
+    size_t weight;
     *state = NULL;
-    if (!find_job(p, c, &j))
+    if (!find_job(&w.problem, &w.call, &j))
         return dti_weighted_no_form(c, err);
     prepared *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': no memory to prepare an op", c->node->name);
-    const dt_status st = j.reorder     ? create_reorder(s, p, &j, err)
-                         : c->add != 0 ? dti_row_tiles_create(&s->tiles, p, c->n, home(p, c), err)
-                         : j.to.alone  ? dti_sample_parts_create(&s->parts, p, j.to.kind, c->n, err)
-                                       : dt_dnnl_create(&s->op, p, j.to, err);
+    dt_status st = prepare(s, &w.problem, &w.call, &j, err);
+    if (st == DT_OK && w.pieces > 0 && computes(c)) {
+        st = library_facts(&w.problem, &w.call, &f, &weight, err);
+        s->wide = dti_widened_places_of(&w, f.work_bytes, weight);
+    }
     if (st != DT_OK)
-        dt_free(s);
+        dti_weighted_destroy(s);
     DT_TRY(err, st, "layer '%s'", c->node->name);
     *state = s;
     return DT_OK;
@@ -201,6 +238,21 @@ static const uint8_t ports[DT_FORMS][4] = {
     [DT_RESTORE] = {DT_S, DT_DP, DT_DP, DT_P + 1},
 };
 
+/* What was prepared, of the samples that it was prepared for. */
+typedef struct running {
+    const prepared *s;
+    bool add_bias;
+} running;
+
+static dt_status run_prepared(void *self, const dt_dnnl_bytes *bytes, dt_err *err)
+{
+    const running *r = self;
+    const prepared *s = r->s;
+    return s->tiles != NULL   ? dti_row_tiles_run(s->tiles, bytes, r->add_bias, err)
+           : s->parts != NULL ? dti_sample_parts_run(s->parts, bytes, err)
+                              : dt_dnnl_run(s->op, bytes, err);
+}
+
 dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     const uint8_t *at = ports[c->form];
@@ -208,14 +260,14 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
     const dt_dnnl_bytes bytes = {
         a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
     const prepared *s = state;
+    running r = {s, (c->add & 2) != 0};
     if (s->pairs.columns > 0) {
         dti_weight_pairs_run(&s->pairs, bytes.x, bytes.y);
         return DT_OK;
     }
     DT_TRY(err,
-        s->tiles != NULL   ? dti_row_tiles_run(s->tiles, &bytes, (c->add & 2) != 0, err)
-        : s->parts != NULL ? dti_sample_parts_run(s->parts, &bytes, err)
-                           : dt_dnnl_run(s->op, &bytes, err),
+        s->wide.pieces > 0 ? dti_widened_run(&s->wide, c->form, &bytes, run_prepared, &r, err)
+                           : run_prepared(&r, &bytes, err),
         "layer '%s'", c->node->name);
     return DT_OK;
 }
@@ -223,11 +275,13 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
 dt_status dti_weighted_bytes(
     const dt_dnnl_problem *p, const dt_call *c, int i, size_t *bytes, dt_err *err)
 {
+    const dti_widened w = dti_widened_of(p, c);
     dt_dnnl_facts f;
     *bytes = dti_weighted_plain_bytes(c, i);
     if (i > 0)
         return DT_OK;
-    DT_TRY(err, dt_dnnl_ask(p, home(p, c), &f, err), "layer '%s'", c->node->name);
+    DT_TRY(err, dt_dnnl_ask(&w.problem, home(&w.problem, &w.call), &f, err), "layer '%s'",
+        c->node->name);
     *bytes = f.weight_bytes;
     return DT_OK;
 }
@@ -273,8 +327,10 @@ int64_t dti_weighted_rows(const dt_dnnl_problem *p, const dt_call *c, int i)
     dt_dnnl_op *op = NULL;
     if (plain_row(p, c, i) > 0)
         return 1;
+    if (!p->fc)
+        return 0;
     const int64_t most = dti_dnnl_rows(), first = p->out > most ? most : 0, left = p->out - first;
-    const bool apart = p->fc && dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
+    const bool apart = dt_dnnl_ask(p, home(p, c), &f, NULL) == DT_OK &&
                        f.weight_bytes == dti_weighted_plain_bytes(c, 0) &&
                        dti_dnnl_create_reorder_rows(&op, p, home(p, c), plain_layout, first,
                            left < most ? left : most, NULL) == DT_OK;
@@ -304,12 +360,15 @@ static dt_status convert(const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_
 dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
     const float *plain, void *lives, dt_err *err)
 {
+    const dti_widened w = dti_widened_of(p, c);
     const int64_t row = plain_row(p, c, i);
     if (row > 0) {
         memcpy((float *)lives + rows.at * row, plain, (size_t)(rows.n * row) * sizeof *plain);
         return DT_OK;
     }
-    DT_TRY(err, convert(p, plain_layout, home(p, c), rows, unconst(plain), lives, err),
+    DT_TRY(err,
+        convert(
+            &w.problem, plain_layout, home(&w.problem, &w.call), rows, unconst(plain), lives, err),
         "layer '%s', weight", c->node->name);
     return DT_OK;
 }
@@ -317,12 +376,15 @@ dt_status dti_weighted_put(const dt_dnnl_problem *p, const dt_call *c, int i, dt
 dt_status dti_weighted_get(const dt_dnnl_problem *p, const dt_call *c, int i, dt_rows rows,
     const void *lives, float *plain, dt_err *err)
 {
+    const dti_widened w = dti_widened_of(p, c);
     const int64_t row = plain_row(p, c, i);
     if (row > 0) {
         memcpy(plain, (const float *)lives + rows.at * row, (size_t)(rows.n * row) * sizeof *plain);
         return DT_OK;
     }
-    DT_TRY(err, convert(p, home(p, c), plain_layout, rows, unconst(lives), plain, err),
+    DT_TRY(err,
+        convert(
+            &w.problem, home(&w.problem, &w.call), plain_layout, rows, unconst(lives), plain, err),
         "layer '%s', weight", c->node->name);
     return DT_OK;
 }

@@ -11,7 +11,6 @@
 #include "layers/cublas/cublas_cuda.h"
 #include "layers/fc.h"
 #include "layers/linear.h"
-#include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
@@ -217,8 +216,6 @@ static void is_the_processors(void **state)
 {
     const struct layer_case *c = *state;
     const double most = c->dtype == DT_BF16 ? 2e-2 : 1e-5;
-    if (c->dtype == DT_BF16 && !dt_onednn_avx512()) /* which computes what it is compared with */
-        skip();
     dt_layer_desc desc = *c->desc;
     void *opts = dt_layer_options(&desc, c->opts);
     dt_layer_info info = {0};

@@ -28,7 +28,7 @@ static float *numbers(int64_t n, uint32_t key)
 /* A matrix of rows by columns, as it lies or turned. */
 static dti_matrix matrix(const float *p, int64_t rows, int64_t columns, bool turned)
 {
-    return turned ? (dti_matrix){p, 1, rows} : (dti_matrix){p, columns, 1};
+    return turned ? (dti_matrix){p, 1, rows, DT_F32} : (dti_matrix){p, columns, 1, DT_F32};
 }
 
 static void multiply(dti_product_opts *p)
@@ -42,16 +42,17 @@ static void multiply(dti_product_opts *p)
 static double farthest(const dti_product_opts *p)
 {
     double worst = 0;
+    const float *const a = p->a.p, *const b = p->b.p, *const c = p->c;
     for (int64_t i = 0; i < p->m; i++)
         for (int64_t j = 0; j < p->n; j++) {
             double sum = p->bias == NULL ? 0 : (double)p->bias[j], all = 1e-30 + fabs(sum);
             for (int64_t t = 0; t < p->k; t++) {
-                const double x = (double)p->a.p[i * p->a.row + t * p->a.step] *
-                                 (double)p->b.p[t * p->b.row + j * p->b.step];
+                const double x = (double)a[i * p->a.row + t * p->a.step] *
+                                 (double)b[t * p->b.row + j * p->b.step];
                 sum += x;
                 all += fabs(x);
             }
-            const double far = fabs(sum - (double)p->c[i * p->c_row + j]) / all;
+            const double far = fabs(sum - (double)c[i * p->c_row + j]) / all;
             worst = isnan(worst) || far <= worst ? worst : far; /* a NaN stays */
         }
     return worst;
@@ -132,6 +133,48 @@ static dt_bf16 *halves(const float *v, int64_t n)
     return to;
 }
 
+/* Factors and results of bf16 give the bits of the same numbers in fp32, rounded once at the end.
+ */
+static void values_of_bf16_are_widened_and_rounded(void **state)
+{
+    (void)state;
+    for (size_t s = 0; s < 16 * DT_COUNT(cases); s++) {
+        const struct sizes z = cases[s / 16];
+        const bool turned = s & 1, half_b = s & 2, half_c = s & 4, biased = s & 8;
+        float *wide[2] = {numbers(z.m * z.k, 1), numbers(z.k * z.n, 2)}, *bias = numbers(z.n, 3);
+        dt_bf16 *a = halves(wide[0], z.m * z.k), *b = halves(wide[1], z.k * z.n);
+        for (int64_t i = 0; i < z.m * z.k; i++)
+            wide[0][i] = dt_bf16_to_float(a[i]);
+        for (int64_t i = 0; i < z.k * z.n; i++)
+            wide[1][i] = dt_bf16_to_float(b[i]);
+        float *want = test_calloc((size_t)(z.m * z.n), sizeof *want);
+        float *got = test_calloc((size_t)(z.m * z.n), sizeof *got);
+        float *sums[2] = {
+            test_calloc((size_t)z.m, sizeof **sums), test_calloc((size_t)z.m, sizeof **sums)};
+        dti_product_opts p = {z.m, z.n, z.k, matrix(wide[0], z.m, z.k, turned),
+            matrix(wide[1], z.k, z.n, !half_b), .bias = biased ? bias : NULL,
+            .sums = turned ? sums[0] : NULL, .c = want, .c_row = z.n};
+        multiply(&p);
+        p.a.p = a;
+        p.a.type = DT_BF16;
+        p.b.p = half_b ? (void *)b : wide[1];
+        p.b.type = half_b ? DT_BF16 : DT_F32;
+        p.sums = turned ? sums[1] : NULL;
+        p.c = got;
+        p.c_type = half_c ? DT_BF16 : DT_F32;
+        multiply(&p);
+        for (int64_t i = 0; i < z.m * z.n; i++)
+            if (half_c)
+                assert_int_equal(((dt_bf16 *)(void *)got)[i], dt_bf16_from_float(want[i]));
+            else
+                assert_memory_equal(got + i, want + i, sizeof *got);
+        assert_memory_equal(sums[0], sums[1], (size_t)z.m * sizeof **sums);
+        void *const all[] = {wide[0], wide[1], bias, a, b, want, got, sums[0], sums[1]};
+        for (size_t i = 0; i < DT_COUNT(all); i++)
+            test_free(all[i]);
+    }
+}
+
 /* Factors from -1 to 1 in steps of 1/8 are themselves in bf16, and so sums of a few hundred
  * products are exact in whatever order: nothing may be off, nor anything beside the matrix be
  * touched. What rounds its factors takes either of them in bf16 as well. */
@@ -205,6 +248,7 @@ static void lesser_processors_multiply_as_well(void **state)
         sums_of_rows_are_sums(state);
         a_row_does_not_depend_on_its_neighbours_or_the_team(state);
         a_tile_is_its_definition(state);
+        values_of_bf16_are_widened_and_rounded(state);
         c[i] = test_calloc(M * N, sizeof *c[i]);
         dti_product_opts p = {
             M, N, K, matrix(a, M, K, true), matrix(b, K, N, false), .c = c[i], .c_row = N};
@@ -237,6 +281,7 @@ DT_TEST_GROUP(product)
         cmocka_unit_test(sums_of_rows_are_sums),
         cmocka_unit_test(a_row_does_not_depend_on_its_neighbours_or_the_team),
         cmocka_unit_test(a_tile_is_its_definition),
+        cmocka_unit_test(values_of_bf16_are_widened_and_rounded),
         cmocka_unit_test(lesser_processors_multiply_as_well),
         cmocka_unit_test(draws_of_many_are_those_of_one),
     };

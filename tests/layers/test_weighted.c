@@ -5,7 +5,6 @@
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
-#include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
@@ -126,7 +125,7 @@ static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
     const dt_fc opts = {OUT, true};
     float *x = dt_random_values(N * IN, 1), *dy = dt_random_values(N * OUT, 4);
     const int most = omp_get_max_threads();
-    for (int bf16 = 0; bf16 <= dt_onednn_avx512(); bf16++)
+    for (int bf16 = 0; bf16 <= 1; bf16++)
         for (int threads = 1; threads <= 3; threads += 2) {
             if (!dt_picked((uint64_t)(bf16 + threads / 2), 2, 2, 1))
                 continue;
@@ -140,8 +139,7 @@ static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
                 .in = {x},
                 .dy = dy};
             dt_layer_check(&r);
-            assert_int_equal(
-                r.added, bf16 ? dt_onednn_avx512() : 1); /* fp32 is a product of ours */
+            assert_true(r.added);
             dt_layer_check_free(&r);
         }
     omp_set_num_threads(most);

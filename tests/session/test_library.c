@@ -11,7 +11,6 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/sha256.h"
-#include "layers/onednn/onednn.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
@@ -487,8 +486,6 @@ static void a_lossy_codec_from_outside_is_refused_where_values_are_bf16(void **s
     static const dt_policy_spec rounds = {.name = "round_all", .summary = "-", .pass = round_all};
     dt_run *run = NULL;
     dt_err err = {0};
-    if (!dt_onednn_avx512())
-        skip();
     assert_ok(dt_register_policy(&rounds, &err), &err);
     const char *sets[] = {"memory.policy=round_all", "train.precision=bf16"};
     char text[1024];

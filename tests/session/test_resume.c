@@ -21,7 +21,6 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/checkpoint/safetensors.h"
-#include "layers/onednn/onednn.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/workspace.h"
@@ -206,8 +205,6 @@ static void the_state_of_nesterovs_momentum_comes_back(void **state)
 static void in_bf16_a_run_ends_with_the_same_bits(void **state)
 {
     NEED_BINARY();
-    if (!dt_onednn_avx512())
-        skip();
     put_text("c.ini", INI);
     from_every_step_and_policy(
         "--set train.precision=bf16 --set train.momentum=0.9", "keep_all", 4);

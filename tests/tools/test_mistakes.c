@@ -11,7 +11,6 @@
 #include "engine/base/alloc.h"
 #include "data/source.h"
 #include "engine/config/run_options.h"
-#include "layers/onednn/onednn.h"
 #include "layers/registry.h"
 #include "memory/policy.h"
 #include "memory/remat/remat.h"
@@ -1278,8 +1277,6 @@ static void the_room_that_packed_values_take_is_told(void **state)
 static void gist_in_bf16_changes_nothing(void **state)
 {
     NEED_BINARY();
-    if (!dt_onednn_avx512())
-        skip();
     static const char at[] = "plan FILE --set memory.policy=gist --set train.precision=bf16";
     char words[256];
     cJSON *o =

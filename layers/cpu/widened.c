@@ -6,7 +6,7 @@
 #include "layers/cpu/tasks.h"
 
 /* A piece and its results are to stay in a cache; places begin with a line. */
-enum { PIECE = 8 << 20, LINE = 64, FLOATS = LINE / sizeof(float) };
+enum { PIECE = 8 << 20, MOST = 256, LINE = 64, FLOATS = LINE / sizeof(float) };
 
 static int64_t sample_x(const dt_dnnl_problem *p)
 {
@@ -22,11 +22,10 @@ static int64_t sample_y(const dt_dnnl_problem *p)
 static int64_t piece_of(const dt_dnnl_problem *p, int64_t n)
 {
     const int64_t each = (sample_x(p) + sample_y(p)) * (int64_t)sizeof(float);
-    const int64_t most = PIECE / each > 1 ? PIECE / each : 1;
-    int64_t pieces = dti_ceil_div(n, most);
-    while (n % pieces != 0)
-        pieces++;
-    return n / pieces;
+    int64_t piece = dt_min_i64(n, dt_min_i64(PIECE / each, MOST));
+    while (piece > 1 && n % piece != 0)
+        piece--;
+    return piece > 1 ? piece : 1;
 }
 
 dti_widened dti_widened_of(const dt_dnnl_problem *p, const dt_call *c)

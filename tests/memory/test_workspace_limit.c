@@ -552,7 +552,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     for (size_t i = 0; i < p->n_op; i++)
         if (p->op[i].kind != DT_OP_REORDER)
             p->op[i].limit = DT_LIMIT_ANY; /* and still for the algorithms of before */
-    assert_fails(dt_runner_add(rig.runner, p, &id, &err), DT_E_INTERNAL, &err,
+    assert_fails(dt_runner_add(rig.runner, p, &id, &err), DT_E_CONFIG, &err,
         "but 'winograd:4x4_3x3' is chosen");
     dti_rig_close(&rig);
     dt_session_close(s);

@@ -247,6 +247,12 @@ static void several_plans_are_on_one_scale(void **state)
 
 /* VGG is one part but for its end, so spans of that bear names; ResNet's stages have room for
  * theirs. */
+/* Plans differ by instruction set, and so does what fits into a picture. */
+static void as_by_avx2(void)
+{
+    assert_int_equal(setenv("DT_ISA", "avx2", 1), 0);
+}
+
 static void stages_have_names_that_fit(void **state)
 {
     NEED_BINARY();
@@ -255,6 +261,7 @@ static void stages_have_names_that_fit(void **state)
     } all[] = {{"vgg16", {">features.0\xe2\x86\x92", ">classifier.6\xe2\x86\x92"}, ">features.0<"},
         {"resnet50", {">layer1<", ">layer4<"}, "layer1-"},
         {"vit_small", {">blocks.0\xe2\x86\x92", ">blocks.11\xe2\x86\x92"}, ">blocks<"}};
+    as_by_avx2();
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char words[1024], path[512], config[64];
         snprintf(path, sizeof path, "%s", dt_temp_path("stages.svg"));
@@ -289,7 +296,7 @@ static void the_pages_show_what_is_drawn_now(void **state)
         {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"},
         {"chain-gist", small, "--set memory.policy=gist --beside keep_all"},
         {"chain-time", small, "--set memory.policy=vdnn_all --set memory.simulate=p100"}};
-    assert_int_equal(setenv("DT_ISA", "avx2", 1), 0); /* plans differ by instruction set */
+    as_by_avx2();
     for (size_t i = 0; i < DT_COUNT(pictures); i++) {
         char words[1024], below[256], path[512];
         snprintf(path, sizeof path, "%s", dt_temp_path("page.svg"));

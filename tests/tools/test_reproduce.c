@@ -393,6 +393,8 @@ static void accounts_are_shown_and_never_run(void **state)
         {"sweep configs/mlp.ini --set memory.account=superneurons", "which nothing can run"},
         {"plan configs/gpt2_shakespeare.ini --set memory.account=vdnn",
             "gpt2 has no convolution, and vDNN's count is of"},
+        {"plan configs/mlp.ini --set memory.account=korthikanti",
+            "mlp has no attention, and this count is of transformers"},
         {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
         {"plan configs/mlp.ini --set memory.account=checkmate", "memory.device_budget"},
         {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"}};
@@ -440,6 +442,41 @@ static void checkmate_counts_as_published(void **state)
     assert_int_equal(i, DT_COUNT(want));
     cJSON_Delete(all);
     cli_done(&r);
+}
+
+/* Bytes of networks of some layers, by figure: all, selective, full. */
+static void transformer_keeps(int layers, double mib[3])
+{
+    char words[512];
+    snprintf(words, sizeof words,
+        "plan configs/gpt2_shakespeare.ini --json --set model.fuse=off --set train.batch=3 "
+        "--set model.heads=4 --set model.width=64 --set model.context=32 --set model.layers=%d "
+        "--set model.dropout=0.1 --set memory.account=korthikanti",
+        layers);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    const cJSON *figure;
+    size_t i = 0;
+    cJSON_ArrayForEach(figure, cJSON_GetObjectItem(all, "figures")) mib[i++] =
+        json_number(figure, "value");
+    assert_int_equal(i, 3);
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
+/* The paper's equations, of one layer more: s b h (34 + 5 a s / h), 34 s b h, 2 s b h. */
+static void korthikanti_counts_by_the_equations(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    const double s = 32, b = 3, h = 64, a = 4, mib = 1 << 20;
+    const double want[] = {s * b * h * (34 + 5 * a * s / h), 34 * s * b * h, 2 * s * b * h};
+    double two[3], five[3];
+    transformer_keeps(2, two);
+    transformer_keeps(5, five);
+    for (size_t i = 0; i < DT_COUNT(want); i++)
+        assert_true(fabs(five[i] - two[i] - 3 * want[i] / mib) < 2e-6); /* six decimals of MiB */
 }
 
 /* Every √n-th value of ResNet-50, as if it were a line, computes more than one forward again. */
@@ -833,6 +870,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(accounts_are_shown_and_never_run),
         cmocka_unit_test(a_trial_wants_a_budget),
         cmocka_unit_test(checkmate_counts_as_published),
+        cmocka_unit_test(korthikanti_counts_by_the_equations),
         cmocka_unit_test(a_rule_that_leads_nowhere_has_no_number),
         cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(vdnn_moves_nothing_of_small_networks),

@@ -406,14 +406,18 @@ typedef struct fastest {
     bool any;
 } fastest;
 
-/* With as many values as may stay. */
+static const double rounding = 1e-9; /* of sums of seconds */
+
+/* With as many values as may stay. The best so far stays so of what differs by rounding alone. */
 static dt_status measure(sentinel *x, uint64_t budget, choice *c, fastest *best, dt_err *err)
 {
     dti_pass_cost cost = {0};
     if (x->o->stay)
         DT_CHECK(find_stay(x, budget, c, err));
     DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, &(trial){x, c}, &cost, err));
-    if (!best->any || dti_pass_is_better(&cost, &best->cost, budget))
+    dti_pass_cost rounded_up = cost;
+    rounded_up.seconds *= 1 + rounding;
+    if (!best->any || dti_pass_is_better(&rounded_up, &best->cost, budget))
         *best = (fastest){*c, cost, true};
     return DT_OK;
 }

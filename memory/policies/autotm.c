@@ -9,10 +9,13 @@
  *
  * The relaxation is rounded at twelve thresholds, and copies go to where they show least. Where
  * that is not within a hundredth of the relaxation, the program is branched and bounded by a number
- * of nodes, unless it has more than a thousand columns. What was found, and the relaxation's bound,
- * stand in the reasons.
+ * of nodes, unless it has more than a thousand columns. What was found, the relaxation's bound, and
+ * that a number of nodes that was asked for went unused, stand in the reasons.
  *
  * Ours differs:
+ * - The paper's static mode moves nothing: a value is in fast memory or in slow memory for the
+ * whole step, where its ops read it. Ours, whose ops find values on the device, moves one whenever
+ * no op uses it.
  * - The paper's processors read slow memory as well, so its ops may run where their values are.
  * Here ops find their values on the device, as on the paper's cards.
  * - A value that leaves a second time is copied out again; in the paper the first copy still holds.
@@ -31,7 +34,7 @@
 #include "memory/policies/autotm_program.h"
 #include "memory/remat/aim.h"
 
-enum { STATIC, SYNCHRONOUS, ASYNCHRONOUS, ROUNDS = 3 };
+enum { STATIC, SYNCHRONOUS, ASYNCHRONOUS, ROUNDS = 3, NODES = 100 };
 
 typedef struct options {
     int mode;
@@ -46,7 +49,7 @@ static const char *const modes[] = {"static", "synchronous", "asynchronous", NUL
 static const dt_opt opts[] = {
     {"mode",   DT_OPT_ENUM,  AT(mode),   "asynchronous", 0, 0, modes, NULL, "one decision a value; one an absence; or that and where its copies are"},
     {"reach",  DT_OPT_I64,   AT(reach),  "15",   1, 1000,    NULL, NULL, "asynchronous: ops from a use, beside which a copy may be"},
-    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of each search, of which there are up to eight; 0: the relaxation is rounded"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of branch and bound in each search, of which there are up to eight; 0, and wherever the program has more than 1000 columns: the relaxation is rounded, and no more"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
     {"least",  DT_OPT_BYTES, AT(least),  "1MiB", 0, 0,       NULL, NULL, "bytes of the smallest tensor that is looked at"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
@@ -56,7 +59,8 @@ static const dt_opt opts[] = {
 /* @mode: whose placement @place is
  * @hides: copies may be beside ops
  * @gap: of each absence of @place
- * @best: the placement that is taken, of @best_mode, with what comes of it, if one was @found */
+ * @best: the placement that is taken, of @best_mode, with what comes of it, if one was @found
+ * @too_wide: the mode that was asked for has too many columns for branch and bound */
 typedef struct autotm {
     dt_program *p;
     const dt_pass_env *env;
@@ -71,7 +75,7 @@ typedef struct autotm {
     dti_placement best;
     int best_mode;
     dti_pass_cost cost;
-    bool found;
+    bool found, too_wide;
 } autotm;
 
 /* @to: NULL: they are counted */
@@ -130,6 +134,12 @@ static void close_all(autotm *x)
 
 /* ---- rewriting ---- */
 
+/* Whether a number of nodes that was asked for changes nothing for the mode that was. */
+static bool nodes_go_unused(const autotm *x)
+{
+    return x->too_wide && x->o->nodes != NODES && x->o->nodes > 0;
+}
+
 static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *gap,
     const int32_t *order, dt_program *q, dti_offloads *all, dt_err *err)
 {
@@ -140,8 +150,9 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *
     g.from_pos = dt_pos(q, g.from);
     g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
-        "%s: %s, copies show for %.4g ms, for %.4g at least in any placement", q->policy,
-        modes[x->mode], 1e3 * x->place.cost, 1e3 * x->place.bound));
+        "%s: %s, copies show for %.4g ms, for %.4g at least in any placement%s", q->policy,
+        modes[x->mode], 1e3 * x->place.cost, 1e3 * x->place.bound,
+        nodes_go_unused(x) ? "; nodes unused: over 1000 columns" : ""));
     return dti_offloads_add(all, q, &g, &o, err);
 }
 
@@ -185,6 +196,7 @@ static dt_status try_limit(void *self, uint64_t limit, uint64_t *peak, dt_err *e
     x->place.tied = x->mode == STATIC;
     x->place.reach = x->mode == ASYNCHRONOUS && x->hides ? (int32_t)x->o->reach : 0;
     DT_CHECK(dti_placement_solve(&x->place, err));
+    x->too_wide |= x->mode == x->o->mode && x->place.too_wide;
     DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite, x, &cost, err));
     if (!x->found || dti_pass_is_better(&cost, &x->cost, x->budget))
         keep(x, &cost);

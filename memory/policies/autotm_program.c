@@ -14,7 +14,7 @@
 #include "engine/base/alloc.h"
 #include "memory/remat/solver.h"
 
-enum { ROUNDINGS = 12, SHIFTS = 4, MOST_BRANCHED = 1000 };
+enum { ROUNDINGS = 12, SHIFTS = 4 };
 static const double unseen = 1e-3, close_enough = 0.01, byte_scale = 1000, second_scale = 1000;
 
 /* ---- a placement ---- */
@@ -502,7 +502,8 @@ static dt_status search(const model *m, dti_placement *x, dt_err *err)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for an integer program");
     if (st == DT_OK)
         st = relax_and_round(m, &r, value, err);
-    if (st == DT_OK && !x->proved && x->nodes > 0 && m->lp.n_col <= MOST_BRANCHED)
+    x->too_wide = st == DT_OK && !x->proved && m->lp.n_col > DTI_PLACEMENT_BRANCHED;
+    if (st == DT_OK && !x->proved && x->nodes > 0 && !x->too_wide)
         st = branch(m, &r, value, err);
     if (st == DT_OK)
         memcpy(x->of, r.best, x->n * sizeof *r.best);
@@ -520,6 +521,7 @@ dt_status dti_placement_solve(dti_placement *x, dt_err *err)
     if (dti_placement_keeps(x)) {
         x->cost = x->bound = 0;
         x->proved = true;
+        x->too_wide = false;
         return DT_OK;
     }
     x->cost = HUGE_VAL;

@@ -23,6 +23,8 @@ typedef struct dti_absence_of {
     int32_t release, fetch;
 } dti_absence_of;
 
+enum { DTI_PLACEMENT_BRANCHED = 1000 };
+
 /**
  * struct dti_placement - what is asked, and what was found.
  * @n_place @hidden @load: by place: seconds that copies take there without being noticed; bytes
@@ -35,6 +37,8 @@ typedef struct dti_absence_of {
  * @cost @bound: results: seconds that are noticed, and a thousandth of the others, of what was
  * found; below which none is
  * @proved: result: none has a cost that is lower by a hundredth
+ * @too_wide: result: it was not, and the program has too many columns for branch and bound, more
+ * than DTI_PLACEMENT_BRANCHED; @nodes went unused
  */
 typedef struct dti_placement {
     size_t n_place, n;
@@ -46,7 +50,7 @@ typedef struct dti_placement {
     bool tied;
     int nodes;
     double cost, bound;
-    bool proved;
+    bool proved, too_wide;
 } dti_placement;
 
 /* The least limit that can be kept: with all away. */

@@ -12,7 +12,9 @@
  * Ours differs:
  * - It is planned before the run by the table of costs. The paper measures a first iteration, which
  *   swaps on demand. What steps then take may correct it (every): the run plans anew by these times
- *   behind an epoch, within the bytes that it has reserved.
+ *   behind an epoch, within the bytes that it has reserved. That is off unless asked for: times
+ *   differ from run to run, so that plans would as well, and the one that `plan` shows would not be
+ *   the run's; and parameters are set aside meanwhile, which takes as much memory more.
  * - The bytes to be saved are those of the load curve above memory.device_budget, at its highest
  *   place, then at the next that is too high: the paper has one peak window.
  * - A swap is held against its place in the queue of copies, all others included; a later choice

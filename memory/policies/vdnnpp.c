@@ -9,6 +9,9 @@
  * - What would fit is known beforehand, from the load curve; their calls wait until the pool can
  *   serve them. A copy out takes what the machine's costs say.
  * - The pool is as large as memory.device_budget says; without one as large as vDNN's plan needs.
+ * - They compress in a variant of their release that stands apart (vdnn_ext_cmp), so compress is
+ *   off unless asked for. Without a profile it goes by a density that is said, and a step whose
+ *   values need more is run again.
  * - They compress on the host when a value has arrived, as long as forward runs, which saves room
  *   and no traffic. Here whoever copies packs. Their test for zeros takes negative values for such;
  *   ours are exact.

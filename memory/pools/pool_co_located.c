@@ -4,10 +4,12 @@
  *
  * Where ours differs: a pool is not told of layers, so what lives for at most two ops in a row is
  * short-lived, which is a layer's own scratch, and what one op hands to the next. The region is as
- * large as the whole run needs, where theirs gives pages back within an interval. Both parts are
- * placed as greedy does. Here tensors move and not pages, so the region is for comparison: what
- * lives briefly never moves in any case, and one region for all is as large or smaller, but for
- * what greedy misses. */
+ * large as the whole run needs, where theirs gives pages back within an interval. Theirs groups
+ * what lives long, too: values that live in the same layers share pages, those accessed most often
+ * first, and weights and inputs have pages of their own. Ours does not, as a pool is told of no
+ * accesses either. Both parts are placed as greedy does. Here tensors move and not pages, so the
+ * region is for comparison: what lives briefly never moves in any case, and one region for all is
+ * as large or smaller, but for what greedy misses. */
 #include "engine/base/alloc.h"
 #include "engine/base/numbers.h"
 #include "memory/pools/pool_shelf.h"

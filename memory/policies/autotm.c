@@ -14,8 +14,8 @@
  *
  * Ours differs:
  * - The paper's static mode moves nothing: a value is in fast memory or in slow memory for the
- * whole step, where its ops read it. Ours, whose ops find values on the device, moves one whenever
- * no op uses it.
+ *   whole step, where its ops read it. Ours, whose ops find values on the device, moves
+ *   one whenever no op uses it.
  * - The paper's processors read slow memory as well, so its ops may run where their values are.
  * Here ops find their values on the device, as on the paper's cards.
  * - A value that leaves a second time is copied out again; in the paper the first copy still holds.

@@ -11,9 +11,9 @@
  * - Sparse values are packed exactly, a bit a value and those that are not zero (the codec zvc): at
  *   a density d 32 / (32 d + 1) to one. The paper's rows of 128 have a pointer each besides, which
  *   makes it 32 / (32 d + 1.25). Its half precision between forward and backward changes results,
- * so it has to be asked for (fp16); rows are then Gist's.
+ *   so it has to be asked for (fp16); rows are then Gist's.
  * - A value is packed if a profile measured zeros enough, or a ReLU made it and density, the
- * option, says that there are.
+ *   option, says that there are.
  * - The paper keeps what stays at one end of the arena and what goes at the other. Here the pool
  *   places both, knowing all lives.
  * - Of a budget's plan and those for up to an eighth less, which holes between tensors may make

@@ -908,6 +908,80 @@ static void the_longest_interval_that_fits_is_taken(void **state)
     dt_lowered_close(&m);
 }
 
+/* A chain of convolutions, of which three make 64 times the bytes of the others: two at its begin,
+ * with two between them, and one near its end. */
+static dt_graph *chain_of_three_large(void)
+{
+    static const char kinds[] = "sLssLssssssssLss";
+    char text[2048];
+    int at = 0;
+    for (size_t i = 0; kinds[i] != '\0'; i++)
+        at += snprintf(text + at, sizeof text - (size_t)at, "[conv c%zu]\nout = %d\nkernel = 1\n",
+            i, kinds[i] == 'L' ? 64 : 1);
+    snprintf(text + at, sizeof text - (size_t)at, "[fc f]\nout = 1000\n[cross_entropy loss]\n");
+    return network_of_text(text);
+}
+
+typedef struct by_length {
+    uint64_t peak;
+    double seconds;
+    int taken; /* the length; 0: nothing moves */
+} by_length;
+
+/* @layers: 0: the policy chooses */
+static by_length by_layers(int layers, const dt_pass_env *e)
+{
+    char ini[96];
+    by_length r = {0};
+    dt_lowered m = dt_program_of(chain_of_three_large(), DT_PROGRAM_FIRST, 4);
+    const dt_program *p = m.program;
+    snprintf(ini, sizeof ini, "[policy.sentinel]\nlayers = %d\nstay = off\n", layers);
+    dt_rewrite_with(m.program, "sentinel", ini, e);
+    m.plan = dt_lower_with(m.program, e);
+    for (size_t k = 0; k < p->n_order && r.taken == 0; k++)
+        if (p->op[p->order[k]].kind == DT_OP_OUT)
+            (void)sscanf(dt_reason_text(&p->reasons, p->op[p->order[k]].reason),
+                "sentinel: intervals of %d", &r.taken);
+    r.peak = m.plan->peak;
+    r.seconds = dt_simulated(m.plan, e);
+    dt_lowered_close(&m);
+    return r;
+}
+
+/* Figure 5: neither the shortest interval nor the longest that fits is the best. Each op takes 1 ms
+ * and a copy back of the large values 12; what is copied out is gone at once. An interval of one
+ * layer is too short to hide a copy. In one of six both values of the begin are needed by the same,
+ * so that their copies follow each other, and the one that is read first waits for the other. In
+ * one of four each comes in an interval of its own, and no op waits. */
+static void a_length_between_is_the_best(void **state)
+{
+    (void)state;
+    enum { LONGEST = 6, BEST = 4, MORE = 25 };
+    dt_costs costs = dt_costs_default;
+    dt_pass_env e = {.costs = &costs};
+    const double large = 4 * 64 * 12 * 12 * sizeof(float);
+    by_length r[MORE + 1];
+    costs.launch = 1e-3;
+    costs.bytes = 1e30;
+    for (int work = 0; work < DT_WORKS; work++)
+        for (int type = 0; type < DT_DTYPES; type++)
+            costs.flops[work][type] = 1e30;
+    for (int tier = 0; tier < DT_TIERS; tier++) {
+        costs.thread_link[tier][DT_TO_TIER] = (dt_link){0, 1e18};
+        costs.thread_link[tier][DT_FROM_TIER] = (dt_link){0, large / 12e-3};
+    }
+    for (int layers = 1; layers <= MORE; layers++)
+        r[layers] = by_layers(layers, &e);
+    e.budgets.device = r[LONGEST].peak;
+    for (int layers = 1; layers <= MORE; layers++) {
+        assert_true((r[layers].peak <= e.budgets.device) == (layers <= LONGEST));
+        assert_true(
+            layers > LONGEST || layers == BEST || r[layers].seconds > r[BEST].seconds + 4e-3);
+    }
+    assert_true(fabs(r[BEST].seconds - r[MORE].seconds) < 1e-5 && r[MORE].taken == 0);
+    assert_int_equal(by_layers(0, &e).taken, BEST);
+}
+
 static uint64_t moved_by_sentinel(const char *ini, const dt_pass_env *e, uint64_t *peak)
 {
     uint64_t moved = 0;
@@ -1230,6 +1304,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(bounds_without_a_trigger_are_refused),
         cmocka_unit_test(values_come_an_interval_ahead),
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
+        cmocka_unit_test(a_length_between_is_the_best),
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(what_a_budget_has_room_for_stays),
         cmocka_unit_test(copies_to_the_disk_take_the_disks_seconds),

@@ -68,29 +68,33 @@ static double vgg16_gain(size_t i, double zeros, codec_ms c)
     return dti_swap_gain(&s);
 }
 
-/* The first published decision that such a codec does not lead to; 12: it leads to all. */
-static size_t first_other(codec_ms c, size_t from)
+/* Whether such a codec leads to another decision than the published one, at the least zeros or at
+ * the most. */
+static bool differs(size_t i, codec_ms c)
 {
-    for (size_t i = from; i < DT_COUNT(vgg16); i++)
-        if ((vgg16_gain(i, vgg16[i].least, c) > 0) != (vgg16[i].when == PACKED) ||
-            (vgg16_gain(i, vgg16[i].most, c) > 0) != (vgg16[i].when != NEVER))
-            return i;
-    return DT_COUNT(vgg16);
+    return (vgg16_gain(i, vgg16[i].least, c) > 0) != (vgg16[i].when == PACKED) ||
+           (vgg16_gain(i, vgg16[i].most, c) > 0) != (vgg16[i].when != NEVER);
 }
 
 /* Section IV-D has one time of the codec: 44 ms for 500 MB, half of them zeros. By the size alone
- * that packs two of the tensors of 49 MiB that are never packed; with 3 ms of it for any size all
- * decisions but one are the published ones. The other, the first pooling's (1), is packed at some
- * epochs in the paper, which takes a faster codec: with 6 ms and 55 us for every MB, 33.5 ms for
- * 500 MB, all twelve are. */
+ * eight of the twelve tensors are packed when they are in the paper; the others are near the
+ * margin, within 3 ms: the first pooling's (1) is never packed, the second largest (2) not at its
+ * fewest zeros, and two of 49 MiB (10 and 11) are at their most. What of the 44 ms is taken for any
+ * size is not published, nor is what hides, which is from figure 3. Were it 3 ms, all but the first
+ * pooling's are the published ones. */
 static void decisions_are_the_published_ones(void **state)
 {
     (void)state;
-    const codec_ms published = {3, (44.0 - 3) / 500}, by_size = {0, 44.0 / 500};
-    assert_int_equal(first_other(published, 0), 1);
-    assert_int_equal(first_other(published, 2), DT_COUNT(vgg16));
-    assert_int_equal(first_other(by_size, 10), 10);
-    assert_int_equal(first_other((codec_ms){6, 0.055}, 0), DT_COUNT(vgg16));
+    const codec_ms published = {0, 44.0 / 500}, in_part_for_any_size = {3, (44.0 - 3) / 500};
+    for (size_t i = 0; i < DT_COUNT(vgg16); i++) {
+        assert_true(differs(i, published) == (i == 1 || i == 2 || i == 10 || i == 11));
+        assert_true(differs(i, in_part_for_any_size) == (i == 1));
+        for (int k = 0; k < 2 && differs(i, published); k++) {
+            const double gain = vgg16_gain(i, k == 0 ? vgg16[i].least : vgg16[i].most, published);
+            const bool packed = k == 0 ? vgg16[i].when == PACKED : vgg16[i].when != NEVER;
+            assert_true((gain > 0) == packed || fabs(gain) < 3);
+        }
+    }
 }
 
 /* ---- the model of a codec's time ---- */

@@ -380,9 +380,7 @@ static dt_status cswap_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     DT_CHECK(dt_program_index(p, err));
     DT_CHECK(check_codec(x.o, err));
     x.of = dt_alloc(x.n + 1, sizeof *x.of);
-    x.swap = dt_alloc(x.n + 1, sizeof *x.swap);
-    dt_status st =
-        x.of != NULL && x.swap != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = x.of != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK && !env->dense)
         st = choose(&x, err);
     if (st == DT_OK)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "layers/blocked/weight_pairs.h"
 #include "layers/cpu/row_tiles.h"
 #include "layers/cpu/sample_parts.h"
@@ -155,6 +156,9 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
     if (w.pieces > 0 && computes(c)) {
         const dti_widened_places at = dti_widened_places_of(&w, f->work_bytes, weight);
         f->work_bytes = dti_widened_work(&at);
+        char of[sizeof f->impl];
+        memcpy(of, f->impl, sizeof of);
+        dt_snprintf(f->impl, sizeof f->impl, "widened:%s", of);
     }
     return DT_OK;
 }

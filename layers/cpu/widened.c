@@ -6,7 +6,7 @@
 #include "layers/cpu/tasks.h"
 
 /* A piece and its results are to stay in a cache; places begin with a line. */
-enum { PIECE = 8 << 20, MOST = 256, LINE = 64, FLOATS = LINE / sizeof(float) };
+enum { PIECE = 4 << 20, MOST = 256, LINE = 64, FLOATS = LINE / sizeof(float) };
 
 static int64_t sample_x(const dt_dnnl_problem *p)
 {

@@ -18,7 +18,8 @@
 #define SHEET(name, title, mib, peak, half, memory, link)                                          \
     {                                                                                              \
         name, title, mib, 0.75 * (peak), 0.75 * (peak), 0.0044 * (peak), 0.33 * (peak),            \
-            0.8 * (peak), 0.5 * (half), 0.75 * (memory), 0.8 * (link), 0.8 * (link), "data sheet"  \
+            0.8 * (peak), 0.5 * (half), 0.75 * (memory), 0.8 * (link), 0.8 * (link), "data sheet", \
+            0, 0                                                                                   \
     }
 
 #define DT_CARD_SPEED(...) {__VA_ARGS__},
@@ -64,6 +65,11 @@ static const double latency = 1e-5, launch = 5e-6;
  * seconds are quoted, and were not checked against the paper. */
 static const double host_memory = 1.09e11;
 
+static dt_link disk_link(double rate)
+{
+    return (dt_link){1e-4, rate > 0 ? rate * 1e9 : 1.6e9};
+}
+
 void dt_costs_of_card(dt_costs *out, const dt_card_speed *card)
 {
     const double fp32[DT_WORKS] = {[DT_WORK_MATRIX] = card->matrix,
@@ -86,7 +92,7 @@ void dt_costs_of_card(dt_costs *out, const dt_card_speed *card)
     out->link[DT_TIER_HOST][DT_TO_TIER] = (dt_link){latency, card->out * 1e9};
     out->link[DT_TIER_HOST][DT_FROM_TIER] = (dt_link){latency, card->in * 1e9};
     out->link[DT_TIER_INPUT][DT_FROM_TIER] = out->link[DT_TIER_HOST][DT_FROM_TIER];
-    const dt_link disk = {1e-4, 1.6e9};
-    out->link[DT_TIER_DISK][DT_TO_TIER] = out->link[DT_TIER_DISK][DT_FROM_TIER] = disk;
+    out->link[DT_TIER_DISK][DT_TO_TIER] = disk_link(card->disk_out);
+    out->link[DT_TIER_DISK][DT_FROM_TIER] = disk_link(card->disk_in);
     memcpy(out->thread_link, out->link, sizeof out->link);
 }

@@ -17,12 +17,14 @@
  * @memory:      10^9 bytes a second of its memory
  * @out @in:     10^9 bytes a second to and from the host's pinned memory
  * @source:      where the numbers are from
+ * @disk_out @disk_in: 10^9 bytes a second to and from the machine's disk; 0: one drive's of 1.6
  */
 typedef struct dt_card_speed {
     const char *name, *title;
     int64_t mib;
     double conv, pointwise, depthwise, small, matrix, half, memory, out, in;
     const char *source;
+    double disk_out, disk_in;
 } dt_card_speed;
 
 const dt_card_speed *dt_card_speed_all(size_t *n);

@@ -406,7 +406,11 @@ static void every_card_has_numbers(void **state)
                     c.flops[DT_WORK_CONV_DEPTHWISE][DT_F32]); /* no tensor core hastens them */
         assert_true(c.flops[DT_WORK_MATRIX][DT_BF16] >= c.flops[DT_WORK_MATRIX][DT_F32]);
         assert_true(all[i].source[0] != '\0' && all[i].mib > 10000);
+        const double disk = all[i].disk_out > 0 ? all[i].disk_out * 1e9 : 1.6e9;
+        assert_true(fabs(c.link[DT_TIER_DISK][DT_TO_TIER].rate - disk) < 1);
     }
+    const dt_card_speed *ssd = dt_card_speed_find("v100-ssd");
+    assert_true(ssd != NULL && ssd->disk_out > 3 && ssd->disk_in > ssd->disk_out);
     assert_null(dt_card_speed_find("nosuch"));
 }
 

@@ -81,8 +81,6 @@ dt_status dti_published_parse(
     dt_published *out, const char *text, size_t bytes, const char *path, dt_err *err) DT_NODISCARD;
 void dt_published_deinit(dt_published *p);
 
-/* Whether it can be made here: a row of bf16 wants a processor that has kernels for it. */
-bool dt_reproduce_can(const dt_published_row *r);
 /* Our number for a row, by plans, solvers and the simulator; nothing is run. Not a number where a
  * plan does not keep to the row's budget. DT_E_CONFIG when a network or a setting is unknown, and
  * what planning may fail with. */

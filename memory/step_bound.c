@@ -205,15 +205,23 @@ static bool reads(const dt_op *op, const bool *those)
     return false;
 }
 
-/* Nothing from the first op on that reads the input runs before that is there: the ops take no less
- * than its copy and those. Labels are read so late that their copy may be hidden. */
+static void mark_written(const dt_op *op, bool *those)
+{
+    for (int k = 0; k < op->n_arg; k++)
+        if (op->arg[k].mode != DT_READ)
+            those[op->arg[k].tensor] = true;
+}
+
+/* What reads the input, or what was made of it, runs behind its copy, in whatever order: the ops
+ * take no less than that and those. A weight in another layout does not wait. Labels are read so
+ * late that their copy may be hidden. */
 static dt_status wait_for_input(least *l, const dt_program *p, dt_err *err)
 {
-    bool *fetched = dt_alloc(p->n_tensor + 1, sizeof *fetched), begun = false;
+    bool *late = dt_alloc(p->n_tensor + 1, sizeof *late);
     double behind = 0;
     l->behind = dt_alloc(p->n_op + 1, sizeof *l->behind);
-    if (fetched == NULL || l->behind == NULL) {
-        dt_free(fetched);
+    if (late == NULL || l->behind == NULL) {
+        dt_free(late);
         return no_memory(err);
     }
     for (size_t i = 0; i < p->n_order; i++) {
@@ -221,16 +229,18 @@ static dt_status wait_for_input(least *l, const dt_program *p, dt_err *err)
         const dt_op *op = &p->op[number];
         if (op->kind == DT_OP_FETCH) {
             const int32_t t = op->arg[0].tensor;
-            fetched[t] = op->arg[0].port != DT_LABELS;
-            l->fetch += fetched[t] ? fetch_seconds(l, p->tensor[t].bytes) : 0;
+            late[t] = op->arg[0].port != DT_LABELS;
+            l->fetch += late[t] ? fetch_seconds(l, p->tensor[t].bytes) : 0;
             continue;
         }
-        begun = begun || reads(op, fetched);
-        l->behind[number] = begun;
-        behind += begun && l->once[number] < HUGE_VAL ? l->once[number] : 0;
+        l->behind[number] = reads(op, late);
+        if (!l->behind[number])
+            continue;
+        mark_written(op, late);
+        behind += l->once[number] < HUGE_VAL ? l->once[number] : 0;
     }
     l->compute = fmax(l->compute, l->fetch + behind);
-    dt_free(fetched);
+    dt_free(late);
     return DT_OK;
 }
 

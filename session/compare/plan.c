@@ -23,10 +23,20 @@ bool dt_compare_fits(const dt_compare_row *r, uint64_t budget)
     return r->refused == NULL && r->can && r->need.device <= budget;
 }
 
+static bool lives_elsewhere(const dt_compare_row *r)
+{
+    uint64_t bytes = 0;
+    for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
+        bytes += r->lives[t];
+    return bytes > 0;
+}
+
 double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
 {
     const dt_compare_under *u = &c->under[r->variant];
     const bool fits = b < DT_COMPARE_BUDGETS && r->need.device <= u->budget[b];
+    if (lives_elsewhere(r))
+        return r->least[!(fits && u->budget[b] == r->budget)];
     return u->least[fits ? b : DT_COMPARE_BUDGETS];
 }
 
@@ -169,6 +179,10 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
     r->traffic = dt_plan_set_traffic(p);
     for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
         r->lives[t] = p->map->tier_bytes[t];
+    if (lives_elsewhere(r)) {
+        DT_CHECK(dt_plan_set_bound(p, r->budget, &r->least[0], err));
+        DT_CHECK(dt_plan_set_bound(p, 0, &r->least[1], err));
+    }
     for (size_t i = 0; i < p->n; i++)
         r->bound = p->planned[i]->plan->bound > r->bound ? p->planned[i]->plan->bound : r->bound;
     return dt_plan_set_predict(p, &r->time, err);

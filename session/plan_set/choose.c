@@ -158,51 +158,128 @@ static bool is_within(const search *x, const dt_plan_set *p, bool choice)
 }
 
 /* With the homes of one more policy (NULL: none), and by one of the choices that a policy has of
- * them, of which those before came to @worth. @fits: so it may be taken. */
-static dt_status try_homes(
-    search *x, const char *more, const double *worth, size_t choice, bool *fits, dt_err *err)
+ * them, of which those before came to @worth. Nothing is planned yet. @may: so it may be taken.
+ * @quick: as a search for what fits plans. */
+static dt_status open_homes(search *x, const char *more, const double *worth, size_t choice,
+    bool quick, bool *may, dt_err *err)
 {
     const dt_session *s = x->session;
     dt_plan_set *p = x->set = dt_alloc(1, sizeof *p);
-    *fits = false;
+    *may = false;
     if (p == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
     *p = (dt_plan_set){.session = s, .asked = *x->r, .algorithms = x->r->algorithms};
     p->policies = &p->rung;
+    p->asked.quick = x->r->quick || quick;
+    p->asked.kept = x->r->kept && !p->asked.quick;
     DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
     dt_policies_choose_home(&p->rung, worth, choice);
     DT_CHECK(dti_plan_set_open(p, err));
-    if (!may_use(p, DT_TIER_HOST) || !may_use(p, DT_TIER_DISK))
-        return DT_OK;
-    DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
-    x->made += p->made;
-    *fits = is_within(x, p, worth != NULL);
+    *may = may_use(p, DT_TIER_HOST) && may_use(p, DT_TIER_DISK);
     return DT_OK;
 }
 
-/* The first that fits: without homes, then by the registry's order; where none does, that without.
- */
+static dt_status plan_homes(search *x, bool choice, bool *fits, dt_err *err)
+{
+    DT_CHECK(dti_plan_set_run(x->set, true, 0, 0, err));
+    x->made += x->set->made;
+    *fits = is_within(x, x->set, choice);
+    return DT_OK;
+}
+
+/* The same, planned. @fits: so it may be taken, and is within the budgets. */
+static dt_status try_homes(
+    search *x, const char *more, const double *worth, size_t choice, bool *fits, dt_err *err)
+{
+    bool may = false;
+    *fits = false;
+    DT_CHECK(open_homes(x, more, worth, choice, false, &may, err));
+    return may ? plan_homes(x, worth != NULL, fits, err) : DT_OK;
+}
+
+static void drop(search *x)
+{
+    dt_plan_set_destroy(x->set);
+    x->set = NULL;
+}
+
+/* Whether a step by that policy's homes may take less: no plan with them is below the bound, and a
+ * quick one, by which no policy alone is left out, is faster. */
+static dt_status is_promising(search *x, const char *more, double seconds, bool *yes, dt_err *err)
+{
+    bool may = false;
+    double least = 0;
+    dt_prediction of = {0};
+    *yes = false;
+    DT_CHECK(open_homes(x, more, NULL, 0, true, &may, err));
+    if (may)
+        DT_CHECK(dt_plan_set_bound(x->set, x->r->budgets.device, &least, err));
+    if (may && least < seconds)
+        DT_CHECK(plan_homes(x, false, yes, err));
+    if (*yes)
+        DT_CHECK(dt_plan_set_predict(x->set, &of, err));
+    *yes = *yes && of.seconds < seconds;
+    return DT_OK;
+}
+
+/* What fits so far, and its seconds where costs are known. */
+typedef struct fitting {
+    dt_plan_set *set;
+    dt_prediction of;
+} fitting;
+
+/* x->set, which fits, where it is faster than what does; the first where no costs are known. */
+static dt_status take_faster(search *x, fitting *best, dt_err *err)
+{
+    dt_prediction of = {0};
+    DT_CHECK(dt_plan_set_predict(x->set, &of, err));
+    if (best->set != NULL && !(of.seconds < best->of.seconds))
+        return DT_OK;
+    dt_plan_set_destroy(best->set);
+    *best = (fitting){x->set, of};
+    x->set = NULL;
+    return DT_OK;
+}
+
+/* Homes by one more policy: where nothing fits yet, or within a budget the step may take less. */
+static dt_status look_at_homes(search *x, const char *more, fitting *best, dt_err *err)
+{
+    bool fits = false, yes = best->set == NULL;
+    if (!yes && best->of.known && x->r->budgets.device > 0) {
+        DT_CHECK(is_promising(x, more, best->of.seconds, &yes, err));
+        drop(x);
+    }
+    if (!yes)
+        return DT_OK;
+    DT_CHECK(try_homes(x, more, NULL, 0, &fits, err));
+    return fits ? take_faster(x, best, err) : DT_OK;
+}
+
+/* The fastest that fits: without homes, or by one of the registry's; where costs are not known the
+ * first; where none fits, that without. */
 static dt_status find_homes(search *x, const char *const *more, size_t n, dt_err *err)
 {
-    bool fits = false;
+    fitting best = {0};
     dt_plan_set *without = NULL;
     dt_status st = DT_OK;
-    for (size_t i = 0; i < n && st == DT_OK && !fits; i++) {
-        st = try_homes(x, more[i], NULL, 0, &fits, err);
-        if (fits || st != DT_OK)
-            break;
-        if (i == 0)
-            without = x->set;
-        else
-            dt_plan_set_destroy(x->set);
-        x->set = NULL;
+    for (size_t i = 0; i < n && st == DT_OK; i++) {
+        st = look_at_homes(x, more[i], &best, err);
+        if (st == DT_OK && i == 0) {
+            without = x->set; /* NULL where it fits */
+            x->set = NULL;
+        } else if (st == DT_OK) {
+            drop(x);
+        }
     }
-    if (st == DT_OK && x->set == NULL) {
-        x->set = without;
-        without = NULL;
+    if (st != DT_OK) {
+        dt_plan_set_destroy(best.set);
+        dt_plan_set_destroy(without);
+        return st;
     }
-    dt_plan_set_destroy(without);
-    return st;
+    x->set = best.set != NULL ? best.set : without;
+    if (best.set != NULL)
+        dt_plan_set_destroy(without);
+    return DT_OK;
 }
 
 dt_status dti_plan_set_with_homes(

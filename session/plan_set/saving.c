@@ -198,9 +198,8 @@ static dt_status compare_part(
 /* A list is planned policy by policy, and none of them knows what comes behind it. */
 static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err)
 {
-    enum { MOST = 4 };
     best_alone best = {.at = BEHIND};
-    if (p->asked.given != NULL || p->policies->n < 2 || p->policies->n > MOST)
+    if (p->asked.given != NULL || p->policies->n < 2)
         return DT_OK;
     for (size_t i = 0; i < p->policies->n; i++)
         if (!p->policies->pass[i].policy->searches)

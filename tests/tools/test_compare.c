@@ -28,6 +28,77 @@ static bool equal(double a, double b)
     return fabs(a - b) <= 1e-6 * fabs(b);
 }
 
+/* Large layers, whose parameters and moments are as many bytes as the values. */
+static const char *heavy(void)
+{
+    return cli_file("heavy.ini",
+        "[model]\nimage = 16\nclasses = 10\n[data]\nsource = synthetic\n[train]\nbatch = 64\n"
+        "micro_batch = 64\noptimizer = adam\nprecision = fp32\n[device]\nthreads = 2\n"
+        "[conv a]\nout = 64\nkernel = 3\npad = 1\n[relu ar]\n"
+        "[conv b]\nout = 64\nkernel = 3\npad = 1\n[relu br]\n"
+        "[conv c]\nout = 64\nkernel = 3\npad = 1\n[relu cr]\n[maxpool p]\nkernel = 4\n"
+        "[fc d]\nout = 1024\n[relu dr]\n[fc e]\nout = 10\n");
+}
+
+static const cJSON *row_of(const cJSON *all, const char *policy, double budget)
+{
+    const cJSON *o;
+    cJSON_ArrayForEach(o, all) if (strcmp(json_text(o, "policy"), policy) == 0 &&
+                                   equal(json_number(o, "budget"), budget) &&
+                                   json_flag(o, "fits")) return o;
+    return NULL;
+}
+
+/* Homes of parameters are taken where a step is faster with them, and not only where nothing fits
+ * without; and a bound gives the step the bytes that they leave. */
+static void auto_is_not_behind_what_has_homes(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("compare FILE --json --set memory.simulate=p100 --set memory.cache=none "
+                    "--policies zero_offload;zero_offload,chen_cheap;auto "
+                    "--budgets 26000000,33320000,33450000,33600000",
+        heavy());
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    const cJSON *o;
+    int held = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        const cJSON *a = row_of(all, "auto", json_number(o, "budget"));
+        if (json_flag(o, "fits"))
+            assert_true(
+                json_number(o, "bound_seconds") <= json_number(o, "step_seconds") * (1 + 1e-9));
+        if (a == NULL || a == o || !json_flag(o, "fits"))
+            continue;
+        assert_true(json_number(a, "step_seconds") <= json_number(o, "step_seconds") * (1 + 1e-9));
+        held++;
+    }
+    assert_true(held > 4);
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
+/* It may run a weight's copy into another layout before the input is there. */
+static void what_has_another_order_is_not_below_the_bound(void **state)
+{
+    NEED_BINARY();
+    static const char *const policies[] = {"swapadvisor", "auto"};
+    for (size_t i = 0; i < DT_COUNT(policies); i++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan FILE --json --set memory.simulate=rtx3090 --set memory.device_budget=8938474 "
+            "--set memory.policy=%s",
+            policies[i]);
+        ran r = cli_run(words, dt_source_path("configs/chain.ini"));
+        assert_code(&r, 0);
+        cJSON *o = json_of(r.out, strlen(r.out));
+        const cJSON *of = cJSON_GetObjectItem(o, "predicted");
+        assert_true(json_number(of, "bound_seconds") <= json_number(of, "step_seconds"));
+        cJSON_Delete(o);
+        cli_done(&r);
+    }
+}
+
 static void each_plan_is_the_one_that_plan_makes(void **state)
 {
     NEED_BINARY();
@@ -665,6 +736,8 @@ static void files_that_cannot_be_written_are_refused_first(void **state)
 DT_TEST_GROUP(compare)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(auto_is_not_behind_what_has_homes),
+        cmocka_unit_test(what_has_another_order_is_not_below_the_bound),
         cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),
         cmocka_unit_test(the_front_of_auto_is_shown_where_asked),

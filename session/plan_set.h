@@ -125,9 +125,10 @@ dt_score dt_plan_set_score(const dt_plan_set *p);
  * @rate:      samples a second
  * @average:   bytes of the device in use, weighted by time
  * @share:     of the ops' seconds, by dt_cost_source
+ * @by_default: of each tier, copies that go by a default because the costs have no such link
  */
 typedef struct dt_prediction {
-    bool known;
+    bool known, by_default[DT_TIERS];
     double seconds, compute, stalled, bound, rate, average;
     double share[DT_COST_SOURCES];
 } dt_prediction;

@@ -95,6 +95,11 @@ static void leave_predicted(dt_json *to, const dti_report *r)
         dt_json_text(&p, "profile", c->hash);
     else
         dt_json_null(&p, "profile");
+    dt_json tiers = dt_json_list(&p, "by_default");
+    for (int tier = 0; tier < DT_TIERS && t->known && !c->simulated; tier++)
+        if (t->by_default[tier])
+            dt_json_push_text(&tiers, tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier));
+    dt_json_leave(&p, &tiers);
     dt_json_leave(to, &p);
 }
 

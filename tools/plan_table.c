@@ -289,6 +289,18 @@ static void here(const dti_report *r)
             strerror(h->disk_error));
 }
 
+/* Tiers whose copies go by a default: a profile without memory.tier = disk has no disk. */
+static void print_defaults(const dt_prediction *t)
+{
+    static const char *const name[DT_TIERS] = {"the input", "the host", "the disk"};
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        if (t->by_default[tier])
+            printf("%-12s is not in the profile: its copies go by the default, %.1f GB/s;\n"
+                   "%*sto measure it: dnntrain profile%s\n",
+                name[tier], dt_costs_default.link[tier][DT_FROM_TIER].rate / 1e9, 13, "",
+                tier == DT_TIER_DISK ? " with memory.tier = disk" : "");
+}
+
 /* Whose seconds they are; and where ops of a profile are others than these, how few were measured.
  */
 static void print_costs(const dt_costs *c, const dt_prediction *t)
@@ -304,8 +316,10 @@ static void print_costs(const dt_costs *c, const dt_prediction *t)
         printf(": %.0f %% of the ops' time measured, the rest by\n"
                "%*slayers alike; to measure these: dnntrain profile\n",
             100 * known, 13, "");
-    if (c->hash[0] != '\0')
-        printf("profile      %.12s   the first digits of the file's SHA-256\n", c->hash);
+    if (c->hash[0] == '\0')
+        return;
+    printf("profile      %.12s   the first digits of the file's SHA-256\n", c->hash);
+    print_defaults(t);
 }
 
 /* "simulated" of a machine that is not here, "predicted" of the one that was measured. */

@@ -432,24 +432,28 @@ static void add_ops(dt_json *to, const dt_costs *c)
     dt_json_leave(to, &list);
 }
 
-static void add_link(dt_json *list, int tier, int direction, const char *by, const dt_link *l)
+static void add_link(dt_json *list, const dt_costs *c, int tier, int direction, bool team)
 {
+    const dt_link *l = &(team ? c->link : c->thread_link)[tier][direction];
+    if (!dti_costs_has_link(c, tier, direction, team))
+        return;
     dt_json o = dt_json_element(list);
     dt_json_text(&o, "tier", tier == DT_TIER_INPUT ? "input" : dt_tier_name(tier));
     dt_json_text(&o, "direction", direction == DT_TO_TIER ? "out" : "in");
-    dt_json_text(&o, "by", by);
+    dt_json_text(&o, "by", team ? "team" : "thread");
     dt_json_number(&o, "latency", l->latency);
     dt_json_number(&o, "rate", l->rate);
     dt_json_leave(list, &o);
 }
 
+/* Those that were measured: a default would look like one of them. */
 static void add_links(dt_json *to, const dt_costs *c)
 {
     dt_json list = dt_json_list(to, "links");
     for (int t = 0; t < DT_TIERS; t++)
         for (int d = 0; d < DT_TIER_DIRECTIONS; d++) {
-            add_link(&list, t, d, "team", &c->link[t][d]);
-            add_link(&list, t, d, "thread", &c->thread_link[t][d]);
+            add_link(&list, c, t, d, true);
+            add_link(&list, c, t, d, false);
         }
     dt_json_leave(to, &list);
 }

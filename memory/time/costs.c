@@ -489,6 +489,14 @@ void dti_costs_sum(const dt_costs *c, dt_sha256 *sum)
     }
 }
 
+/* No clock gives a default to the last digit, so what is equal to one was not measured. */
+bool dti_costs_has_link(const dt_costs *c, int tier, int direction, bool team)
+{
+    const dt_link *l = &(team ? c->link : c->thread_link)[tier][direction];
+    const dt_link *usual = &dt_costs_default.link[tier][direction];
+    return l->latency != usual->latency || l->rate != usual->rate;
+}
+
 double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool team)
 {
     const dt_codec *codec = dt_codec_numbered(r->codec);

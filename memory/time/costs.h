@@ -140,6 +140,9 @@ double dt_relative_absolute_error(const double *predicted, const double *measure
 /* Bytes a second of values that a codec packs (or unpacks) at a density. */
 double dt_costs_rate(const dt_costs *c, const char *codec, double density, bool pack);
 
+/* Whether a link is other than the default, which stands in for those that nobody measured. */
+bool dti_costs_has_link(const dt_costs *c, int tier, int direction, bool team);
+
 /* Seconds to move bytes. */
 static inline double dti_link_seconds(const dt_link *l, double bytes)
 {

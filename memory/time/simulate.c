@@ -44,8 +44,12 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
         return 0;
     const double density =
         o->density != NULL ? dt_densities_mean(o->density, s->p->tensor[r->tensor].name) : -1;
-    return dti_costs_copy(
-        s->c, r, density < 0 ? 1 : density, worker_of(s->p, r, o) == DT_MAIN_STREAM);
+    const bool team = worker_of(s->p, r, o) == DT_MAIN_STREAM;
+    const int tier = r->tier < DT_TIERS ? r->tier : DT_TIER_INPUT;
+    const int direction = r->kind == DT_ROW_COPY_OUT ? DT_TO_TIER : DT_FROM_TIER;
+    const bool known = dti_costs_has_link(s->c, tier, direction, team);
+    s->t->source[i] = (uint8_t)(known ? DT_COST_MEASURED : DT_COST_FLOOR);
+    return dti_costs_copy(s->c, r, density < 0 ? 1 : density, team);
 }
 
 static dt_status prepare(simulation *s, const dt_simulate_opts *o, dt_err *err)

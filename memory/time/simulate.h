@@ -21,7 +21,8 @@ typedef struct dt_simulate_opts {
 /**
  * struct dt_timeline - a plan in time, in seconds from its beginning.
  * @begin @end: by row. A WAIT begins when its stream comes to it; PLACE and RELEASE take no time
- * @source:  by row, dt_cost_source of a COMPUTE row
+ * @source:  by row, dt_cost_source of a COMPUTE row; of a copy DT_COST_MEASURED, or DT_COST_FLOOR
+ * where a default stands in for its link
  * @seconds: until the last row is done
  * @busy:    of each stream, as slowed
  * @alone:   of each stream, if it had nothing to wait for and nothing slowed it: no plan of these

@@ -19,9 +19,14 @@ static void add(dt_prediction *to, const dt_planned *x, const dt_timeline *t, do
     to->stalled += times * t->stalled;
     to->bound += times * longest;
     to->average += times * t->average * t->seconds;
-    for (size_t i = 0; i < t->n; i++)
-        if (x->plan->row[i].kind == DT_ROW_COMPUTE)
+    for (size_t i = 0; i < t->n; i++) {
+        const dt_row *row = &x->plan->row[i];
+        const bool copy = row->kind == DT_ROW_COPY_OUT || row->kind == DT_ROW_COPY_IN;
+        if (row->kind == DT_ROW_COMPUTE)
             to->share[t->source[i]] += times * (t->end[i] - t->begin[i]);
+        else if (copy && row->tier < DT_TIERS && t->source[i] == DT_COST_FLOOR)
+            to->by_default[row->tier] = true;
+    }
 }
 
 dt_status dti_plan_set_predict_by(

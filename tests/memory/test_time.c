@@ -531,6 +531,47 @@ static void a_profile_comes_back_as_it_was(void **state)
     dt_densities_close(&d);
 }
 
+/* A default in the file would look as if it had been measured; of what it leaves out, or says to be
+ * as by default, nothing is known. */
+static void links_that_nobody_measured_are_left_out(void **state)
+{
+    (void)state;
+    dt_costs c = dt_costs_default, back;
+    dt_densities d = {0}, read;
+    dt_origin o = {.machine = "m", .threads = 2};
+    dt_err err = {0};
+    char *text = NULL;
+    size_t n;
+    learn(&c, 4, 60, 40);
+    c.link[DT_TIER_HOST][DT_FROM_TIER] = (dt_link){0, 7e9};
+    c.thread_link[DT_TIER_DISK][DT_TO_TIER].latency = 0.5;
+    assert_ok(dt_costs_seal(&c, &err), &err);
+    assert_ok(dt_profile_text(&text, &n, &c, &d, &o, &err), &err);
+    put_file(text, n);
+    dt_free(text);
+    assert_ok(read_back(&back, &read, &o, &err), &err);
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        for (int way = 0; way < DT_TIER_DIRECTIONS; way++) {
+            assert_memory_equal(&back.link[tier][way], &c.link[tier][way], sizeof(dt_link));
+            assert_memory_equal(
+                &back.thread_link[tier][way], &c.thread_link[tier][way], sizeof(dt_link));
+            const bool host = tier == DT_TIER_HOST && way == DT_FROM_TIER;
+            const bool disk = tier == DT_TIER_DISK && way == DT_TO_TIER;
+            assert_int_equal(dti_costs_has_link(&back, tier, way, true), host);
+            assert_int_equal(dti_costs_has_link(&back, tier, way, false), disk);
+        }
+    dt_costs_deinit(&back);
+    dt_densities_close(&read);
+    dt_costs_deinit(&c);
+    text = NULL;
+    assert_ok(dt_read_file(&text, &n, path, 1 << 20, DT_E_DATA, &err), &err);
+    int links = 0;
+    for (const char *at = text; (at = strstr(at, "\"direction\"")) != NULL; at++)
+        links++;
+    assert_int_equal(links, 2);
+    dt_free(text);
+}
+
 /* Every file that ends too early is refused, and none is believed. */
 static void a_cut_profile_is_refused(void **state)
 {
@@ -859,6 +900,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(convolutions_have_rates_by_their_kernels),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
+        cmocka_unit_test(links_that_nobody_measured_are_left_out),
         cmocka_unit_test(a_cut_profile_is_refused),
         cmocka_unit_test(the_most_that_can_be_is_read),
         cmocka_unit_test(what_cannot_be_is_refused),

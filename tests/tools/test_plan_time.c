@@ -450,6 +450,9 @@ static void a_prediction_names_its_profile(void **state)
     assert_string_equal(json_text(predicted, "profile"), hash);
     assert_string_equal(json_text(predicted, "machine"), "a machine");
     assert_true(!json_flag(predicted, "simulated"));
+    const cJSON *tiers = cJSON_GetObjectItemCaseSensitive(predicted, "by_default");
+    assert_int_equal(cJSON_GetArraySize(tiers), 1);
+    assert_string_equal(cJSON_GetStringValue(cJSON_GetArrayItem(tiers, 0)), "input");
     cJSON_Delete(o);
     cli_done(&r);
     char line[128];
@@ -460,6 +463,22 @@ static void a_prediction_names_its_profile(void **state)
     assert_has(r.out, line);
     assert_has(r.err, "machine.json: measured elsewhere, and memory.any_profile = on: the machine "
                       "is 'a machine' there");
+    assert_has(r.out,
+        "\nthe input    is not in the profile: its copies go by the default, 8.0 GB/s;\n"
+        "             to measure it: dnntrain profile\n");
+    assert_has_not(r.out, "the host     is not");
+    assert_has_not(r.out, "the disk     is not"); /* it is not used either */
+    cli_done(&r);
+    snprintf(words, sizeof words, "plan FILE --set memory.simulate= --set memory.tier=disk %s", by);
+    r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out,
+        "\nthe disk     is not in the profile: its copies go by the default, 1.6 GB/s;\n"
+        "             to measure it: dnntrain profile with memory.tier = disk\n");
+    assert_has_not(r.out, "the host     is not");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.tier=disk", lenet());
+    assert_has_not(r.out, "is not in the profile"); /* a card's constants */
     cli_done(&r);
     r = cli_run("plan FILE --json --set memory.simulate=p100", lenet());
     o = json_of(r.out, strlen(r.out));

@@ -355,6 +355,40 @@ static void wrong_arguments_are_refused(void **state)
     }
 }
 
+/* Without memory.tier = disk there is no rate of a disk in it, nor one back to the loader. A
+ * machine that is at work on something else is asked again. */
+static void what_was_not_measured_is_not_in_it(void **state)
+{
+    NEED_BINARY();
+    char out[1024], words[2048];
+    int code = DT_E_DEVICE;
+    snprintf(out, sizeof out, "%s", dt_temp_path("links.json"));
+    snprintf(words, sizeof words, "profile FILE --steps 3 --out %s", out);
+    for (int turn = 0; turn < 20 && code == DT_E_DEVICE; turn++) {
+        ran r = cli_run(words, small());
+        code = r.code;
+        if (code != DT_E_DEVICE)
+            assert_code(&r, 0);
+        cli_done(&r);
+    }
+    if (code == DT_E_DEVICE)
+        skip();
+    cJSON *profile = json_file(out);
+    const cJSON *link;
+    int host = 0, input = 0;
+    cJSON_ArrayForEach(link, cJSON_GetObjectItem(profile, "links"))
+    {
+        const char *tier = json_text(link, "tier");
+        assert_string_not_equal(tier, "disk");
+        host += strcmp(tier, "host") == 0;
+        input += strcmp(tier, "input") == 0;
+        assert_true(strcmp(tier, "host") == 0 || strcmp(json_text(link, "direction"), "in") == 0);
+    }
+    assert_int_equal(host, 4); /* out and in, by the team and by a thread */
+    assert_int_equal(input, 2);
+    cJSON_Delete(profile);
+}
+
 DT_TEST_GROUP(profile_tool)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +396,7 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(the_margin_is_added),
         cmocka_unit_test(more_steps_never_lower_a_share),
         cmocka_unit_test(a_profile_lets_gist_save_bytes),
+        cmocka_unit_test(what_was_not_measured_is_not_in_it),
         cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
         cmocka_unit_test(what_is_expected_is_what_a_run_moves),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),

@@ -11,6 +11,8 @@
 #include "engine/base/json.h"
 #include "engine/base/json_write.h"
 #include "engine/base/sha256.h"
+#include "engine/config/nearest.h"
+#include "memory/codec.h"
 
 enum { MOST_BYTES = 64 << 20, MOST_DEPTH = 8, MOST_VALUES = 4 << 20 };
 static const char format[] = "dnntrain-profile 3";
@@ -26,11 +28,18 @@ static const char *const stream_name[DT_USUAL_STREAMS] = {
 
 /* ---- reading ---- */
 
+/* In which entry of its list each link and pair of streams stands, from 1; 0: in none so far.
+ * @at: the one that is read */
+typedef struct entry_of {
+    int at, link[2][DT_TIERS][DT_TIER_DIRECTIONS], pair[DT_USUAL_STREAMS][DT_USUAL_STREAMS];
+} entry_of;
+
 typedef struct reading {
     const char *path;
     dt_costs *costs;
     dt_densities *densities;
     dt_origin *origin;
+    entry_of *entry;
     dt_err *err;
 } reading;
 
@@ -63,6 +72,18 @@ static dt_status rate(const reading *r, const cJSON *o, const char *key, double 
     return number_to(r, o, key, 1, MOST_RATE, to);
 }
 
+static dt_status whole_to(
+    const reading *r, const cJSON *o, const char *key, double most, int64_t *to)
+{
+    double v;
+    DT_CHECK(number_to(r, o, key, 0, most, &v));
+    *to = (int64_t)v;
+    if (v != (double)*to)
+        return DT_FAIL(
+            r->err, DT_E_DATA, "%s: '%s' is %g, must be a whole number", r->path, key, v);
+    return DT_OK;
+}
+
 static dt_status text(const reading *r, const cJSON *o, const char *key, char *to, size_t bytes)
 {
     const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, key);
@@ -75,6 +96,32 @@ static dt_status text(const reading *r, const cJSON *o, const char *key, char *t
 
 enum { MEMBERS = 16 }; /* no object has more */
 
+/* A name that is none of these, which end with NULL. */
+static dt_status unknown(
+    const reading *r, const char *name, const char *whose, const char *const *names)
+{
+    char all[256];
+    const char *close = dt_nearest(name, names);
+    return DT_FAIL(r->err, DT_E_DATA, "%s: '%.64s' is nothing that %s has%s%s%s: %s", r->path, name,
+        whose, close != NULL ? "; did you mean '" : "; there are", close != NULL ? close : "",
+        close != NULL ? "'? There are" : "", dt_list_words(all, sizeof all, names));
+}
+
+/* An object of these members alone: a misspelt one would be passed over. Of two of one name
+ * dt_json_parse has told. */
+static dt_status only(const reading *r, const cJSON *o, const char *whose, const char *const *names)
+{
+    for (const cJSON *v = o->child; v != NULL; v = v->next) {
+        size_t i = 0;
+        while (names[i] != NULL && strcmp(names[i], v->string) != 0)
+            i++;
+        if (names[i] == NULL)
+            return unknown(r, v->string, whose, names);
+    }
+    return DT_OK;
+}
+#define ONLY(r, o, whose, ...) DT_CHECK(only(r, o, whose, (const char *const[]){__VA_ARGS__, NULL}))
+
 /* Every member of an object by name. */
 typedef struct member {
     const char *name;
@@ -83,22 +130,18 @@ typedef struct member {
 
 static dt_status members(const reading *r, const cJSON *o, const member *m, size_t n)
 {
-    bool seen[MEMBERS] = {false};
+    const char *names[MEMBERS + 1] = {NULL};
     DT_ASSERT(n <= MEMBERS);
-    for (const cJSON *v = o->child; v != NULL; v = v->next) {
-        size_t i = 0;
-        while (i < n && strcmp(m[i].name, v->string) != 0)
-            i++;
-        if (i == n)
-            return DT_FAIL(
-                r->err, DT_E_DATA, "%s: '%.64s' is nothing that a profile has", r->path, v->string);
-        seen[i] = true;
-        DT_CHECK(m[i].read(r, v));
-    }
     for (size_t i = 0; i < n; i++)
-        if (!seen[i])
+        names[i] = m[i].name;
+    DT_CHECK(only(r, o, "a profile", names));
+    for (size_t i = 0; i < n; i++) {
+        const cJSON *v = cJSON_GetObjectItemCaseSensitive(o, m[i].name);
+        if (v == NULL)
             return DT_FAIL(
                 r->err, DT_E_DATA, "%s: '%s' is missing: the file is cut", r->path, m[i].name);
+        DT_CHECK(m[i].read(r, v));
+    }
     return DT_OK;
 }
 
@@ -119,23 +162,26 @@ static dt_status read_format(const reading *r, const cJSON *v)
 static dt_status read_origin(const reading *r, const cJSON *v)
 {
     dt_origin *g = r->origin;
-    double threads = 0;
     DT_CHECK(is(r, cJSON_IsObject(v), "origin", "an object"));
+    ONLY(r, v, "'origin'", "machine", "isa", "precision", "library", "version", "network",
+        "threads");
     DT_CHECK(text(r, v, "machine", g->machine, sizeof g->machine));
     DT_CHECK(text(r, v, "isa", g->isa, sizeof g->isa));
     DT_CHECK(text(r, v, "precision", g->precision, sizeof g->precision));
     DT_CHECK(text(r, v, "library", g->library, sizeof g->library));
     DT_CHECK(text(r, v, "version", g->version, sizeof g->version));
     DT_CHECK(text(r, v, "network", g->network, sizeof g->network));
-    DT_CHECK(number(r, v, "threads", 0, &threads));
-    g->threads = threads < 1e6 ? (int64_t)threads : 1000000;
-    return DT_OK;
+    return whole_to(r, v, "threads", 1e6, &g->threads);
 }
 
 static dt_status read_roof(const reading *r, const cJSON *v)
 {
     dt_costs *c = r->costs;
+    const char *names[DT_DTYPES + 5] = {"bytes", "host", "rest", "wake"};
     DT_CHECK(is(r, cJSON_IsObject(v), "roof", "an object"));
+    for (int t = 0; t < DT_DTYPES; t++)
+        names[4 + t] = dt_dtype_name((dt_dtype)t);
+    DT_CHECK(only(r, v, "'roof'", names));
     for (int t = 0; t < DT_DTYPES; t++) {
         double flops;
         DT_CHECK(rate(r, v, dt_dtype_name((dt_dtype)t), &flops));
@@ -152,11 +198,11 @@ static dt_status read_roof(const reading *r, const cJSON *v)
 static dt_status read_op(const reading *r, const cJSON *v)
 {
     char signature[DT_SIGNATURE_BYTES];
-    double samples;
     dt_cost_entry e = {.signature = signature};
     DT_CHECK(is(r, cJSON_IsObject(v), "ops", "a list of objects"));
+    ONLY(r, v, "an op", "op", "samples", "seconds", "spread", "floor");
     DT_CHECK(text(r, v, "op", signature, sizeof signature));
-    DT_CHECK(number_to(r, v, "samples", 0, 1e9, &samples));
+    DT_CHECK(whole_to(r, v, "samples", 1e9, &e.samples));
     DT_CHECK(number(r, v, "seconds", 0, &e.seconds));
     DT_CHECK(number(r, v, "spread", 0, &e.spread));
     DT_CHECK(number(r, v, "floor", 0, &e.floor));
@@ -164,10 +210,6 @@ static dt_status read_op(const reading *r, const cJSON *v)
         return DT_FAIL(r->err, DT_E_DATA,
             "%s: 'floor' is %g, must be 0 or no less than a billionth of the seconds, %g", r->path,
             e.floor, e.seconds);
-    e.samples = (int64_t)samples;
-    if (samples != (double)e.samples)
-        return DT_FAIL(
-            r->err, DT_E_DATA, "%s: 'samples' is %g, must be a whole number", r->path, samples);
     if (!(e.seconds > 0))
         return DT_FAIL(r->err, DT_E_DATA,
             "%s: 'seconds' is 0, and every op takes some; profile anew, or leave the entry out",
@@ -182,7 +224,7 @@ static dt_status entries(const reading *r, const cJSON *list, const char *key,
     int i = 0;
     DT_CHECK(is(r, cJSON_IsArray(list), key, "a list"));
     for (const cJSON *e = list->child; e != NULL; e = e->next) {
-        i++;
+        r->entry->at = ++i;
         DT_TRY(r->err, read(r, e), "%s: entry %d of '%s'", r->path, i, key);
     }
     return DT_OK;
@@ -241,6 +283,7 @@ static dt_status read_link(const reading *r, const cJSON *v)
     char tier[16], direction[16], by[16];
     dt_link link;
     DT_CHECK(is(r, cJSON_IsObject(v), "links", "a list of objects"));
+    ONLY(r, v, "a link", "tier", "direction", "by", "latency", "rate");
     DT_CHECK(text(r, v, "tier", tier, sizeof tier));
     DT_CHECK(text(r, v, "direction", direction, sizeof direction));
     DT_CHECK(text(r, v, "by", by, sizeof by));
@@ -251,7 +294,13 @@ static dt_status read_link(const reading *r, const cJSON *v)
     DT_CHECK(is(r, t >= 0, "tier", "input, host or disk"));
     DT_CHECK(is(r, out || strcmp(direction, "in") == 0, "direction", "out or in"));
     DT_CHECK(is(r, team || strcmp(by, "thread") == 0, "by", "team or thread"));
-    (team ? r->costs->link : r->costs->thread_link)[t][out ? DT_TO_TIER : DT_FROM_TIER] = link;
+    const int d = out ? DT_TO_TIER : DT_FROM_TIER;
+    if (r->entry->link[team][t][d] != 0)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: the link of tier '%s', direction '%s', by '%s' is entry %d already; leave one out",
+            r->path, tier, direction, by, r->entry->link[team][t][d]);
+    r->entry->link[team][t][d] = r->entry->at;
+    (team ? r->costs->link : r->costs->thread_link)[t][d] = link;
     return DT_OK;
 }
 
@@ -260,15 +309,46 @@ static dt_status read_links(const reading *r, const cJSON *v)
     return entries(r, v, "links", read_link);
 }
 
+/* Also one that this build is without: the profile may be of one that has it. */
+static dt_status check_codec(const reading *r, const char *name)
+{
+    enum { MOST = 64 };
+    const char *names[MOST + 1] = {NULL};
+    size_t n;
+    const dt_codec *const *all = dt_codec_all(&n);
+    if (dti_codec_find(name) != NULL || dt_codec_wants(name) != NULL)
+        return DT_OK;
+    for (size_t i = 0; i < n && i < MOST; i++)
+        names[i] = all[i]->name;
+    return unknown(r, name, "the table of codecs", names);
+}
+
+/* Sorted, so that equal ones stand together. */
+static dt_status check_rates(const reading *r)
+{
+    for (size_t i = 1; i < r->costs->n_rate; i++) {
+        const dt_codec_rate *a = &r->costs->rate[i - 1], *b = &r->costs->rate[i];
+        if (strcmp(a->codec, b->codec) == 0 && a->across == b->across && a->density >= b->density)
+            return DT_FAIL(r->err, DT_E_DATA,
+                "%s: two entries of 'codecs' are of '%s' at density %g%s; leave one out", r->path,
+                a->codec, a->density, a->across ? ", across the link" : "");
+    }
+    return DT_OK;
+}
+
 static dt_status read_codec(const reading *r, const cJSON *v)
 {
     dt_codec_rate codec = {.density = 0};
     DT_CHECK(is(r, cJSON_IsObject(v), "codecs", "a list of objects"));
+    ONLY(r, v, "a codec", "codec", "density", "pack", "unpack", "across");
     DT_CHECK(text(r, v, "codec", codec.codec, sizeof codec.codec));
+    DT_CHECK(check_codec(r, codec.codec));
     DT_CHECK(number_to(r, v, "density", 0, 1, &codec.density));
     DT_CHECK(rate(r, v, "pack", &codec.pack));
     DT_CHECK(rate(r, v, "unpack", &codec.unpack));
-    codec.across = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(v, "across"));
+    const cJSON *across = cJSON_GetObjectItemCaseSensitive(v, "across");
+    DT_CHECK(is(r, across == NULL || cJSON_IsBool(across), "across", "true or false"));
+    codec.across = cJSON_IsTrue(across);
     return dt_costs_add_rate(r->costs, &codec, r->err);
 }
 
@@ -293,9 +373,15 @@ static dt_status read_pair(const reading *r, const cJSON *v)
     int stream, beside;
     double times;
     DT_CHECK(is(r, cJSON_IsObject(v), "slowed", "a list of objects"));
+    ONLY(r, v, "a pair of streams", "stream", "beside", "times");
     DT_CHECK(stream_of(r, v, "stream", &stream));
     DT_CHECK(stream_of(r, v, "beside", &beside));
     DT_CHECK(number(r, v, "times", 1, &times));
+    if (r->entry->pair[stream][beside] != 0)
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s: stream '%s' beside '%s' is entry %d already; leave one out", r->path,
+            stream_name[stream], stream_name[beside], r->entry->pair[stream][beside]);
+    r->entry->pair[stream][beside] = r->entry->at;
     r->costs->slow[stream][beside] = times;
     return DT_OK;
 }
@@ -311,6 +397,7 @@ static dt_status read_density(const reading *r, const cJSON *v)
     for (const cJSON *e = v->child; e != NULL; e = e->next) {
         double room, mean;
         DT_CHECK(is(r, cJSON_IsObject(e), e->string, "an object of two shares, 'room' and 'mean'"));
+        ONLY(r, e, "a density", "room", "mean");
         DT_CHECK(number_to(r, e, "room", 0, 1, &room));
         DT_CHECK(number_to(r, e, "mean", 0, 1, &mean));
         DT_CHECK(is(r, mean <= room, e->string, "shares, mean <= room"));
@@ -337,10 +424,15 @@ static dt_status parse(const reading *r, const char *bytes, size_t n)
         return DT_FAIL(r->err, st,
             "%s: no profile, or damaged; 'dnntrain profile CONFIG --out FILE' makes one", r->path);
     st = is(r, cJSON_IsObject(o), "a profile", "an object");
+    const cJSON *version = st == DT_OK ? cJSON_GetObjectItemCaseSensitive(o, "format") : NULL;
+    if (version != NULL) /* another one has other members, and says so first */
+        st = read_format(r, version);
     if (st == DT_OK)
         st = members(r, o, all, DT_COUNT(all));
     cJSON_Delete(o);
-    return st != DT_OK ? st : dt_costs_seal(r->costs, r->err);
+    if (st == DT_OK)
+        st = dt_costs_seal(r->costs, r->err);
+    return st != DT_OK ? st : check_rates(r);
 }
 
 #define NEITHER                                                                                    \
@@ -352,7 +444,8 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
 {
     char *bytes = NULL;
     size_t n = 0;
-    const reading r = {path, costs, densities, origin, err};
+    entry_of entry = {.at = 0};
+    const reading r = {path, costs, densities, origin, &entry, err};
     *costs = dt_costs_default;
     *origin = (dt_origin){.threads = 0};
     DT_CHECK(dt_read_file(&bytes, &n, path, MOST_BYTES, DT_E_CONFIG, err));

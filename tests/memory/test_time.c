@@ -653,7 +653,11 @@ static void what_cannot_be_is_refused(void **state)
         {"\"room\":\t0.25", "\"room\":\t1.25", "'room' is 1.25, must be from 0 to 1"},
         {"\"room\":\t0.25", "\"room\":\t0.1", "'a.y' must be shares"}, /* below the mean */
         {"\"mean\":\t0.125", "\"mean\":\t-0.125", "'mean' is -0.125, must be from 0 to 1"},
-        {"\"mean\":\t0.125", "\"most\":\t0.125", "'mean' must be a number"},
+        {"\"mean\":\t0.125", "\"most\":\t0.125",
+            "'most' is nothing that a density has; there are: room, mean"},
+        {"\"mean\":\t0.125", "\"mean\":\tnull", "'mean' must be a number"},
+        {"\"threads\":\t2", "\"threads\":\t2.5", "'threads' is 2.5, must be a whole number"},
+        {"\"across\":\ttrue", "\"across\":\tfalse", "are of 'zvc' at density 0.5; leave one"},
         {"profile 3", "profile 2", "this program reads 'dnntrain-profile 3'; profile anew"},
         {"\"roof\"", "\"reef\"", "'reef' is nothing that a profile has"},
         {"\"rate\":\t1\n", "\"rate\":\t0\n", "'rate' is 0, must be from 1 to 1e+21"},

@@ -38,6 +38,40 @@ static dt_origin origin_here(void)
     return o;
 }
 
+/* @text with what stands there once replaced; dt_free it. */
+static char *changed(const char *text, const char *from, const char *to)
+{
+    const char *at = strstr(text, from);
+    if (at == NULL)
+        fail_msg("the profile has no %s", from);
+    const size_t n = strlen(text) + strlen(to) + 1;
+    char *out = dt_alloc(n, 1);
+    assert_non_null(out);
+    snprintf(out, n, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+    return out;
+}
+
+/* Without links none was measured; lz4 is a codec also where this build is without it. */
+static void profiles_of_other_builds_are_taken(void **state)
+{
+    NEED_BINARY();
+    char words[PROFILE_WORDS], line[2048];
+    char *whole = profile_text(NULL, NULL);
+    char *lz4 = changed(whole, "\"codec\":\t\"zvc\"", "\"codec\":\t\"lz4\"");
+    char *from = strstr(lz4, "\"links\":"), *to = strstr(lz4, "\"slowed\":");
+    assert_true(from != NULL && to > from);
+    memset(from, ' ', (size_t)(to - from));
+    memcpy(from, "\"links\":[],", strlen("\"links\":[],"));
+    snprintf(line, sizeof line, "plan FILE --set memory.policy=vdnn_all %s",
+        profile_words("other.json", lz4, words));
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "\nthe host     is not in the profile");
+    cli_done(&r);
+    dt_free(lz4);
+    dt_free(whole);
+}
+
 /* A machine's name is the file's, and no part of a picture. */
 static void names_of_machines_stay_text(void **state)
 {
@@ -99,19 +133,6 @@ static void profiles_of_elsewhere_are_refused_unless_allowed(void **state)
     }
 }
 
-/* @text with what stands there once replaced; dt_free it. */
-static char *changed(const char *text, const char *from, const char *to)
-{
-    const char *at = strstr(text, from);
-    if (at == NULL)
-        fail_msg("the profile has no %s", from);
-    const size_t n = strlen(text) + strlen(to) + 1;
-    char *out = dt_alloc(n, 1);
-    assert_non_null(out);
-    snprintf(out, n, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-    return out;
-}
-
 static void refuse_profile(const char *text, int code, const char *const says[])
 {
     char words[PROFILE_WORDS], line[2048];
@@ -124,6 +145,13 @@ static void refuse_profile(const char *text, int code, const char *const says[])
     "{\"op\": \"conv.forward of a test\", \"samples\": " #samples                                  \
     ", \"seconds\": 1, \"spread\": 0, \"floor\": 0}"
 
+/* Of what the profile has, once more. */
+#define LINK(rate)                                                                                 \
+    "{\"tier\": \"host\", \"direction\": \"out\", \"by\": \"team\", \"latency\": 0, "              \
+    "\"rate\": " #rate "}"
+#define CODEC(name) "{\"codec\": \"" name "\", \"density\": 0.5, \"pack\": 5, \"unpack\": 6}"
+#define PAIR(times) "{\"stream\": \"compute\", \"beside\": \"out\", \"times\": " #times "}"
+
 static void damaged_profiles_are_refused(void **state)
 {
     NEED_BINARY();
@@ -135,12 +163,12 @@ static void damaged_profiles_are_refused(void **state)
         {"\"floor\":\t0.25", "\"floor\":\t1e-300", "'floor'", "a billionth of the seconds"},
         {"\"samples\":\t8", "\"samples\":\t2e9", "'samples' is 2e+09, must be from 0 to 1e+09",
             "entry 1 of 'ops'"},
-        {"\"rate\":\t", "\"rate\":\t0.5, \"was\":\t", "'rate' is 0.5, must be from 1 to 1e+21",
+        {"\"rate\":\t9000000000", "\"rate\":\t0.5", "'rate' is 0.5, must be from 1 to 1e+21",
             "entry 1 of 'links'"},
-        {"\"rate\":\t", "\"rate\":\t1e30, \"was\":\t", "'rate' is 1e+30, must be from 1 to 1e+21",
+        {"\"rate\":\t9000000000", "\"rate\":\t1e30", "'rate' is 1e+30, must be from 1 to 1e+21",
             "entry 1 of 'links'"},
-        {"\"latency\":\t", "\"latency\":\t1e9, \"was\":\t",
-            "'latency' is 1e+09, must be from 0 to 1e+07", "entry 1 of 'links'"},
+        {"\"latency\":\t0.001", "\"latency\":\t1e9", "'latency' is 1e+09, must be from 0 to 1e+07",
+            "entry 1 of 'links'"},
         {"\"density\":\t0.5", "\"density\":\t1.5", "'density' is 1.5, must be from 0 to 1",
             "entry 1 of 'codecs'"},
         {"\"seconds\":\t0.5", "\"seconds\":\tNaN", "not JSON: NaN",
@@ -161,6 +189,40 @@ static void damaged_profiles_are_refused(void **state)
         {"\"ops\":\t[{", "\"ops\":\t[" ENTRY(0) ", {",
             "entry 1 of 'ops': 'samples' is 0, for ops that do not depend on them, and entry 2",
             "damaged.json: "},
+        {"\"threads\":\t3", "\"threads\":\t2.5", "'threads' is 2.5, must be a whole number",
+            "damaged.json: "},
+        {"\"threads\":\t3", "\"threads\":\t1e7", "'threads' is 1e+07, must be from 0 to 1e+06",
+            "damaged.json: "},
+        {"\"links\":\t[{", "\"links\":\t[" LINK(1e9) ", {", /* a second time at another rate */
+            "the link of tier 'host', direction 'out', by 'team' is entry 1 already; leave one out",
+            "entry 2 of 'links'"},
+        {"\"slowed\":\t[", "\"slowed\":\t[" PAIR(2) ", " PAIR(3),
+            "stream 'compute' beside 'out' is entry 1 already; leave one out",
+            "entry 2 of 'slowed'"},
+        {"\"codecs\":\t[{", "\"codecs\":\t[" CODEC("zvc") ", {",
+            "two entries of 'codecs' are of 'zvc' at density 0.5; leave one out", "damaged.json: "},
+        {"\"codecs\":\t[{", "\"codecs\":\t[" CODEC("zvcc") ", {",
+            "'zvcc' is nothing that the table of codecs has; did you mean 'zvc'? There are: zvc, ",
+            "entry 1 of 'codecs'"},
+        {"\"latency\":\t0.001", "\"latncy\":\t0.001",
+            "'latncy' is nothing that a link has; did you mean 'latency'? There are: tier, ",
+            "entry 1 of 'links'"},
+        {"\"latency\":\t0.001", "\"latency\":\t0.001, \"latency\":\t0.1",
+            "two keys are named 'latency'", "damaged.json: "},
+        {"\"spread\":\t", "\"spred\":\t0, \"spread\":\t",
+            "'spred' is nothing that an op has; did you mean 'spread'?", "entry 1 of 'ops'"},
+        {"\"unpack\":\t", "\"acros\":\ttrue, \"unpack\":\t",
+            "'acros' is nothing that a codec has; did you mean 'across'?", "entry 1 of 'codecs'"},
+        {"\"unpack\":\t", "\"across\":\t1, \"unpack\":\t", "'across' must be true or false",
+            "entry 1 of 'codecs'"},
+        {"\"wake\":\t", "\"wakes\":\t0, \"wake\":\t",
+            "'wakes' is nothing that 'roof' has; did you mean 'wake'?", "damaged.json: "},
+        {"\"isa\":\t", "\"iso\":\t\"x\", \"isa\":\t", "'iso' is nothing that 'origin' has; did",
+            "damaged.json: "},
+        {"\"slowed\":\t", "\"slow\":\t[], \"slowed\":\t",
+            "'slow' is nothing that a profile has; did you mean 'slowed'?", "damaged.json: "},
+        {"dnntrain-profile 3\"", "dnntrain-profile 9\", \"other\":\t1",
+            "its format is 'dnntrain-profile 9'", "profile anew"},
         {"dnntrain-profile 3", "dnntrain-profile 9", "its format is 'dnntrain-profile 9'",
             "profile anew"},
     };
@@ -171,7 +233,8 @@ static void damaged_profiles_are_refused(void **state)
             SAYS("damaged.json: ", edits[i][2], edits[i][3], "[memory] profile = "));
         dt_free(text);
     }
-    char *none = changed(whole, "\"ops\":\t[{", "\"ops\":\t[], \"was\":\t[{");
+    char *none = changed(whole, "\"ops\":\t[{", "\"ops\":\t[]}"); /* what follows is no more read */
+    *(strstr(none, "\"ops\":\t[]}") + strlen("\"ops\":\t[]}")) = '\0';
     refuse_profile(none, DT_E_DATA, SAYS("damaged.json: 'ops' is empty", "profile anew"));
     dt_free(none);
     *strstr(whole, "chine\"") = '\0'; /* within a string of the fourth line */
@@ -273,6 +336,7 @@ DT_TEST_GROUP(bad_costs)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_machines_stay_text),
         cmocka_unit_test(profiles_of_elsewhere_are_refused_unless_allowed),
+        cmocka_unit_test(profiles_of_other_builds_are_taken),
         cmocka_unit_test(damaged_profiles_are_refused),
         cmocka_unit_test(unknown_names_come_with_the_nearest_and_all),
         cmocka_unit_test(budgets_below_the_least_say_what_that_is),

@@ -37,9 +37,10 @@ typedef struct dt_profile {
 } dt_profile;
 
 /* The session's plans, if it has any, are replaced by those that keep all. Its run must have
- * so many steps: dt_profile_steps. DT_E_DEVICE when more than 2 % of a step is no
- * row's: something else was at work, and the profile would not hold. What a run's beginning is
- * refused for, is this, too. Release with dt_profile_deinit even after a failure. */
+ * so many steps: dt_profile_steps. DT_E_DEVICE when rows and the gaps between programs are off a
+ * step of the processor's by more than 2 % and 50 microseconds, or its quietest steps differ by
+ * more than 25 %: something else was at work, and the profile would not hold. What a run's
+ * beginning is refused for, is this, too. Release with dt_profile_deinit even after a failure. */
 dt_status dt_profile_measure(
     dt_session *s, const dt_profile_opts *o, dt_profile *out, dt_err *err) DT_NODISCARD;
 void dt_profile_deinit(dt_profile *p);

@@ -133,6 +133,10 @@ double dti_mean_of_quiet(const dti_profiling *p, const double *v);
  * not add up to the step. */
 dt_status dti_profile_rows(dti_profiling *p, dt_err *err) DT_NODISCARD;
 
+/* Whether what rows and the gaps between programs take, together, is a step: within 2 % of it and
+ * 50 microseconds besides. */
+bool dti_profile_adds_up(double step, double told);
+
 /* Seconds of every codec, at several densities; @device: by a device of that driver, or NULL. */
 dt_status dti_profile_codecs(
     dt_costs *to, const dt_driver *driver, dti_device_rates *device, dt_err *err) DT_NODISCARD;

@@ -13,6 +13,7 @@
 #include "session/feeds.h"
 #include "session/open.h"
 #include "session/profile.h"
+#include "session/profile/profile_internal.h"
 #include "session/rig.h"
 #include "session/run_plans.h"
 
@@ -389,6 +390,20 @@ static void what_was_not_measured_is_not_in_it(void **state)
     cJSON_Delete(profile);
 }
 
+/* Of a step of a millisecond, too, a tenth that is no row's is too much. */
+static void rows_and_gaps_add_up_to_the_step(void **state)
+{
+    (void)state;
+    static const struct {
+        double step, told;
+        bool right;
+    } all[] = {{0.1, 0.0981, true}, {0.1, 0.1019, true}, {0.1, 0.0978, false}, {0.1, 0.1022, false},
+        {1e-3, 0.94e-3, true}, {1e-3, 0.9e-3, false}, {1e-3, 1.1e-3, false}, {1e-3, 0, false},
+        {20e-6, 0, true}, {1, NAN, false}};
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        assert_int_equal(dti_profile_adds_up(all[i].step, all[i].told), all[i].right);
+}
+
 DT_TEST_GROUP(profile_tool)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +412,7 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(more_steps_never_lower_a_share),
         cmocka_unit_test(a_profile_lets_gist_save_bytes),
         cmocka_unit_test(what_was_not_measured_is_not_in_it),
+        cmocka_unit_test(rows_and_gaps_add_up_to_the_step),
         cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
         cmocka_unit_test(what_is_expected_is_what_a_run_moves),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),

@@ -24,6 +24,17 @@ static void note_origin(
             "%.150s: measured elsewhere, and memory.any_profile = on: %.300s", path, what);
 }
 
+/* Of one version, but maybe of other kernels: a commit may change what an op takes. */
+static void note_build(
+    dt_session *s, const dt_origin *file, const dt_origin *here, const char *path)
+{
+    if (s->note[0] == '\0' && dt_origin_other_build(file, here))
+        snprintf(s->note, sizeof s->note,
+            "%.150s: measured by build %.40s of this version, and this is %.40s; if ops changed "
+            "since, 'dnntrain profile' measures them anew",
+            path, file->build, here->build);
+}
+
 static dt_status read_profile(dt_session *s, const char *path, bool *measured, dt_err *err)
 {
     dt_origin file, here;
@@ -33,9 +44,12 @@ static dt_status read_profile(dt_session *s, const char *path, bool *measured, d
     dti_session_origin(s, &here);
     if (s->opts.memory.any_profile) {
         note_origin(s, &file, &here, path);
+        note_build(s, &file, &here, path);
         return DT_OK;
     }
-    return dt_origin_same(&file, &here, path, err);
+    DT_CHECK(dt_origin_same(&file, &here, path, err));
+    note_build(s, &file, &here, path);
+    return DT_OK;
 }
 
 static dt_status read_named(dt_session *s, dt_err *err)

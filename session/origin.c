@@ -1,6 +1,7 @@
 /* Facts of the machine, its libraries and the network, as texts. */
 #include "session/origin.h"
 
+#include <dnntrain.h>
 #include <stdio.h>
 
 #include "layers/onednn/onednn.h"
@@ -17,5 +18,6 @@ void dti_session_origin(const dt_session *s, dt_origin *to)
     snprintf(to->precision, sizeof to->precision, "%s", dt_session_precision(s));
     snprintf(to->library, sizeof to->library, "%s", dt_onednn_version());
     snprintf(to->version, sizeof to->version, "%s", dt_version());
+    snprintf(to->build, sizeof to->build, "%s", dt_build_facts().git);
     snprintf(to->network, sizeof to->network, "%s", s->graph->name);
 }

@@ -66,7 +66,8 @@ dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *e
     return cache_path(s, to, DT_CACHE_PATH, name, err);
 }
 
-/* What the file has besides. Of two measurements of an op the new one counts. */
+/* What the file has besides, unless another build measured it: the file has one build for all. Of
+ * two measurements of an op the new one counts. */
 static dt_status merge(dt_profile *p, const char *path, dt_err *err)
 {
     dt_err why = {0};
@@ -75,7 +76,7 @@ static dt_status merge(dt_profile *p, const char *path, dt_err *err)
     dt_status st = dt_profile_read(&old.costs, &old.densities, &old.origin, &measured, path, &why);
     if (st == DT_OK && measured)
         st = dt_origin_same(&old.origin, &p->origin, path, &why);
-    const bool ours = st == DT_OK && measured;
+    const bool ours = st == DT_OK && measured && !dt_origin_other_build(&old.origin, &p->origin);
     if (ours)
         st = dt_costs_merge(&p->costs, &old.costs, err);
     else if (st == DT_E_NOMEM)

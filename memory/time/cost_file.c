@@ -163,7 +163,7 @@ static dt_status read_origin(const reading *r, const cJSON *v)
 {
     dt_origin *g = r->origin;
     DT_CHECK(is(r, cJSON_IsObject(v), "origin", "an object"));
-    ONLY(r, v, "'origin'", "machine", "isa", "precision", "library", "version", "network",
+    ONLY(r, v, "'origin'", "machine", "isa", "precision", "library", "version", "network", "build",
         "threads");
     DT_CHECK(text(r, v, "machine", g->machine, sizeof g->machine));
     DT_CHECK(text(r, v, "isa", g->isa, sizeof g->isa));
@@ -171,6 +171,8 @@ static dt_status read_origin(const reading *r, const cJSON *v)
     DT_CHECK(text(r, v, "library", g->library, sizeof g->library));
     DT_CHECK(text(r, v, "version", g->version, sizeof g->version));
     DT_CHECK(text(r, v, "network", g->network, sizeof g->network));
+    if (cJSON_HasObjectItem(v, "build")) /* of a tree without git there is none */
+        DT_CHECK(text(r, v, "build", g->build, sizeof g->build));
     return whole_to(r, v, "threads", 1e6, &g->threads);
 }
 
@@ -479,6 +481,12 @@ static void differs(char *to, size_t bytes, const char *what, const char *file, 
             what, file, here);
 }
 
+bool dt_origin_other_build(const dt_origin *file, const dt_origin *here)
+{
+    return strcmp(file->version, here->version) == 0 && file->build[0] != '\0' &&
+           here->build[0] != '\0' && strcmp(file->build, here->build) != 0;
+}
+
 bool dt_origin_differs(const dt_origin *file, const dt_origin *here, char what[DT_ORIGIN_DIFFERS])
 {
     enum { BYTES = DT_ORIGIN_DIFFERS };
@@ -591,6 +599,8 @@ static void add_origin(dt_json *to, const dt_origin *g)
     dt_json_text(&o, "precision", g->precision);
     dt_json_text(&o, "library", g->library);
     dt_json_text(&o, "version", g->version);
+    if (g->build[0] != '\0')
+        dt_json_text(&o, "build", g->build);
     dt_json_text(&o, "network", g->network);
     dt_json_number(&o, "threads", (double)g->threads);
     dt_json_leave(to, &o);

@@ -8,10 +8,11 @@
 enum { DT_ORIGIN_BYTES = 256 };
 
 /* What numbers hold for: another machine, number of threads, instruction set, precision or library
- * gives others. */
+ * gives others. @build: the commit that the program was built from; "": not known */
 typedef struct dt_origin {
     char machine[DT_ORIGIN_BYTES], isa[DT_ORIGIN_BYTES], precision[DT_ORIGIN_BYTES];
     char library[DT_ORIGIN_BYTES], version[DT_ORIGIN_BYTES], network[DT_ORIGIN_BYTES];
+    char build[DT_ORIGIN_BYTES];
     int64_t threads;
 } dt_origin;
 
@@ -28,11 +29,15 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
 dt_status dt_profile_text(char **text, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err) DT_NODISCARD;
 
-/* Everything in which two origins differ, network apart, as text; false: nothing. */
+/* Whether both are of one version, and of builds that are known and not the same: ops may take
+ * another time, or not. */
+bool dt_origin_other_build(const dt_origin *file, const dt_origin *here);
+
+/* Everything in which two origins differ, network and build apart, as text; false: nothing. */
 enum { DT_ORIGIN_DIFFERS = 1024 };
 bool dt_origin_differs(const dt_origin *file, const dt_origin *here, char what[DT_ORIGIN_DIFFERS]);
 
-/* DT_E_CONFIG that names everything in which two origins differ, network apart. */
+/* DT_E_CONFIG that names everything in which two origins differ, network and build apart. */
 dt_status dt_origin_same(
     const dt_origin *file, const dt_origin *here, const char *path, dt_err *err) DT_NODISCARD;
 

@@ -777,6 +777,16 @@ static void another_machines_profile_is_told_apart(void **state)
     assert_non_null(strstr(err.text, "the precision is 'fp32' there and 'bf16' here"));
     assert_non_null(strstr(err.text, "the number of threads is '2' there and '4' here"));
     assert_non_null(strstr(err.text, "memory.any_profile"));
+    b = a;
+    snprintf(b.build, sizeof b.build, "1");
+    assert_false(dt_origin_other_build(&a, &b)); /* that of one is not known */
+    dt_origin c = b;
+    assert_false(dt_origin_other_build(&b, &c));
+    snprintf(c.build, sizeof c.build, "2");
+    assert_true(dt_origin_other_build(&b, &c));
+    assert_ok(dt_origin_same(&b, &c, "f", &err), &err); /* it is no reason to refuse */
+    snprintf(c.version, sizeof c.version, "another");
+    assert_false(dt_origin_other_build(&b, &c));
 }
 
 static int make_path(void **state)

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <dnntrain.h>
+
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "session/open.h"
@@ -127,6 +129,37 @@ static void the_disk_is_remembered(void **state)
     s = opened();
     assert_true(s->costs.link[DT_TIER_DISK][DT_TO_TIER].rate == 7e9);
     assert_true(s->costs.slow[DT_USUAL_COMPUTE][DT_USUAL_WRITE] == 1.5);
+    dt_session_close(s);
+}
+
+/* Another commit of the same version may have other kernels: a line says so, and a new measurement
+ * does not pass off what the other build's file has as its own. */
+static void another_build_is_told(void **state)
+{
+    (void)state;
+    char path[DT_CACHE_PATH];
+    dt_err err = {0};
+    fresh_cache();
+    dt_session *s = opened();
+    dt_profile p = measured(s, "conv.forward x", 8, 2);
+    if (p.origin.build[0] == '\0') {
+        dt_profile_deinit(&p);
+        dt_session_close(s);
+        skip();
+    }
+    snprintf(p.origin.build, sizeof p.origin.build, "0123456789ab");
+    assert_ok(dt_profile_keep(s, &p, path, &err), &err);
+    dt_profile_deinit(&p);
+    dt_session_close(s);
+    s = opened();
+    assert_has(s->note, "measured by build 0123456789ab of this version, and this is ");
+    assert_has(s->note, dt_build_facts().git);
+    assert_int_equal(s->costs.n_entry, 1); /* taken all the same */
+    dt_session_close(s);
+    keep("conv.forward x", 16, 4, path);
+    s = opened();
+    assert_string_equal(s->note, "");
+    assert_true(s->costs.n_entry == 1 && s->costs.entry[0].samples == 16);
     dt_session_close(s);
 }
 
@@ -286,6 +319,7 @@ DT_TEST_GROUP(profile_cache)
         cmocka_unit_test(what_is_kept_is_taken),
         cmocka_unit_test(measurements_are_merged),
         cmocka_unit_test(the_disk_is_remembered),
+        cmocka_unit_test(another_build_is_told),
         cmocka_unit_test(a_broken_file_is_a_note),
         cmocka_unit_test(a_folder_that_cannot_be_made),
         cmocka_unit_test(folders_by_the_environment),

@@ -227,8 +227,8 @@ dt_status dti_page_map(dti_page *p, const dti_page_plan *v, dt_err *err)
     dt_timeline time = {0};
     DT_CHECK(dt_plan_set_predict(v->session->plans, &known, err));
     dt_status st = known.known ? dt_session_simulate(v->session, v->plan, &time, err) : DT_OK;
-    const dti_plan_picture picture = {
-        v->plan, known.known ? &time : NULL, v->measured, v->session->opts.memory.device_budget};
+    const dti_plan_picture picture = {v->plan, known.known ? &time : NULL, v->measured,
+        v->session->opts.memory.device_budget, &v->session->costs};
     double seconds = known.known ? time.seconds : 0;
     if (v->measured != NULL && v->measured->seconds > seconds)
         seconds = v->measured->seconds;

@@ -43,11 +43,11 @@ static void table(const dti_page *p, const dti_sweep *w)
     for (size_t i = 0; i < w->n; i++)
         one(p, &w->row[i], most);
     dti_page_table_end(p);
-    fputs(
+    fprintf(p->f,
         "<p class=\"hint\">Planned, not run. Not here: a run of it takes more memory than this "
         "machine has. Again: operations computed again, of those of forward and backward. Samples "
-        "a second: predicted, where costs are known.</p>\n",
-        p->f);
+        "a second: %s, where costs are known.</p>\n",
+        dt_costs_said(&w->session->costs));
     if (dti_sweep_left_out(w, missing)[0] != '\0') {
         fputs("<p class=\"hint\">", p->f);
         dti_xml_text(p->f, missing);

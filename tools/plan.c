@@ -272,9 +272,9 @@ static dt_status show_in_time(
     dt_timeline time;
     DT_CHECK(dt_plan_set_predict(s->plans, &known, err));
     dt_status st = dt_session_simulate(s, x->plan, &time, err);
-    const dti_plan_time all = {x->plan, &time};
+    const dti_plan_time all = {x->plan, &time, &s->costs};
     const dti_plan_picture map = {
-        x->plan, known.known ? &time : NULL, NULL, s->opts.memory.device_budget};
+        x->plan, known.known ? &time : NULL, NULL, s->opts.memory.device_budget, &s->costs};
     if (st == DT_OK && f->map != NULL && f->beside != NULL)
         st = dti_plan_beside(s, x, f->beside, f->map, err);
     else if (st == DT_OK && f->map != NULL)

@@ -10,11 +10,12 @@
 
 /* A plan to be drawn, which must be verified; borrowed. @time: its rows as predicted; @measured: as
  * they were traced; both may be NULL, and rows that have no duration are left out. @budget: bytes
- * that the device may use; 0: any. */
+ * that the device may use; 0: any. @costs: those that @time is by; NULL where it is. */
 typedef struct dti_plan_picture {
     const dt_plan *plan;
     const dt_timeline *time, *measured;
     uint64_t budget;
+    const dt_costs *costs;
 } dti_plan_picture;
 
 /* In pixels. */

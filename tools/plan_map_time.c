@@ -1,5 +1,5 @@
-/* The part of a plan's picture that goes by seconds: as predicted and, where it was traced, as it
- * was measured, on one scale. */
+/* The part of a plan's picture that goes by seconds: as predicted or simulated and, where it was
+ * traced, as it was measured, on one scale. */
 #include "tools/plan_map_time.h"
 
 #include <math.h>
@@ -184,7 +184,7 @@ void dti_map_time(const dti_plan_picture *v, bool page, FILE *f, double y)
     key(f, "waits", "ops wait", RIGHT, y + HEAD);
     key(f, "waits apart", "a copy waits", RIGHT - KEY, y + HEAD);
     if (v->time != NULL)
-        y = one_timeline(&predicted, "predicted", y);
+        y = one_timeline(&predicted, dt_costs_said(v->costs), y);
     if (v->measured != NULL)
         y = one_timeline(&measured, "measured", y);
     if (predicted.scale > 0)

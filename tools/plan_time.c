@@ -61,7 +61,7 @@ static uint64_t bytes_of(const dt_plan *p, const dt_row *r)
 static void print_rows(const dti_plan_time *t, const int32_t *by, FILE *f)
 {
     const dt_plan *p = t->plan;
-    fprintf(f, "row,stream,name,kind,bytes,begin,end,source\n");
+    fprintf(f, "row,stream,name,kind,bytes,begin,end,source,costs\n");
     for (size_t i = 0; i < p->n_row; i++) {
         const dt_row *r = &p->row[i];
         const row_sort sort = sort_of(r);
@@ -70,9 +70,10 @@ static void print_rows(const dti_plan_time *t, const int32_t *by, FILE *f)
         const char *source = sort == SORT_COMPUTE ? dt_cost_source_name(t->time->source[i])
                              : sort == SORT_WAIT  ? ""
                                                   : "link";
-        fprintf(f, "%zu,%s,%s,%s,%" PRIu64 ",%.9f,%.9f,%s\n", i, stream_name(&p->stream[r->stream]),
+        fprintf(f, "%zu,%s,%s,%s,%" PRIu64 ",%.9f,%.9f,%s,%s\n", i,
+            stream_name(&p->stream[r->stream]),
             name_of(p, sort == SORT_WAIT ? &p->row[by[r->event]] : r), sort_name[sort],
-            bytes_of(p, r), t->time->begin[i], t->time->end[i], source);
+            bytes_of(p, r), t->time->begin[i], t->time->end[i], source, dt_costs_word(t->costs));
     }
 }
 
@@ -279,7 +280,8 @@ static void print_all(trace *x, pair *all, size_t n)
     size_t missing = 0;
     printf("program '%s', %" PRId64 " samples, run %zu times in %s; medians\n\n", p->program,
         x->samples, x->n_whole, x->path);
-    printf("%-28s %6s %12s %12s %8s\n", "", "rows", "predicted s", "measured s", "ratio");
+    printf("%-28s %6s %10s s %12s %8s\n", "", "rows", dt_costs_said(x->t->costs), "measured s",
+        "ratio");
     for (int sort = 0; sort < SORT_WAIT; sort++) {
         pair sum = {0};
         for (size_t i = 0; i < n; i++)

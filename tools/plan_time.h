@@ -6,14 +6,15 @@
 
 #include "memory/time/simulate.h"
 
-/* A verified plan on the clock of some costs; both borrowed. */
+/* A verified plan on the clock of some costs; all borrowed. */
 typedef struct dti_plan_time {
     const dt_plan *plan;
     const dt_timeline *time;
+    const dt_costs *costs;
 } dti_plan_time;
 
-/* A line a row that runs or waits, with commas between: what DT_TRACE writes, and where the seconds
- * come from. @plan_time: a dti_plan_time. */
+/* A line a row that runs or waits, with commas between: what DT_TRACE writes, where the seconds
+ * come from, and whose they are. @plan_time: a dti_plan_time. */
 dt_status dti_plan_timeline(const void *plan_time, FILE *f, dt_err *err) DT_NODISCARD;
 
 /* Print on stdout what was measured beside what is predicted: the medians of the file @path, which

@@ -30,6 +30,15 @@ static dt_status unknown(const dt_plan *p, const char *name, dt_err *err)
     return st;
 }
 
+/* Whose all seconds below are. */
+static void print_costs(const dt_costs *c)
+{
+    if (c->simulated || c->hash[0] != '\0')
+        printf("seconds   %s, by %.60s\n", dt_costs_said(c), c->name);
+    else
+        printf("seconds   of defaults, as nothing was measured of this machine\n");
+}
+
 static void print_uses(const dti_value_view *w)
 {
     const size_t made = dti_value_maker(w, w->value[w->tensor]);
@@ -157,6 +166,7 @@ static void print(dti_value_view *w)
     if (t->persistent)
         printf("it lives on the %s, at byte %" PRIu64 ", and comes to the device for its ops\n",
             dt_tier_name(t->tier), t->home);
+    print_costs(&w->s->costs);
     print_uses(w);
     if (w->next > 0) {
         const double idle = w->t->begin[w->next] - w->t->end[w->last];

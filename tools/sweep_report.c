@@ -338,6 +338,7 @@ dt_status dti_sweep_json(const dti_sweep *w, dt_err *err)
             dt_json_seconds(&o, "step_seconds", r->step);
             dt_json_real(&o, "images_per_second", r->rate, 6);
         }
+        dt_json_text(&o, "costs", dt_costs_word(&w->session->costs));
         dt_json_leave(&list, &o);
     }
     return dti_json_out(&list, err);
@@ -353,7 +354,8 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
     fprintf(f,
         "policy,exact,largest_batch,capped,device_peak,device_budget,ratio_to_keep_all,"
         "host_peak,disk_peak,moved_out,moved_in,recompute_share,verified,device_peak_measured,"
-        "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in,refused\n");
+        "fits_this_machine,step_seconds,images_per_second,expected_out,expected_in,refused,"
+        "costs\n");
     for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         dti_csv_text(f, r->policy);
@@ -372,7 +374,7 @@ static dt_status csv_rows(const void *of, FILE *f, dt_err *err)
             fputc(',', f);
         fprintf(f, ",%" PRIu64 ",%" PRIu64 ",", r->traffic.out, r->traffic.in);
         dti_csv_text(f, r->refused);
-        fputc('\n', f);
+        fprintf(f, ",%s\n", dt_costs_word(&w->session->costs));
     }
     return DT_OK;
 }

@@ -44,6 +44,18 @@ const dt_costs dt_costs_default = {.name = "defaults",
     .slow = EVEN,
     .scale = 1};
 
+const char *dt_costs_word(const dt_costs *c)
+{
+    if (c->simulated)
+        return "simulated";
+    return c->hash[0] != '\0' ? "measured" : "defaults";
+}
+
+const char *dt_costs_said(const dt_costs *c)
+{
+    return c->simulated ? "simulated" : "predicted";
+}
+
 const char *dt_cost_source_name(int s)
 {
     static const char *const name[DT_COST_SOURCES] = {

@@ -108,6 +108,12 @@ typedef struct dt_costs {
  * 8 GB/s to the host, 1.6 to a disk, and 5 through a codec. Good for an order, not for seconds. */
 extern const dt_costs dt_costs_default;
 
+/* Whose seconds they give: "measured" of a profile, "simulated" of a card, "defaults". */
+const char *dt_costs_word(const dt_costs *c);
+/* The same in a sentence, of what they say a plan takes: "predicted" or "simulated"; where nothing
+ * was measured it stands beside a word of that. */
+const char *dt_costs_said(const dt_costs *c);
+
 void dt_costs_deinit(dt_costs *c);
 
 /* Add to a sum all that copies, codecs and streams take; and, by the sum of the file that they were

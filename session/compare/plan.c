@@ -47,9 +47,7 @@ const dt_variant *dt_compare_variant(const dt_compare *c, const dt_compare_row *
 
 const char *dt_compare_costs(const dt_compare_row *r)
 {
-    if (!r->time.known)
-        return "defaults";
-    return r->session->costs.simulated ? "simulated" : "measured";
+    return r->time.known ? dt_costs_word(&r->session->costs) : dt_costs_word(&dt_costs_default);
 }
 
 const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes)

@@ -489,7 +489,7 @@ static void measured_rows_stand_beside_the_predicted(void **state)
     char *page = cli_text(path), *rows = cli_text(trace);
     check_page(page);
     snprintf(want, sizeof want, "in time, as measured: %.6f s<", usual_seconds(rows));
-    assert_has(page, "in time, as predicted: ");
+    assert_has(page, "in time, as simulated: ");
     assert_has(page, want);
     const char *measured = strstr(page, "data-seconds=\"measured\"");
     assert_non_null(measured);

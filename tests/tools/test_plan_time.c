@@ -90,20 +90,21 @@ static double check_timeline(char *csv)
     int of_kind[DT_COUNT(kinds)] = {0};
     char *line = strchr(csv, '\n') + 1;
     for (char *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
-        char stream[16], name[64], kind[16], source[16] = "";
+        char stream[16], name[64], kind[16], source[32] = "";
         double begin, to;
         size_t row, bytes, s = 0, k = 0;
         *end = '\0';
-        assert_in_range(sscanf(line, "%zu,%15[^,],%63[^,],%15[^,],%zu,%lf,%lf,%15s", &row, stream,
-                            name, kind, &bytes, &begin, &to, source),
-            7, 8);
+        assert_int_equal(sscanf(line, "%zu,%15[^,],%63[^,],%15[^,],%zu,%lf,%lf,%31s", &row, stream,
+                             name, kind, &bytes, &begin, &to, source),
+            8);
         while (s < DT_COUNT(streams) && strcmp(streams[s], stream) != 0)
             s++;
         while (k < DT_COUNT(kinds) && strcmp(kinds[k], kind) != 0)
             k++;
         assert_true(s < DT_COUNT(streams) && k < DT_COUNT(kinds));
         assert_true(begin >= until[s] - 1e-9 && to >= begin);
-        assert_true((source[0] == '\0') == (k == 4));
+        assert_true((source[0] == ',') == (k == 4)); /* a wait has none */
+        assert_has(source, ",simulated");
         until[s] = to;
         of_kind[k]++;
         last = to > last ? to : last;
@@ -118,14 +119,16 @@ static void timelines_of_its_programs_make_the_step(void **state)
     NEED_BINARY();
     char *first = written("--timeline", "first.csv");
     char *update = written("--program update --timeline", "update.csv");
-    assert_int_equal(strncmp(first, "row,stream,name,kind,bytes,begin,end,source\n", 44), 0);
+    static const char head[] = "row,stream,name,kind,bytes,begin,end,source,costs\n";
+    assert_int_equal(strncmp(first, head, strlen(head)), 0);
     const double both = check_timeline(first);
-    const char *at = strrchr(update, ',');
-    while (at > update && at[-1] != ',')
+    const char *at = update + strlen(update);
+    for (int commas = 0; commas < 3; commas += *at == ',') /* before end, source and costs */
         at--;
-    const double step = step_seconds(), rest = step - both - strtod(at, NULL);
+    const double end = strtod(at + 1, NULL);
+    const double step = step_seconds(), rest = step - both - end;
     if (!(fabs(rest) < 1e-6))
-        fail_msg("the step takes %g s, its programs %g and %g", step, both, strtod(at, NULL));
+        fail_msg("the step takes %g s, its programs %g and %g", step, both, end);
     dt_free(first);
     dt_free(update);
 }
@@ -135,7 +138,9 @@ static void the_map_has_lanes_in_seconds_where_costs_are_known(void **state)
     NEED_BINARY();
     char *with = written("--map", "with.svg");
     char *without = written("--set memory.simulate= --map", "without.svg");
-    assert_has(with, "in time, as predicted: ");
+    assert_has(with, "in time, as simulated: ");
+    assert_has(with, "<g data-seconds=\"simulated\">");
+    assert_has_not(with, "predicted");
     assert_has(with, "<g class=\"waits\"");
     assert_has(with, "waits, 0.");
     assert_has_not(with, "nan");
@@ -193,6 +198,8 @@ static void a_trace_stands_beside_the_prediction(void **state)
     ran r = against(path, "");
     assert_code(&r, 0);
     assert_has(r.out, "program 'first', 16 samples, run 3 times in ");
+    assert_has(r.out, "simulated s   measured s");
+    assert_has_not(r.out, "predicted");
     assert_has(r.out, "\ncompute ");
     assert_has(r.out, "\ncopy_out ");
     assert_has(r.out, "\nall, from begin to end");
@@ -325,6 +332,43 @@ static void intervals_go_to_stdout_alone(void **state)
     assert_string_equal(r.out, text);
     cli_done(&r);
     dt_free(text);
+}
+
+/* Of a card that is not here, of a machine that was measured, or of neither. */
+static void seconds_say_whose_they_are(void **state)
+{
+    NEED_BINARY();
+    char own[PROFILE_WORDS], by[PROFILE_WORDS + 64];
+    char *text = profile_text(NULL, NULL);
+    snprintf(by, sizeof by, "--set memory.simulate= %s", profile_words("said.json", text, own));
+    dt_free(text);
+    const struct {
+        const char *words, *said, *why, *costs;
+    } rows[] = {{"", "simulated", "seconds   simulated, by ", ",simulated\n"},
+        {by, "predicted", "seconds   predicted, by a machine\n", ",measured\n"},
+        {"--set memory.simulate=", NULL, "seconds   of defaults, ", ",defaults\n"}};
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        char line[4096], said[64];
+        snprintf(line, sizeof line, "plan FILE %s --why relu1.y", rows[i].words);
+        ran r = cli_run(line, lenet());
+        assert_code(&r, 0);
+        assert_has(r.out, rows[i].why);
+        cli_done(&r);
+        snprintf(line, sizeof line, "plan FILE %s --timeline -", rows[i].words);
+        r = cli_run(line, lenet());
+        assert_code(&r, 0);
+        assert_has(r.out, rows[i].costs);
+        cli_done(&r);
+        snprintf(line, sizeof line, "plan FILE %s --map -", rows[i].words);
+        r = cli_run(line, lenet());
+        assert_code(&r, 0);
+        snprintf(said, sizeof said, "in time, as %s: ", rows[i].said != NULL ? rows[i].said : "");
+        if (rows[i].said != NULL)
+            assert_has(r.out, said);
+        else
+            assert_has_not(r.out, "in time");
+        cli_done(&r);
+    }
 }
 
 static void the_curve_and_the_intervals_are_the_plans(void **state)
@@ -508,6 +552,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
         cmocka_unit_test(intervals_go_to_stdout_alone),
+        cmocka_unit_test(seconds_say_whose_they_are),
         cmocka_unit_test(the_curve_and_the_intervals_are_the_plans),
         cmocka_unit_test(a_prediction_names_its_profile),
         cmocka_unit_test(steps_of_microseconds_keep_their_digits),

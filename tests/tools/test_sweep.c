@@ -12,7 +12,7 @@
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
-enum { COLUMNS = 20, ROWS = 32 };
+enum { COLUMNS = 21, ROWS = 32 };
 
 static const char *lenet(void)
 {
@@ -180,7 +180,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     static const char *const names[COLUMNS] = {"policy", "exact", "largest_batch", "capped",
         "device_peak", "device_budget", "ratio_to_keep_all", "host_peak", "disk_peak", "moved_out",
         "moved_in", "recompute_share", "verified", "device_peak_measured", "fits_this_machine",
-        "step_seconds", "images_per_second", "expected_out", "expected_in", "refused"};
+        "step_seconds", "images_per_second", "expected_out", "expected_in", "refused", "costs"};
     for (int c = 0; c < COLUMNS; c++)
         assert_string_equal(t->cell[0][c], names[c]);
     assert_string_equal(t->cell[1][0], "keep_all");
@@ -188,6 +188,7 @@ static void a_table_holds_the_numbers_and_what_they_mean(void **state)
     assert_string_equal(t->cell[1][6], "1.000000");
     assert_string_equal(t->cell[1][9], "0");
     assert_string_equal(t->cell[1][12], "");
+    assert_string_equal(t->cell[1][20], "defaults");
     assert_has(r.out, "lenet5   image 28x28x1");
     assert_has(r.out, "  batch        peak        host        disk   moved out  again\n");
     assert_has(r.out, "###");
@@ -611,6 +612,7 @@ static void rates_are_those_of_plan(void **state)
         const double want = json_number(json_object(plan, "predicted"), "samples_per_second");
         const double got = json_number(o, "images_per_second");
         assert_true(got > want * (1 - 1e-6) && got < want * (1 + 1e-6));
+        assert_string_equal(json_text(o, "costs"), "simulated");
         cJSON_Delete(plan);
         cli_done(&r);
     }

@@ -303,6 +303,16 @@ static dt_status write_page(
     return dti_write_file(f->html, dti_page_of_plan, &page, err);
 }
 
+/* How much of what is asked for goes to stdout; nothing: the table does. */
+static int on_stdout(const plan_flags *f)
+{
+    const char *files[] = {f->text, f->map, f->html, f->timeline, f->intervals};
+    int n = f->json + f->rows + f->kernels + (f->against != NULL) + (f->why != NULL);
+    for (size_t i = 0; i < DT_COUNT(files); i++)
+        n += dti_is_stdout(files[i]);
+    return n;
+}
+
 static dt_status show(const dt_session *s, const plan_flags *f, double seconds, dt_err *err)
 {
     dti_report r = {0};
@@ -314,9 +324,7 @@ static dt_status show(const dt_session *s, const plan_flags *f, double seconds, 
         DT_CHECK(write_page(s, f, chosen, err));
     if (f->intervals != NULL)
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
-    if (dti_is_stdout(f->text) || dti_is_stdout(f->map) || dti_is_stdout(f->html) ||
-        dti_is_stdout(f->timeline) || dti_is_stdout(f->intervals) || f->against != NULL ||
-        f->why != NULL)
+    if (on_stdout(f) > 0 && !f->rows && !f->kernels && !f->json)
         return DT_OK;
     if (f->rows) {
         dt_plan_print_short(chosen->plan, stdout);
@@ -392,6 +400,10 @@ static dt_status check(const dti_cli *a, const plan_flags *f, dt_err *err)
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");
+    if (on_stdout(f) > 1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--json, --rows, --kernels, --against, --why and what is named - all go to stdout; ask "
+            "for one of them, and name files for the others");
     if (f->beside != NULL && f->map == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "--beside %s draws plans into the file of --map; give --map FILE.svg too", f->beside);

@@ -334,6 +334,30 @@ static void intervals_go_to_stdout_alone(void **state)
     dt_free(text);
 }
 
+/* One of them was left out, without a word. */
+static void two_outputs_on_stdout_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {"--json --why relu1.y", "--json --timeline -",
+        "--json --intervals -", "--rows --intervals -", "--kernels --why relu1.y",
+        "--timeline - --why relu1.y", "--text - --map -", "--json --html -"};
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        char line[128];
+        snprintf(line, sizeof line, "plan FILE %s", words[i]);
+        ran r = cli_run(line, lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_string_equal(r.out, "");
+        assert_has(r.err, "all go to stdout; ask for one of them");
+        cli_done(&r);
+    }
+    char path[1024], line[2048];
+    snprintf(line, sizeof line, "plan FILE --json --timeline %s", path_of(path, "beside.csv"));
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "\"predicted\":");
+    cli_done(&r);
+}
+
 /* Of a card that is not here, of a machine that was measured, or of neither. */
 static void seconds_say_whose_they_are(void **state)
 {
@@ -552,6 +576,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
         cmocka_unit_test(intervals_go_to_stdout_alone),
+        cmocka_unit_test(two_outputs_on_stdout_are_refused),
         cmocka_unit_test(seconds_say_whose_they_are),
         cmocka_unit_test(the_curve_and_the_intervals_are_the_plans),
         cmocka_unit_test(a_prediction_names_its_profile),

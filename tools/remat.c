@@ -130,6 +130,14 @@ static const char *standing(const remat_run *r)
                               : "the best in the file's order within --nodes, not proved the least";
 }
 
+static void whole_or_null(dt_json *to, const char *key, uint64_t value, bool known)
+{
+    if (known)
+        dt_json_whole(to, key, value);
+    else
+        dt_json_null(to, key);
+}
+
 static dt_status show_json(const remat_run *r, dt_err *err)
 {
     dt_json j = dt_json_begin();
@@ -146,12 +154,11 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     dt_json_whole(&j, "base_peak", r->task.base.peak);
     dt_json_whole(&j, "cost", r->task.found.cost);
     dt_json_whole(&j, "base_cost", r->task.base.cost);
-    if (!r->max_batch)
-        dt_json_whole(&j, "lower_bound", r->task.bound);
+    whole_or_null(&j, "lower_bound", r->task.bound, !r->task.published);
     if (exactly(r)) {
         dt_json_flag(&j, "proved", is_proved(r));
         dt_json_flag(&j, "annealed", r->task.annealed);
-        dt_json_whole(&j, "relaxation", r->task.relaxation);
+        whole_or_null(&j, "relaxation", r->task.relaxation, r->task.relaxation > 0);
     }
     dt_json_real(&j, "extra_percent", extra_percent(r), 6);
     dt_json_whole(&j, "runs", r->task.best.n);

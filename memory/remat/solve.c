@@ -262,5 +262,7 @@ dt_status dt_remat_largest_batch(dt_remat_task *r, uint64_t room, uint64_t *most
         r->how == DT_REMAT_BY_POLICY ? try_policy(r, r->policy, err) : search_batch(r, room, err));
     *most = r->found.cost <= r->limit ? room / r->found.peak : 0;
     r->budget = room / (*most > 0 ? *most : 1);
-    return DT_OK;
+    r->bound = 0; /* which small graphs' tries have set for budgets of their own */
+    return *most > 0 && !r->published ? dti_remat_bound(r->graph, r->budget, &r->bound, err)
+                                      : DT_OK;
 }

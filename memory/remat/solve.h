@@ -21,7 +21,7 @@ typedef enum dt_remat_how {
  * @seed @moves: of dti_remat_search; @nodes: of dti_remat_checkmate; 0: some seconds' worth
  * @base:      what the graph's own order takes
  * @best @found: the sequence, and what it takes
- * @bound:     no sequence within the budget costs less
+ * @bound:     no sequence within the budget costs less; 0 where it is counted as published
  * @limit:     of the cost, when the largest batch is looked for; 0 otherwise
  * @relaxation @proved: of Checkmate's program: 0: not solved; nothing of its kind costs less
  * @annealed:  Checkmate's program was too large, or had no proved answer, and was searched
@@ -47,7 +47,8 @@ void dt_remat_task_deinit(dt_remat_task *r);
 dt_status dt_remat_solve(dt_remat_task *r, dt_err *err) DT_NODISCARD;
 
 /* By DT_REMAT_AUTO or DT_REMAT_BY_POLICY: how many times the graph's bytes fit in @room, at most
- * one forward more being run; 0: not once. @found is of that, and @budget its share of the room. */
+ * one forward more being run; 0: not once. @found is of that, @budget its share of the room, and
+ * @bound of that budget. */
 dt_status dt_remat_largest_batch(
     dt_remat_task *r, uint64_t room, uint64_t *most, dt_err *err) DT_NODISCARD;
 

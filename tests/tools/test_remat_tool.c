@@ -219,6 +219,13 @@ static void what_checkmate_does_not_prove_is_said(void **state)
     assert_int_equal(told(words, mirror(30), "annealed"), 1);
     assert_int_equal(told(words, mirror(8), "annealed"), 0);
     assert_int_equal(told(words, mirror(8), "proved"), 1);
+    /* of shortest paths there is no relaxation: none was solved */
+    r = cli_run(words, mirror(8));
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(o, "relaxation")));
+    cJSON_Delete(o);
+    cli_done(&r);
 }
 
 /* An assertion that fails within the solver's library ends its search, as if it had found nothing,
@@ -285,6 +292,12 @@ static double batch_of(const char *flags, const char *file)
     cJSON *o = cJSON_Parse(r.out);
     const double batch = json_number(o, "batch");
     assert_true(json_number(o, "cost") <= json_number(o, "cost_limit"));
+    const cJSON *bound = cJSON_GetObjectItem(o, "lower_bound");
+    if (strcmp(json_text(o, "accounting"), "published") == 0) /* of other bytes than a bound's */
+        assert_true(cJSON_IsNull(bound));
+    else
+        assert_true(json_number(o, "lower_bound") >= json_number(o, "base_cost") &&
+                    json_number(o, "lower_bound") <= json_number(o, "cost"));
     cJSON_Delete(o);
     cli_done(&r);
     return batch;

@@ -513,16 +513,8 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
 /* Of a budget that no plan of these samples keeps to. */
 static void tell_bound(search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
-    const dt_planned *of;
-    const dt_op *op;
-    const uint64_t least = dti_plan_set_least_room(x->s->plans, &of, &op);
-    x->below = op != NULL && x->available->device < least;
-    if (x->below)
-        (void)DT_FAIL(err, DT_E_BUDGET,
-            "  no plan of %" PRId64 " samples at once takes less than %s (%" PRIu64
-            " bytes): '%s' reads and writes that much",
-            of->n, dt_human_bytes(size, least), least, op->name);
+    const dt_floor floor = dti_plan_set_floor(x->s->plans);
+    x->below = dt_floor_tell(&floor, x->available->device, err);
 }
 
 /* Told if no policy fits as the run is configured. */

@@ -27,6 +27,7 @@
  * @lives:   bytes of what outlives steps, by the tier where it lives
  * @least:   where some does, as dt_compare_under has it: with these homes, within @budget and any
  * @bound:   what no placement of these plans is below
+ * @floor:   what no plan of as many samples is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run
  * @plans:   and what they are made by, kept where they are to be run; NULL otherwise
  */
@@ -41,6 +42,7 @@ typedef struct dt_compare_row {
     dt_score score;
     dt_traffic traffic;
     dt_prediction time;
+    dt_floor floor;
     double least[2], measured, spread;
     dt_plan_set *plans;
     dt_policies *policies; /* owned, of the plans, which point to them: rows move as more come */

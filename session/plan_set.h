@@ -102,10 +102,20 @@ uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
 const dt_plan *dti_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
 bool dt_plan_set_exact(const dt_plan_set *p);              /* no bit changes for memory's sake */
 
-/* Bytes of the device below which no plans of these samples fit (memory/least_room.h). *of and *op:
- * the plan and the op of its program that need them; NULL: the set has none whose program it knows,
- * and the bytes are 0. */
-uint64_t dti_plan_set_least_room(const dt_plan_set *p, const dt_planned **of, const dt_op **op);
+/**
+ * struct dt_floor - below what no plan fits (memory/least_room.h).
+ * @bytes:   of the device; 0: the set has no plan whose program it knows
+ * @samples: at once, of the plan that needs them
+ * @op:      of its program, which needs them
+ */
+typedef struct dt_floor {
+    uint64_t bytes;
+    int64_t samples;
+    char op[DT_TENSOR_NAME_BYTES];
+} dt_floor;
+dt_floor dti_plan_set_floor(const dt_plan_set *p);
+/* Adds a line to @err where a budget of the device is below it. Returns whether it is. */
+bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err);
 
 /* How often a step runs a plan; 0: it is of a partial batch, of evaluation, or of a step run again.
  */

@@ -79,6 +79,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->beyond = !here.fits;
     row->memory = here.memory;
     row->peak = need.device;
+    row->floor = dti_plan_set_floor(t->plans);
     row->host_peak = need.tier[DT_TIER_HOST];
     row->disk_peak = need.tier[DT_TIER_DISK];
     row->out_bytes = score.out;

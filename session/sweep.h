@@ -14,6 +14,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @refused:  why a run of it is, whatever its batch; "": none is
  * @capped:   larger ones were not tried
  * @peak:     of that batch; of one sample when none fits
+ * @floor:    of that batch
  * @beyond:   a run of it takes more memory than this machine has, in its own part of it or on the
  *            host beside a card; @memory: that
  * @exact:    with the fates of [memory.layers]
@@ -30,6 +31,7 @@ typedef struct dt_sweep_row {
     int64_t batch;
     uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, memory, measured;
     dt_traffic traffic;
+    dt_floor floor;
     double recompute, step, rate;
     dt_sweep_check check;
     char refused[DT_SWEEP_REFUSED];

@@ -107,10 +107,12 @@ static dt_status check_any(const dt_compare *c, dt_err *err)
     if (least == NULL)
         return DT_FAIL(err, DT_E_BUDGET,
             "no policy trains in the budgets of the host and the disk, or its batch is too small");
-    return DT_FAIL(err, DT_E_BUDGET,
+    const dt_status st = DT_FAIL(err, DT_E_BUDGET,
         "nothing fits %" PRIu64 " bytes of the device, the largest of the budgets; %s takes the "
         "least, %" PRIu64 " bytes",
         most, least->policy, least->need.device);
+    (void)dt_floor_tell(&least->floor, most, err);
+    return st;
 }
 
 static dt_status check_run(dt_session *s, dt_err *err)

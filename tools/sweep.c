@@ -66,9 +66,11 @@ static dt_status check_any(const dti_sweep *w, dt_err *err)
             "no policy trains a single sample in all of the budgets of [memory]: %s needs %" PRIu64
             " bytes of the device, %" PRIu64 " on the host and %" PRIu64 " on the disk",
             least->policy, least->peak, least->host_peak, least->disk_peak);
-    return DT_FAIL(err, DT_E_BUDGET,
+    const dt_status st = DT_FAIL(err, DT_E_BUDGET,
         "%s: no policy trains a single sample in it; %s needs the least, %" PRIu64 " bytes",
         dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy, least->peak);
+    (void)dt_floor_tell(&least->floor, w->session->opts.memory.device_budget, err);
+    return st;
 }
 
 typedef struct sweep_flags {

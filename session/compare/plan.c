@@ -173,6 +173,7 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
                  r->session->opts.memory.algorithms != DT_ALGORITHMS_FAST);
     r->algorithms = sum_of(&p->table);
     r->need = dt_plan_set_need(p);
+    r->floor = dti_plan_set_floor(p);
     r->score = dt_plan_set_score(p);
     r->traffic = dt_plan_set_traffic(p);
     for (int t = DT_TIER_HOST; t < DT_TIERS; t++)

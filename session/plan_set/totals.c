@@ -1,9 +1,13 @@
 /* What the plans of a set come to together: peaks, the bits that they change, what they add to a
  * step; and what a run by them needs. */
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "engine/base/io.h"
 #include "engine/runner/runner.h"
 #include "memory/codec.h"
 #include "memory/least_room.h"
+#include "session/human.h"
 #include "session/plan_set/plan_set_internal.h"
 
 static bool is_lossy(int32_t number)
@@ -50,22 +54,33 @@ const dt_plan *dti_plan_set_largest(const dt_plan_set *p)
     return largest;
 }
 
-uint64_t dti_plan_set_least_room(const dt_plan_set *p, const dt_planned **of, const dt_op **op)
+dt_floor dti_plan_set_floor(const dt_plan_set *p)
 {
-    uint64_t most = 0;
-    *of = NULL;
-    *op = NULL;
+    dt_floor f = {0};
     for (size_t i = 0; i < p->n; i++) {
         int32_t number;
         const dt_program *q = p->planned[i]->program;
         const uint64_t bytes = q != NULL ? dt_least_room(q, &number) : 0;
-        if (bytes <= most)
+        if (bytes <= f.bytes)
             continue;
-        most = bytes;
-        *of = p->planned[i];
-        *op = &q->op[number];
+        f.bytes = bytes;
+        f.samples = p->planned[i]->n;
+        snprintf(f.op, sizeof f.op, "%s", q->op[number].name);
     }
-    return most;
+    return f;
+}
+
+bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err)
+{
+    char size[DT_HUMAN_BYTES];
+    const bool below = budget < f->bytes;
+    if (below)
+        (void)DT_FAIL(err, DT_E_BUDGET,
+            "  no plan of %" PRId64 " sample%s at once takes less than %s (%" PRIu64
+            " bytes): '%s' reads and writes that much",
+            f->samples, f->samples == 1 ? "" : "s", dt_human_bytes(size, f->bytes), f->bytes,
+            f->op);
+    return below;
 }
 
 bool dt_plan_set_exact(const dt_plan_set *p)

@@ -30,7 +30,7 @@ static dt_dnnl_problem rows_of(const dt_dnnl_problem *p, int64_t first)
 bool dti_row_tiles_can(const dt_dnnl_problem *p, int64_t n, dt_dnnl_layout home)
 {
     dt_dnnl_facts f;
-    return p->fc != 0 && n <= DTI_ROW_TILES_MOST && p->out > tile_rows(p) && dt_onednn_avx512() &&
+    return p->fc != 0 && n <= DTI_ROW_TILES_MOST && p->out > tile_rows(p) && dti_onednn_avx512() &&
            dt_dnnl_ask(p, home, &f, NULL) == DT_OK &&
            f.weight_bytes == (size_t)(p->c * p->out) * sizeof(float);
 }

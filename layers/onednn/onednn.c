@@ -708,7 +708,7 @@ static bool has(dnnl_cpu_isa_t wanted)
     return ((unsigned)isa & (unsigned)wanted) == (unsigned)wanted;
 }
 
-bool dt_onednn_avx512(void)
+bool dti_onednn_avx512(void)
 {
     return has(dnnl_cpu_isa_avx512_core);
 }

@@ -108,7 +108,7 @@ dt_status dti_dnnl_bind(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err)
 
 /* Whether the library uses AVX-512 here. Below it, inner products and some convolutions fall back
  * to a matrix product that allocates up to 14 MB inside each call (2.6.3), outside the plan. */
-bool dt_onednn_avx512(void);
+bool dti_onednn_avx512(void);
 /* Whether it multiplies bf16 by instructions made for it (AVX512-BF16, AMX). */
 bool dt_onednn_bf16(void);
 /* The instruction set it uses, by its own names: "avx512_core_amx", "avx2" ... What the user limits

@@ -77,7 +77,7 @@ dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *bytes, dt_err *err)
     return absent(err);
 }
 
-bool dt_onednn_avx512(void)
+bool dti_onednn_avx512(void)
 {
     return false;
 }

@@ -154,7 +154,7 @@ static void decide(const cswap *x, const dt_program *q, const dti_swap_times *s,
     const dt_tensor *t = &q->tensor[to->tensor];
     const shares known = shares_of(x, q, to->tensor);
     const dt_codec *const *all = dt_codec_all(&n);
-    double best = 0, shortest = INFINITY;
+    double best = 0, shortest = HUGE_VAL;
     for (size_t i = 0; i < n && known.least >= 0 && dt_packs(t); i++) {
         const dt_codec *c = all[i];
         if (!is_asked(x, c) ||

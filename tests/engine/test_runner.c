@@ -406,7 +406,7 @@ static void watch_end(long live)
 static void a_step_allocates_nothing(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     session s = open_session(model("resnet20", 32, 0), 4, 4, 1);
     one_step(&s, 0);
@@ -422,7 +422,7 @@ static void a_step_with_copies_allocates_nothing(void **state)
 {
     (void)state;
     static const dt_tier tiers[] = {DT_TIER_HOST, DT_TIER_HOST, DT_TIER_DISK, DT_TIER_DISK};
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     for (size_t i = 0; i < 2 * DT_COUNT(tiers); i++) {
         dt_trainee_opts o = {.tier = tiers[i / 2],

@@ -125,7 +125,7 @@ static void refuse_slow(one *o, const char *what)
 static void no_convolution_falls_back_to_reference_or_gemm(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known); i++)
         for (int64_t n = 8; n <= 16; n += 8) {
@@ -141,7 +141,7 @@ static void no_convolution_falls_back_to_reference_or_gemm(void **state)
 static void no_fc_falls_back_to_reference_or_gemm(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known_fc); i++)
         for (int64_t n = 8; n <= 16; n += 8) {
@@ -243,7 +243,7 @@ static void running_allocates_only_bookkeeping(void **state)
 {
     (void)state;
 #if CAN_WATCH
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     const dt_form_kind forms[] = {
         DT_FORWARD, DT_BACKWARD, DT_BACKWARD2, DT_DERIVE_F, DT_DERIVE_B, DT_RESTORE};
@@ -350,7 +350,7 @@ static void evaluation_has_the_facts_of_forward(void **state)
 static void weights_of_fc_serve_every_direction_as_they_live(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     for (size_t i = 0; i < DT_COUNT(known_fc); i++) {
         const dt_fc opts = {known_fc[i][1], true};

@@ -74,7 +74,7 @@ static dt_facts facts_in(single *s, dt_form_kind form, size_t limit)
 static void the_limit_decides_between_winograd_and_the_library(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512()) /* where the library may want more */
+    if (!dti_onednn_avx512()) /* where the library may want more */
         skip();
     const dt_conv o = {64, 3, 1, 1, 1, 1, true};
     single s = open_single(&o, 64);
@@ -125,7 +125,7 @@ static void other_convolutions_have_no_choice(void **state)
 static void algorithms_agree(void **state)
 {
     (void)state;
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     enum { C = 64, OUT = 80, N = 3, SIDE = 9 };
     dt_conv o = {OUT, 3, 1, 1, 1, 1, true};
@@ -541,7 +541,7 @@ static void a_plan_of_other_algorithms_is_not_run(void **state)
     dt_rig rig = {0};
     int id;
     dt_err err = {0};
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     assert_ok(dti_session_open_text(&s, "small.ini", ini, sizeof ini - 1, NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);

@@ -332,7 +332,7 @@ static void smaller_algorithms_are_suggested(void **state)
 {
     NEED_BINARY();
     dt_take_turns(4, 3);
-    if (!dt_onednn_avx512()) /* elsewhere the library may want more than Winograd */
+    if (!dti_onednn_avx512()) /* elsewhere the library may want more than Winograd */
         skip();
     char words[160];
     put_text("w.ini", WAYS);

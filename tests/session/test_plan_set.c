@@ -317,7 +317,7 @@ static void a_further_micro_batch_has_no_second_weight(void **state)
         "policy = vdnn_all\n";
     dt_session *s = NULL;
     dt_err err = {0};
-    if (!dt_onednn_avx512())
+    if (!dti_onednn_avx512())
         skip();
     assert_ok(dt_session_open(&s, cli_file("vgg.ini", text), NULL, 0, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);

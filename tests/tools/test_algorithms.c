@@ -52,7 +52,7 @@ static double plan(const char *policy, const char *algorithms, int *ways)
 static void small_lowers_the_peak_and_fit_keeps_it(void **state)
 {
     NEED_BINARY();
-    if (!dt_onednn_avx512()) /* where the library may want more than Winograd */
+    if (!dti_onednn_avx512()) /* where the library may want more than Winograd */
         skip();
     static const char *const policies[] = {"keep_all", "vdnn_all", "chen_sqrt"};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {

@@ -399,7 +399,7 @@ static void rows_and_gaps_add_up_to_the_step(void **state)
         bool right;
     } all[] = {{0.1, 0.0981, true}, {0.1, 0.1019, true}, {0.1, 0.0978, false}, {0.1, 0.1022, false},
         {1e-3, 0.94e-3, true}, {1e-3, 0.9e-3, false}, {1e-3, 1.1e-3, false}, {1e-3, 0, false},
-        {20e-6, 0, true}, {1, NAN, false}};
+        {20e-6, 0, true}, {1, (double)NAN, false}};
     for (size_t i = 0; i < DT_COUNT(all); i++)
         assert_int_equal(dti_profile_adds_up(all[i].step, all[i].told), all[i].right);
 }

@@ -336,8 +336,8 @@ static void predicted(const dti_report *r)
     printf("%-12s %14.4g s   a step, %s samples a second; waiting %s\n",
         r->session->costs.simulated ? "simulated" : "predicted", t->seconds, rate,
         dt_human_seconds(wait, t->stalled));
-    printf("bound        %14.4g s   no exact plan in this order%s takes less; this: %+.1f %%\n",
-        r->least, r->need.device <= r->session->opts.memory.device_budget ? " and budget" : "",
+    printf("bound        %14.4g s   no exact plan%s takes less: %+.3g %%\n", r->least,
+        r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
     print_size("on average", (uint64_t)(t->average + 0.5));
     printf("   in use, weighted by time\n");

@@ -13,6 +13,7 @@
 #include "session/version.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
+#include "tools/profile_make.h"
 
 enum { MOST_STEPS = 1000000 };
 
@@ -88,44 +89,11 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
     return st;
 }
 
-/* Where that is not possible, what was measured must go elsewhere. */
-static void keep(profiling *p, bool *kept)
-{
-    char path[DT_CACHE_PATH];
-    dt_err err = {0};
-    *kept = dt_profile_keep(p->s, &p->found, path, &err) == DT_OK;
-    if (*kept)
-        fprintf(stderr, "dnntrain: kept for memory.profile = auto as %s\n", path);
-    else
-        fprintf(stderr, "dnntrain: the profile cannot be kept: %.*s\n",
-            (int)strcspn(err.text, "\n"), err.text);
-}
-
-/* A profile that is being made anew does not count, nor do evaluations. */
-static dt_status open_session(profiling *p, const dti_cli *cli, dt_err *err)
-{
-    static const char *const ours[] = {"memory.profile=", "train.eval_every=0", "train.epochs=0"};
-    char steps[64];
-    const char **set = dt_alloc(cli->n_set + DT_COUNT(ours) + 1, sizeof(char *));
-    if (set == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for settings");
-    size_t n = 0;
-    for (size_t i = 0; i < cli->n_set; i++)
-        set[n++] = cli->set[i];
-    for (size_t i = 0; i < DT_COUNT(ours); i++)
-        set[n++] = ours[i];
-    snprintf(steps, sizeof steps, "train.steps=%" PRId64, dt_profile_steps(&p->o));
-    set[n++] = steps;
-    const dt_status st = dti_cli_session(&p->s, cli->word[0], set, n, err);
-    dt_free(set);
-    return st;
-}
-
 static dt_status profile_config(profiling *p, const dti_cli *cli, const char *out, dt_err *err)
 {
     bool kept = false;
     char path[DT_CACHE_PATH];
-    dt_status st = open_session(p, cli, err);
+    dt_status st = dti_profile_session(&p->s, cli->word[0], cli->set, cli->n_set, &p->o, err);
     if (st == DT_OK && p->keep)
         st = dt_profile_kept(p->s, path, err); /* before it is measured in vain */
     if (st == DT_OK)
@@ -133,7 +101,7 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
     if (st == DT_OK && p->o.timed)
         summary(p);
     if (st == DT_OK && p->keep)
-        keep(p, &kept);
+        kept = dti_profile_keep(p->s, &p->found);
     if (st == DT_OK && (out != NULL || !kept))
         st = give(p, out, err);
     dt_profile_deinit(&p->found);

@@ -12,6 +12,7 @@
 #include "session/run_dir.h"
 #include "tools/args.h"
 #include "tools/page_run.h"
+#include "tools/profile_make.h"
 #include "tools/train_show.h"
 
 static atomic_bool stop_asked;
@@ -84,6 +85,12 @@ static dt_status train_config(
     dt_run *r = NULL;
     dti_train_show show = {0};
     dt_status st = dt_run_open(&r, path, sets, n_sets, err);
+    if (st == DT_OK && plans == NULL && dti_profile_is_missing(r->s)) {
+        dt_run_close(r);
+        r = NULL;
+        dti_profile_missing(path, sets, n_sets);
+        st = dt_run_open(&r, path, sets, n_sets, err);
+    }
     if (st == DT_OK && plans != NULL)
         st = dt_run_take_plans(r, plans, err);
     if (st == DT_OK)

@@ -313,6 +313,43 @@ static void from_the_command_line(void **state)
     cli_done(&r);
 }
 
+/* Two steps in a folder of their own, or with --resume those that are there. */
+static ran train_short(const char *dir, const char *more)
+{
+    char words[1200], file[1024];
+    snprintf(file, sizeof file, "%s", cli_file("cache.ini", network));
+    snprintf(words, sizeof words, "FILE --set train.steps=2 --set run.dir=%s %s", dt_temp_path(dir),
+        more);
+    return cli_run(words, file);
+}
+
+/* A run that finds none measures first, and later ones do not; unless nothing may be kept. Where
+ * other work on this machine stands in the way, it goes on without one, and says so. */
+static void a_run_measures_what_is_missing(void **state)
+{
+    NEED_BINARY();
+    fresh_cache();
+    ran r = train_short("first", "--set memory.cache=none");
+    assert_code(&r, 0);
+    assert_has_not(r.err, "are measured first");
+    cli_done(&r);
+    r = train_short("second", "");
+    assert_code(&r, 0);
+    assert_has(r.err, "so some steps are measured first");
+    const bool kept = strstr(r.err, "kept for memory.profile = auto as ") != NULL;
+    assert_true(kept != (strstr(r.err, "nothing is kept: ") != NULL));
+    assert_true(kept != (strstr(r.err, "profile CONFIG --keep' makes one") != NULL));
+    cli_done(&r);
+    r = train_short("second", "--resume"); /* goes on with what it has */
+    assert_code(&r, 0);
+    assert_has_not(r.err, "are measured first");
+    cli_done(&r);
+    r = train_short("third", "");
+    assert_code(&r, 0);
+    assert_true(kept == (strstr(r.err, "are measured first") == NULL));
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(profile_cache)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +362,7 @@ DT_TEST_GROUP(profile_cache)
         cmocka_unit_test(folders_by_the_environment),
         cmocka_unit_test(folders_by_the_configuration),
         cmocka_unit_test(from_the_command_line),
+        cmocka_unit_test(a_run_measures_what_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

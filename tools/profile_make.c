@@ -1,0 +1,85 @@
+/* What `dnntrain profile` and a run without a profile share. */
+#include "tools/profile_make.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/base/alloc.h"
+#include "session/open.h"
+#include "session/profile_cache.h"
+#include "tools/args.h"
+
+dt_status dti_profile_session(dt_session **out, const char *config, const char *const *set,
+    size_t n_set, const dt_profile_opts *o, dt_err *err)
+{
+    static const char *const ours[] = {"memory.profile=", "train.eval_every=0", "train.epochs=0"};
+    char steps[64];
+    const char **all = dt_alloc(n_set + DT_COUNT(ours) + 1, sizeof *all);
+    if (all == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for settings");
+    size_t n = 0;
+    for (size_t i = 0; i < n_set; i++)
+        all[n++] = set[i];
+    for (size_t i = 0; i < DT_COUNT(ours); i++)
+        all[n++] = ours[i];
+    snprintf(steps, sizeof steps, "train.steps=%" PRId64, dt_profile_steps(o));
+    all[n++] = steps;
+    const dt_status st = dti_cli_session(out, config, all, n, err);
+    dt_free(all);
+    return st;
+}
+
+bool dti_profile_keep(const dt_session *s, dt_profile *p)
+{
+    char path[DT_CACHE_PATH];
+    dt_err err = {0};
+    const bool kept = dt_profile_keep(s, p, path, &err) == DT_OK;
+    if (kept)
+        fprintf(stderr, "dnntrain: kept for memory.profile = auto as %s\n", path);
+    else
+        fprintf(stderr, "dnntrain: the profile cannot be kept: %.*s\n",
+            (int)strcspn(err.text, "\n"), err.text);
+    return kept;
+}
+
+/* ---- ahead of a run ---- */
+
+bool dti_profile_is_missing(const dt_session *s)
+{
+    const dt_memory_opts *m = &s->opts.memory;
+    char path[DT_CACHE_PATH];
+    dt_err err = {0};
+    return m->profile != NULL && strcmp(m->profile, "auto") == 0 && m->simulate == NULL &&
+           strcmp(s->opts.checkpoint.resume, "no") == 0 &&
+           dt_profile_kept(s, path, &err) == DT_OK && access(path, F_OK) != 0;
+}
+
+static void tell(void *self, const char *text)
+{
+    (void)self;
+    dti_cli_notice(text);
+}
+
+/* Half as long as `dnntrain profile` looks: someone waits for the run. What is wrong with its
+ * configuration or its data, the run says itself. */
+void dti_profile_missing(const char *config, const char *const *set, size_t n_set)
+{
+    const dt_profile_opts o = {.steps = 10, .margin = 0.05, .timed = true, .line = tell};
+    dt_profile found = {.step = 0};
+    dt_session *s = NULL;
+    dt_err err = {0};
+    dti_cli_notice("memory.profile = auto: there is none of this machine and network, so some "
+                   "steps are measured first");
+    dt_status st = dti_profile_session(&s, config, set, n_set, &o, &err);
+    if (st == DT_OK)
+        st = dt_profile_measure(s, &o, &found, &err);
+    if (st == DT_OK)
+        (void)dti_profile_keep(s, &found);
+    else if (st != DT_E_CONFIG && st != DT_E_DATA && st != DT_E_IO)
+        fprintf(
+            stderr, "dnntrain: nothing is kept: %.*s\n", (int)strcspn(err.text, "\n"), err.text);
+    dt_profile_deinit(&found);
+    dt_session_close(s);
+}

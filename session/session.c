@@ -98,6 +98,7 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
 {
     return (dt_account_ask){.batch = batch,
         .budget = s->opts.memory.device_budget,
+        .host = s->opts.memory.host_budget,
         .workspace = s->opts.memory.account_workspace,
         .density = s->opts.memory.account_density,
         .figure = DT_ACCOUNT_ALL};

@@ -18,13 +18,14 @@ typedef struct dt_account_figure {
  * struct dt_account_ask - what is counted.
  * @batch:   samples of a step
  * @budget:  bytes of the device; 0: none is given
+ * @host:    bytes of the host; 0: none is given
  * @workspace: bytes of the largest workspace where the fastest algorithms are taken
  * @density: share of the values behind a ReLU that are not zero
  * @figure:  the only one that is asked for, the others may stay as they are; DT_ACCOUNT_ALL
  */
 typedef struct dt_account_ask {
     int64_t batch;
-    uint64_t budget, workspace;
+    uint64_t budget, host, workspace;
     double density;
     int figure;
 } dt_account_ask;

@@ -7,9 +7,14 @@
  *
  * Two of its rules are kept though they overstate: layers in place leave their output whole, and
  * the largest layer counts the gradient of a response norm twice, by which the second segment of
- * AlexNet falls below it. */
+ * AlexNet falls below it.
+ *
+ * What bounds a batch the paper does not say. It claims the largest layer for the device; and on
+ * the host the release allots a place for each tensor as it makes it, gradients and what no policy
+ * would ever move among them (include/tensor.h, the constructor). */
 #include "memory/accounts/superneurons.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -53,7 +58,7 @@ static const struct {
     {"sigmoid", ACTIVATION}, {"tanh", ACTIVATION}, {"lrn", RESPONSE}, {"dropout", DROPOUT},
     {"cross_entropy", SOFTMAX}, {"add", JOIN}, {"concat", CONCAT}};
 
-enum { NONE = -1 };
+enum { NONE = -1, STATES = 3 }; /* a parameter, its gradient, its momentum */
 
 /* Of one tensor, so that no sum overflows. */
 #define MOST_BYTES (UINT64_MAX >> 24)
@@ -495,6 +500,9 @@ dt_status dti_superneurons_count(
         list_uses(&a);
         find_large(&a);
         count(&a, out);
+        for (size_t e = 0; e < a.n_edge; e++)
+            out->input += a.edge[e].from == NONE ? a.edge[e].bytes : 0;
+        out->states = (uint64_t)dt_graph_parameters(g) * STATES * sizeof(float);
     }
     deinit(&a);
     return st;
@@ -516,7 +524,16 @@ static const dt_account_figure figures[] = {
     {"largest_layer", "MiB", "the most that backward of one layer uses"},
     {"liveness_step", "", "at which liveness peaks, of the steps of forward and backward from 1"},
     {"offloaded_step", "", "the same with outputs of convolutions on the host"},
+    {"mirror", "MiB", "of the host: the release has a place there for all that it makes"},
+    {"batch", "samples", "at most, by the largest layer on the device and this on the host"},
+    {"batch_16", "samples", "the same, of the multiples of 16"},
 };
+
+/* Bytes of values grow with the batch, and those of states do not. NaN: no budget. */
+static double largest_batch(double budget, double states, double values, int64_t batch)
+{
+    return budget > 0 ? fmax(0, floor((budget - states) * (double)batch / values)) : (double)NAN;
+}
 
 static dt_status count_figures(
     const dt_graph *g, const dt_account_ask *ask, double *value, dt_err *err)
@@ -524,11 +541,16 @@ static dt_status count_figures(
     dti_superneurons n;
     const double mib = 1 << 20;
     DT_CHECK(dti_superneurons_count(&n, g, ask->batch, err));
+    const double states = (double)n.states, input = (double)n.input;
+    const double mirror = (double)n.baseline + input;
+    const double batch =
+        fmin(largest_batch((double)ask->budget, states, (double)n.largest + input, ask->batch),
+            largest_batch((double)ask->host, states, mirror, ask->batch));
     const double all[DT_COUNT(figures)] = {(double)n.tensors, (double)n.baseline / mib,
         (double)n.liveness / mib, (double)n.offloaded / mib, (double)n.speed / mib,
         (double)n.memory / mib, (double)n.aware / mib, (double)n.speed_runs, (double)n.memory_runs,
         (double)n.aware_runs, (double)n.largest / mib, (double)n.liveness_step,
-        (double)n.offloaded_step};
+        (double)n.offloaded_step, (mirror + states) / mib, batch, batch - fmod(batch, 16)};
     memcpy(value, all, sizeof all);
     return DT_OK;
 }

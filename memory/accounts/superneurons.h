@@ -17,13 +17,16 @@
  * @speed_runs @memory_runs @aware_runs: how many layers run again
  * @largest: the most that backward of one layer uses, as the authors add it up
  * @liveness_step @offloaded_step: where these peak, of the steps of forward and backward, from 1
+ * @input: bytes of the input batch
+ * @states: bytes of parameters, their gradients and momentum
  *
- * Bytes are of fp32 values; parameters, workspaces and the input batch are left out, as there.
+ * Bytes are of fp32 values; parameters, workspaces and the input batch are left out of the others,
+ * as there.
  */
 typedef struct dti_superneurons {
     uint64_t tensors, baseline, liveness, offloaded, speed, memory, aware;
     uint64_t speed_runs, memory_runs, aware_runs;
-    uint64_t largest, liveness_step, offloaded_step;
+    uint64_t largest, liveness_step, offloaded_step, input, states;
 } dti_superneurons;
 
 /* Of layers in the paper's table, not fused: DT_E_CONFIG names the first other one. */

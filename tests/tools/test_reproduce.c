@@ -479,6 +479,15 @@ static void korthikanti_counts_by_the_equations(void **state)
         assert_true(fabs(five[i] - two[i] - 3 * want[i] / mib) < 2e-6); /* six decimals of MiB */
 }
 
+static size_t figure_named(const dt_account_desc *a, const char *name)
+{
+    for (size_t i = 0; i < a->n; i++)
+        if (strcmp(a->figure[i].name, name) == 0)
+            return i;
+    fail_msg("no figure %s", name);
+    return 0;
+}
+
 /* Every √n-th value of ResNet-50, as if it were a line, computes more than one forward again. */
 static void a_rule_that_leads_nowhere_has_no_number(void **state)
 {
@@ -489,9 +498,7 @@ static void a_rule_that_leads_nowhere_has_no_number(void **state)
     const dt_account_desc *a = dt_account_find("checkmate");
     dt_session *s;
     double v[DT_ACCOUNT_FIGURES] = {0};
-    int sqrt_rule = 0;
-    while (strcmp(a->figure[sqrt_rule].name, "sqrt") != 0)
-        sqrt_rule++;
+    const int sqrt_rule = (int)figure_named(a, "sqrt");
     const dt_account_ask ask = {.batch = 1, .budget = 16000000000, .figure = sqrt_rule};
     assert_ok(dti_session_open_text(&s, "nowhere", text, strlen(text), NULL, 0, &err), &err);
     assert_ok(a->count(s->graph, &ask, v, &err), &err);
@@ -621,6 +628,75 @@ static void superneurons_counts_as_published(void **state)
     assert_int_equal(n.aware_runs, 85);
     count(&n, "configs/gpt2_shakespeare.ini", "model.fuse=off", DT_E_CONFIG);
     count(&n, "configs/resnet50.ini", "model.fuse=on", DT_E_CONFIG);
+}
+
+/* By the account's figures of @batch. */
+static void batch_figures(double *value, const dt_session *s, dt_account_ask ask, int64_t batch)
+{
+    static dt_err err;
+    ask.batch = batch;
+    assert_ok(dt_account_find("superneurons")->count(s->graph, &ask, value, &err), &err);
+}
+
+/* The largest batch fits both budgets as counted at that batch, and one sample more does not; which
+ * of them binds, they do in turn. */
+static void superneurons_batches_are_what_fits(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *net;
+        uint64_t device, host;
+    } cases[] = {{"vgg16", 12000000000, (uint64_t)128 << 30}, {"vgg16", 0, (uint64_t)16 << 30},
+        {"resnet50", 12000000000, (uint64_t)128 << 30}, {"resnet50", 12000000000, 0},
+        {"resnet152", 12000000000, (uint64_t)128 << 30}, {"resnet50", 1000000, 1000000}};
+    const dt_account_desc *a = dt_account_find("superneurons");
+    const size_t largest = figure_named(a, "largest_layer"), all = figure_named(a, "baseline"),
+                 mirror = figure_named(a, "mirror"), most = figure_named(a, "batch"),
+                 most_16 = figure_named(a, "batch_16");
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        static dt_err err;
+        char text[256];
+        double v[DT_ACCOUNT_FIGURES];
+        dt_session *s;
+        snprintf(text, sizeof text,
+            "[model]\nname = %s\nclasses = 1000\nfuse = off\n[data]\nsource = synthetic\n",
+            cases[i].net);
+        assert_ok(dti_session_open_text(&s, "net", text, strlen(text), NULL, 0, &err), &err);
+        const dt_account_ask ask = {
+            .budget = cases[i].device, .host = cases[i].host, .figure = DT_ACCOUNT_ALL};
+        const double states = 12.0 * (double)dt_graph_parameters(s->graph);
+        const double image = 3.0 * 224 * 224 * 4, mib = 1 << 20;
+        batch_figures(v, s, ask, 7);
+        const int64_t batch = (int64_t)v[most];
+        assert_true(v[most_16] == (double)(batch / 16 * 16));
+        for (int64_t b = batch; b <= batch + 1 && batch > 0; b++) {
+            batch_figures(v, s, ask, b);
+            const double there = v[all] * mib + (double)b * image + states;
+            const double here = v[largest] * mib + (double)b * image + states;
+            const bool fits = (ask.host == 0 || there <= (double)ask.host) &&
+                              (ask.budget == 0 || here <= (double)ask.budget);
+            assert_true(fabs(v[mirror] * mib / there - 1) < 1e-12);
+            assert_true(fits == (b == batch));
+        }
+        assert_true(cases[i].device == 1000000 ? batch == 0 : batch > 50);
+        dt_session_close(s);
+    }
+}
+
+/* Without a budget there is no largest batch. */
+static void superneurons_batches_need_a_budget(void **state)
+{
+    (void)state;
+    static const char text[] = "[model]\nname = resnet50\nclasses = 1000\nfuse = off\n"
+                               "[data]\nsource = synthetic\n";
+    static dt_err err;
+    double v[DT_ACCOUNT_FIGURES];
+    dt_session *s;
+    assert_ok(dti_session_open_text(&s, "net", text, strlen(text), NULL, 0, &err), &err);
+    batch_figures(v, s, (dt_account_ask){.figure = DT_ACCOUNT_ALL}, 16);
+    assert_true(isnan(v[figure_named(dt_account_find("superneurons"), "batch")]));
+    assert_true(isnan(v[figure_named(dt_account_find("superneurons"), "batch_16")]));
+    dt_session_close(s);
 }
 
 /* A convolution, a norm and a ReLU, whose value goes through another convolution and norm and past
@@ -1012,6 +1088,8 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(vdnn_moves_nothing_of_small_networks),
         cmocka_unit_test(traffic_is_what_shapes_say),
         cmocka_unit_test(superneurons_counts_as_published),
+        cmocka_unit_test(superneurons_batches_are_what_fits),
+        cmocka_unit_test(superneurons_batches_need_a_budget),
         cmocka_unit_test(branches_are_counted_by_hand),
         cmocka_unit_test(gist_counts_as_published),
         cmocka_unit_test(gist_counts_as_by_hand),

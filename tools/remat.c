@@ -4,9 +4,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
+#include "memory/pools/pool_file.h"
 #include "memory/remat/chain.h"
 #include "memory/remat/solve.h"
 #include "session/human.h"
@@ -17,7 +19,8 @@
 
 /* What the flags say, and what is found. */
 typedef struct remat_run {
-    const char *path, *policy, *budget_text, *sequence, *seed_text, *moves_text, *nodes_text;
+    const char *path, *policy, *budget_text, *seed_text, *moves_text, *nodes_text;
+    const char *sequence, *intervals;
     const char *chain, *revolve;
     const char *device_text, *fixed_text, *batch_text, *accounting;
     bool json, max_batch;
@@ -107,6 +110,36 @@ static dt_status print_sequence(const void *run, FILE *f, dt_err *err)
     for (size_t i = 0; i < s->n; i++)
         fprintf(f, "%" PRIu32 "\n", s->op[i]);
     return DT_OK;
+}
+
+/* As `dnntrain pool` reads them: a value a run, and time is the number of runs before. */
+static dt_status fill_intervals(dt_interval *v, size_t *last, const remat_run *r, dt_err *err)
+{
+    const dt_remat_sequence *s = &r->task.best;
+    DT_CHECK(dt_remat_last_reads(&r->graph, s, last, err));
+    for (size_t i = 0; i < s->n; i++)
+        v[i] = (dt_interval){.lower = (int64_t)i,
+            .upper = (int64_t)last[i] + 1,
+            .bytes = r->graph.bytes[s->op[i]],
+            .align = 1,
+            .id = (int64_t)i};
+    return DT_OK;
+}
+
+static dt_status print_intervals(const void *run, FILE *f, dt_err *err)
+{
+    const remat_run *r = run;
+    const size_t n = r->task.best.n;
+    dt_interval *v = dt_alloc(n, sizeof *v);
+    size_t *last = dt_alloc(n, sizeof *last);
+    dt_status st = v != NULL && last != NULL
+                       ? fill_intervals(v, last, r, err)
+                       : DT_FAIL(err, DT_E_NOMEM, "no memory for the intervals of %zu runs", n);
+    if (st == DT_OK)
+        st = dt_pool_file_print(v, n, f, err);
+    dt_free(v);
+    dt_free(last);
+    return st;
 }
 
 static double extra_percent(const remat_run *r)
@@ -244,6 +277,7 @@ static dt_status check_flags(const remat_run *r, dt_err *err)
         {"--moves", r->moves_text, GRAPH | BATCH},
         {"--nodes", r->nodes_text, GRAPH},
         {"--sequence", r->sequence, GRAPH | BATCH | CHAIN},
+        {"--intervals", r->intervals, GRAPH | BATCH},
     };
     static const char *const names[] = {
         [BATCH] = "--max-batch", [CHAIN] = "--chain", [REVOLVE] = "--revolve"};
@@ -388,6 +422,8 @@ static dt_status search_file(remat_run *r, dt_err *err)
     r->seconds = dt_seconds() - start;
     if (r->sequence != NULL)
         DT_CHECK(dti_write_file(r->sequence, print_sequence, r, err));
+    if (r->intervals != NULL)
+        DT_CHECK(dti_write_file(r->intervals, print_intervals, r, err));
     if (r->json)
         return show_json(r, err);
     if (r->max_batch)
@@ -584,9 +620,10 @@ static dt_status run_mode(remat_run *r, const dti_cli *cli, dt_err *err)
     r->path = cli->n_word > 0 ? cli->word[0] : NULL;
     DT_CHECK(check_flags(r, err));
     DT_CHECK(dti_check_writable(r->sequence, err));
-    if (r->json && dti_is_stdout(r->sequence))
+    DT_CHECK(dti_check_writable(r->intervals, err));
+    if (r->json + dti_is_stdout(r->sequence) + dti_is_stdout(r->intervals) > 1)
         return DT_FAIL(err, DT_E_CONFIG,
-            "--sequence - and --json both go to stdout; name a file for the sequence");
+            "--json and what is named - all go to stdout; name files for the others");
     if (cli->n_word == 0 && r->chain != NULL)
         return chain_file(r, err);
     if (cli->n_word == 0 && r->revolve != NULL)
@@ -620,6 +657,8 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
         {"--json", NULL, "the numbers as one object", &r.json, NULL},
         {"--sequence", "FILE", "write the ops in the order in which they run, one a line", NULL,
             &r.sequence},
+        {"--intervals", "FILE.csv", "write how long each run's value lives, for dnntrain pool",
+            NULL, &r.intervals},
         {"--seed", "N", "of the search's random numbers; 1 unless given", NULL, &r.seed_text},
         {"--moves", "N", "changes that are tried; 0: as the graph's size suggests", NULL,
             &r.moves_text},

@@ -80,6 +80,11 @@ typedef struct dt_remat_taken {
 dt_status dti_remat_measure(const dt_remat_graph *g, const dt_remat_sequence *s,
     dt_remat_taken *out, dt_err *err) DT_NODISCARD;
 
+/* By run, the last one that reads what it made, or itself: so long its value lives. @last: room for
+ * s->n. DT_E_INTERNAL as above, DT_E_NOMEM. */
+dt_status dt_remat_last_reads(
+    const dt_remat_graph *g, const dt_remat_sequence *s, size_t *last, dt_err *err) DT_NODISCARD;
+
 /**
  * struct dti_remat_search - what to look for, and how long.
  * @budget: the peak is to be no higher

@@ -115,6 +115,17 @@ dt_status dti_remat_measure(
     return st;
 }
 
+dt_status dt_remat_last_reads(
+    const dt_remat_graph *g, const dt_remat_sequence *s, size_t *last, dt_err *err)
+{
+    lives l = {.made = dt_alloc(g->n_op, sizeof *l.made), .end = last};
+    const dt_status st = l.made != NULL
+                             ? trace(g, s, &l, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory for the lives of ops");
+    dt_free(l.made);
+    return st;
+}
+
 dt_status dti_remat_prune(const dt_remat_graph *g, dt_remat_sequence *s, dt_err *err)
 {
     size_t *first = dt_alloc((size_t)g->n_op + 1, sizeof *first), at = s->n;

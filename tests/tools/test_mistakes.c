@@ -667,7 +667,7 @@ static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
         {"sweep FILE --json --csv -", NULL, {"--csv -, --html - and --json all go to stdout"},
             NULL},
         {"remat FILE --budget 60% --json --sequence -", NULL,
-            {"--sequence - and --json both go to stdout"}, NULL},
+            {"--json and what is named - all go to stdout"}, NULL},
         {"config --check FILE --set data.source=synthetc", NULL,
             {"no such source; did you mean 'synthetic'?"}, NULL},
     };

@@ -65,6 +65,46 @@ static void an_answer_is_what_its_sequence_takes(void **state)
     cli_done(&r);
 }
 
+/* What a placement has of it: no pool takes less than the peak, and one that searches takes that.
+ */
+static void its_values_can_be_placed(void **state)
+{
+    NEED_BINARY();
+    char words[1200], file[1024], csv[1024];
+    snprintf(file, sizeof file, "%s", chain());
+    snprintf(csv, sizeof csv, "%s", cli_file("values.csv", ""));
+    snprintf(words, sizeof words, "remat FILE --budget 80%% --json --intervals %s", csv);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    cJSON *o = cJSON_Parse(r.out);
+    assert_non_null(o);
+    const double peak = json_number(o, "peak"), runs = json_number(o, "runs");
+    cJSON_Delete(o);
+    cli_done(&r);
+    r = cli_run("pool FILE --pool exact --json", csv);
+    assert_code(&r, 0);
+    o = cJSON_Parse(r.out);
+    assert_non_null(o);
+    assert_true(json_number(o, "bound") == peak);
+    assert_true(json_number(o, "peak") >= peak);
+    cJSON_Delete(o);
+    cli_done(&r);
+    char *text = cli_text(csv);
+    double lines = -1; /* the first names columns */
+    for (const char *c = text; *c != '\0'; c++)
+        lines += *c == '\n';
+    assert_true(lines == runs);
+    dt_free(text);
+    r = cli_run("remat FILE --budget 80% --sequence - --intervals -", file);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "all go to stdout");
+    cli_done(&r);
+    r = cli_run("remat --revolve 9,3 --intervals values.csv", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--intervals does not go with --revolve");
+    cli_done(&r);
+}
+
 static void the_checker_finds_what_is_wrong(void **state)
 {
     (void)state;
@@ -453,6 +493,7 @@ DT_TEST_GROUP(remat_tool)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_what_its_sequence_takes),
         cmocka_unit_test(the_checker_finds_what_is_wrong),
+        cmocka_unit_test(its_values_can_be_placed),
         cmocka_unit_test(the_same_seed_gives_the_same_sequence),
         cmocka_unit_test(a_larger_batch_fits_where_more_runs_again),
         cmocka_unit_test(the_batches_of_checkmates_figure_are_found),

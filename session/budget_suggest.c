@@ -90,6 +90,14 @@ static dt_status plan_trial(const search *x, dti_trial *t, dt_err *err)
     return st == DT_OK ? st : dt_err_append(err, st, why.text);
 }
 
+/* Whether what is needed beside the device is there. */
+static bool fits_tiers(const search *x, const dt_need *need)
+{
+    dt_available tiers = *x->available;
+    tiers.device = tiers.memory = UINT64_MAX;
+    return dt_need_fits(need, &tiers);
+}
+
 static bool same_variant(const dti_alternative *a, const dti_alternative *b)
 {
     return a->batch == b->batch && a->micro == b->micro && a->tier == b->tier &&
@@ -332,13 +340,13 @@ static dt_status try_policies(search *x, dt_err *err)
 
 /* ---- auto ---- */
 
-/* Seconds of keep_all as the run is configured. */
-static double kept_seconds(const search *x)
+/* keep_all as the run is configured; NULL: it was not tried. */
+static const dti_trial *kept_of(const search *x)
 {
     for (size_t i = 0; i < x->n_all; i++)
         if (strcmp(x->all[i].v.policy, "keep_all") == 0)
-            return x->all[i].seconds;
-    return 0;
+            return &x->all[i];
+    return NULL;
 }
 
 /* No exact policy that fits is ahead of auto, unless it says where tensors live. */
@@ -371,7 +379,9 @@ static void tell_auto(search *x, const dti_trial *t, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], time[128], than[32];
     const dti_change c = change_to(x, t);
-    const double most = most_seconds(x, t), kept = kept_seconds(x);
+    const dti_trial *all = kept_of(x);
+    const double most = most_seconds(x, t), kept = all != NULL ? all->seconds : 0;
+    const uint64_t bytes = t->v.budget > 0 || all == NULL ? t->v.budget : all->need.device;
     if (t->seconds > 0 && kept > 0)
         dt_snprintf(time, sizeof time, "a step takes no more than %.4g s as %s, %s with all kept",
             most, x->s->costs.simulated ? "simulated" : "predicted", beside(than, most, kept));
@@ -379,7 +389,7 @@ static void tell_auto(search *x, const dti_trial *t, dt_err *err)
         snprintf(time, sizeof time,
             "what a step takes is predicted with memory.profile or memory.simulate");
     (void)DT_FAIL(err, DT_E_BUDGET, "  fits if: %s, which needs no more than %s; %s", c.lines,
-        dt_human_bytes(size, t->v.budget), time);
+        dt_human_bytes(size, bytes), time);
     tell_typed(x, &c, err);
 }
 
@@ -392,14 +402,17 @@ static bool is_small(const search *x)
     return true;
 }
 
-/* The fastest of what fits, where a budget says what that is. A brief look may miss it; what one at
+/* The fastest of what fits, where a budget says what that is: of the device, or else of where
+ * values move to, and then it takes no more than keep_all. A brief look may miss it; what one at
  * length finds is kept for the run. */
 static dt_status suggest_auto(search *x, dt_err *err)
 {
     dti_trial t;
     dti_alternative v = by(x, "auto");
-    v.budget = x->available->device;
-    if (strcmp(x->own.policy, "auto") == 0 || v.budget == UINT64_MAX || x->below)
+    const dt_need own = dt_plan_set_need(x->s->plans);
+    const bool device = x->available->device != UINT64_MAX;
+    v.budget = device ? x->available->device : 0;
+    if (strcmp(x->own.policy, "auto") == 0 || x->below || (!device && fits_tiers(x, &own)))
         return DT_OK;
     DT_CHECK(try_variant(x, v, &t, err));
     if (!t.fits && is_small(x)) {
@@ -484,10 +497,8 @@ static dt_status suggest_small_policies(search *x, dt_err *err)
 /* Whether a policy takes no less than keep_all does: what fits beside it fits without. */
 static bool saves_nothing(const search *x, const dti_trial *t)
 {
-    for (size_t i = 0; i < x->n_all; i++)
-        if (strcmp(x->all[i].v.policy, "keep_all") == 0)
-            return t != &x->all[i] && t->need.device >= x->all[i].need.device;
-    return false;
+    const dti_trial *all = kept_of(x);
+    return all != NULL && t != all && t->need.device >= all->need.device;
 }
 
 /* A policy and a smaller batch, where that is more than @micro and @batch. */
@@ -540,9 +551,10 @@ static void tell_whole(const search *x, dt_err *err)
             "more may fit");
 }
 
-static void lower(dti_trial *least, const dti_trial *t)
+static void lower(const search *x, dti_trial *least, const dti_trial *t)
 {
-    if (t->can && (!least->can || t->need.device < least->need.device))
+    const bool less = !least->can || t->need.device < least->need.device;
+    if (t->can && less && fits_tiers(x, &t->need))
         *least = *t;
 }
 
@@ -570,7 +582,7 @@ static dt_status least_of(search *x, const char *policy, dti_trial *least, dt_er
         return DT_OK;
     dti_trial t;
     DT_CHECK(try_variant(x, v, &t, err));
-    lower(least, &t);
+    lower(x, least, &t);
     return DT_OK;
 }
 
@@ -581,10 +593,10 @@ static dt_status lower_by(
     dti_trial t, small;
     DT_CHECK(least_of(x, policy, &t, err));
     if (stands_behind(&t))
-        lower(behind, &t);
-    lower(least, &t);
+        lower(x, behind, &t);
+    lower(x, least, &t);
     DT_CHECK(try_small(x, t.v, &small, err));
-    lower(least, &small);
+    lower(x, least, &small);
     return DT_OK;
 }
 
@@ -599,14 +611,18 @@ static dt_status settle(search *x, dti_trial *least, dt_err *err)
     return DT_OK;
 }
 
-/* The least of the device that any policy needs for this batch, whatever was asked for: each by
- * itself, and those that say where tensors live before the one that takes the least. */
+/* The least of the device that any policy needs for this batch, whatever was asked for but of where
+ * values move to: each by itself, and those that say where tensors live before the one that takes
+ * the least. */
 static dt_status tell_least(search *x, dt_err *err)
 {
     char size[DT_HUMAN_BYTES], parts[128];
     dti_trial least = {0}, behind = {0};
     const size_t n = x->n_all;
     tell_whole(x, err);
+    if (dt_plan_set_need(x->s->plans).device <= x->available->device &&
+        x->available->memory == UINT64_MAX) /* it is not the device that lacks */
+        return DT_OK;
     for (size_t i = 0; i < n; i++)
         if (dt_policy_find(x->all[i].v.policy) != NULL) /* no pair */
             DT_CHECK(lower_by(x, x->all[i].v.policy, &least, &behind, err));

@@ -380,6 +380,8 @@ static void what_a_policy_costs_is_told(void **state)
     cli_done(&r);
 }
 
+#define BY_AUTO "  fits if: [memory] policy = auto, which needs no more than "
+
 static void a_host_budget_is_hard(void **state)
 {
     NEED_BINARY();
@@ -400,10 +402,16 @@ static void a_host_budget_is_hard(void **state)
     assert_has(r.err, "does not fit: the host needs ");
     assert_has(r.err, "memory.host_budget is ");
     assert_has(r.err, "largest of those that 'first' moves to the host: relu1.y ");
+    const char *first = strstr(r.err, "  fits if: ");
+    assert_true(first != NULL && strncmp(first, BY_AUTO, strlen(BY_AUTO)) == 0);
     assert_has(r.err, "fits if: [memory] tier = disk, which needs ");
+    assert_has_not(r.err, "the least found"); /* of the device, which is not what lacks */
     assert_has(r.err, " on the disk");
     assert_has_not(r.err, "the device needs");
     cli_done(&r);
+    snprintf(words, sizeof words,
+        "b.ini --set memory.policy=vdnn_all --set memory.host_budget=%" PRIu64, host - 1);
+    assert_int_equal(all_suggestions_fit(words, false), 3 + 1);
 }
 
 static void a_disk_budget_is_hard(void **state)

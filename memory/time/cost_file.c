@@ -441,36 +441,46 @@ static dt_status parse(const reading *r, const char *bytes, size_t n)
     "neither a profile, which 'dnntrain profile CONFIG --out FILE' makes, nor lines NAME = SHARE " \
     "of a section [density]"
 
-dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
-    bool *measured, const char *path, dt_err *err)
+dt_status dti_profile_parse(dt_costs *costs, dt_densities *densities, dt_origin *origin,
+    const char *bytes, size_t n, const char *path, dt_err *err)
 {
-    char *bytes = NULL;
-    size_t n = 0;
+    dt_sha256 sum;
     entry_of entry = {.at = 0};
     const reading r = {path, costs, densities, origin, &entry, err};
     *costs = dt_costs_default;
     *origin = (dt_origin){.threads = 0};
-    DT_CHECK(dt_read_file(&bytes, &n, path, MOST_BYTES, DT_E_CONFIG, err));
-    *measured = bytes[strspn(bytes, " \t\r\n")] == '{';
-    dt_status st = DT_OK;
-    if (*measured) {
-        dt_sha256 sum;
-        dt_sha256_init(&sum);
-        dt_sha256_add(&sum, bytes, n);
-        dt_sha256_text(&sum, costs->hash);
-        st = parse(&r, bytes, n);
-        snprintf(costs->name, sizeof costs->name, "%.100s", origin->machine);
-    }
-    const bool empty = bytes[strspn(bytes, " \t\r\n")] == '\0';
-    dt_free(bytes);
-    if (st != DT_OK || *measured)
-        return st;
-    if (empty)
+    dt_sha256_init(&sum);
+    dt_sha256_add(&sum, bytes, n);
+    dt_sha256_text(&sum, costs->hash);
+    const dt_status st = parse(&r, bytes, n);
+    snprintf(costs->name, sizeof costs->name, "%.100s", origin->machine);
+    return st;
+}
+
+/* Of a file that does not begin as a profile does. */
+static dt_status read_densities(dt_densities *to, const char *text, const char *path, dt_err *err)
+{
+    if (text[strspn(text, " \t\r\n")] == '\0')
         return DT_FAIL(err, DT_E_DATA, "%s: it is empty, and " NEITHER, path);
-    st = dti_densities_open(densities, path, err);
+    dt_status st = dti_densities_open(to, path, err);
     if (st == DT_E_CONFIG) /* as a text it is written like one, and is data all the same */
         st = DT_E_DATA;
     return st == DT_OK ? st : DT_FAIL(err, st, "%s: " NEITHER, path);
+}
+
+dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
+    bool *measured, const char *path, dt_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    *costs = dt_costs_default;
+    *origin = (dt_origin){.threads = 0};
+    DT_CHECK(dt_read_file(&text, &n, path, MOST_BYTES, DT_E_CONFIG, err));
+    *measured = text[strspn(text, " \t\r\n")] == '{';
+    const dt_status st = *measured ? dti_profile_parse(costs, densities, origin, text, n, path, err)
+                                   : read_densities(densities, text, path, err);
+    dt_free(text);
+    return st;
 }
 
 static void differs(char *to, size_t bytes, const char *what, const char *file, const char *here)

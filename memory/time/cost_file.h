@@ -25,6 +25,10 @@ typedef struct dt_origin {
 dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *origin,
     bool *measured, const char *path, dt_err *err) DT_NODISCARD;
 
+/* The same of the text of a profile; @path names it in messages. */
+dt_status dti_profile_parse(dt_costs *costs, dt_densities *densities, dt_origin *origin,
+    const char *text, size_t bytes, const char *path, dt_err *err) DT_NODISCARD;
+
 /* The text of a profile; free it with dt_free. DT_E_NOMEM. */
 dt_status dt_profile_text(char **text, size_t *bytes, const dt_costs *costs,
     const dt_densities *densities, const dt_origin *origin, dt_err *err) DT_NODISCARD;

@@ -16,6 +16,19 @@ typedef struct dt_ready {
     int id;     /* of the runner */
 } dt_ready;
 
+/**
+ * struct dt_packing - when packed values do not fit.
+ * @rest: steps yet that are run by the dense plans at once
+ * @span: how many that was at first; 0: the last step that packed its values had room for them
+ *
+ * A step whose values do not fit is run twice. Those behind it are likely to be like it, so one of
+ * them packs nothing, then another step tries to; where that fails as well, two pack nothing, then
+ * four, and so on up to 64. Which plan computes a step never changes a bit.
+ */
+typedef struct dt_packing {
+    int64_t rest, span;
+} dt_packing;
+
 /* Where a run stands, between two steps. */
 typedef struct dt_train_point {
     int64_t step;   /* steps done */
@@ -23,6 +36,7 @@ typedef struct dt_train_point {
     bool evaluated; /* if evaluation is due after that step, it has been made */
     bool pending;   /* gradients of the step before wait for an update that is delayed */
     bool broken;    /* an update has failed: what lives on is of no step, and not to be saved */
+    dt_packing packing;
 } dt_train_point;
 
 /* Told of what happens; a status other than DT_OK ends the run. Members may be NULL. */

@@ -55,13 +55,14 @@ static dt_hyper hyper_of(const dt_train_opts *o, double lr, double norm)
  * 10 that fails. */
 
 /* A step under way: its batch, the norm to clip by where updates are early (below 0: they are not
- * clipped), and whether its packed values did not fit, so that it is run by the dense plans. */
+ * clipped), whether it is run by the dense plans, and whether that is because its packed values did
+ * not fit. */
 typedef struct under_way {
     dt_batch batch;
     int64_t step;
     double norm;
-    bool dense, pending; /* gradients of the step before wait for their update */
-    int64_t labels;      /* of the batch, that count */
+    bool dense, again, pending; /* gradients of the step before wait for their update */
+    int64_t labels;             /* of the batch, that count */
 } under_way;
 
 /* Forward and backward of all micro-batches of a step's batch. *overflowed becomes true, and the
@@ -204,7 +205,7 @@ static dt_status whole_gradients(
     s->norm = early ? 0 : -1;
     DT_CHECK(gradients(j, s, &overflowed, err));
     if (overflowed) {
-        s->dense = true; /* nothing has changed yet but gradients, which are written anew */
+        s->dense = s->again = true; /* nothing has changed yet but gradients, written anew */
         DT_CHECK(gradients(j, s, &overflowed, err));
     }
     if (j->map->delayed && s->step < j->map->delayed_from)
@@ -222,7 +223,7 @@ dt_status dti_train_step(
 {
     const int64_t step = p->step;
     const double began = dt_seconds(), waited = j->feed->wait_seconds;
-    under_way s = {.step = step, .pending = p->pending};
+    under_way s = {.step = step, .dense = p->packing.rest > 0, .pending = p->pending};
     dt_metrics m;
     double norm;
     DT_TRY(err, j->feed->next(j->feed->self, &s.batch, err), "step %" PRId64, step + 1);
@@ -253,6 +254,6 @@ dt_status dti_train_step(
         .grad_norm = norm >= 0 ? norm : 0,
         .step_seconds = dt_seconds() - began,
         .wait_seconds = j->feed->wait_seconds - waited,
-        .again = s.dense};
+        .again = s.again};
     return DT_OK;
 }

@@ -3,6 +3,17 @@
 
 #include "engine/train/train_internal.h"
 
+enum { MOST_REST = 64 };
+
+static dt_packing pack_next(dt_packing now, bool twice)
+{
+    const int64_t longer = now.span > 0 ? 2 * now.span : 1;
+    const int64_t span = longer < MOST_REST ? longer : MOST_REST;
+    if (twice)
+        return (dt_packing){.rest = span, .span = span};
+    return now.rest > 0 ? (dt_packing){now.rest - 1, now.span} : (dt_packing){0};
+}
+
 /* The step at *p, which moves on with the weights. */
 static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
@@ -12,8 +23,10 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     p->broken = st != DT_OK && begun && !dt_map_undoes(j->map, NULL);
     dti_runner_settle(j->runner, st == DT_OK);
     DT_CHECK(st);
-    *p = (dt_train_point){
-        .step = p->step + 1, .at = j->feed->at, .pending = dt_map_waits(j->map, p->step + 1)};
+    *p = (dt_train_point){.step = p->step + 1,
+        .at = j->feed->at,
+        .pending = dt_map_waits(j->map, p->step + 1),
+        .packing = pack_next(p->packing, r.again)};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;
 }
 

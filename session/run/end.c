@@ -23,8 +23,8 @@ static void tell_moves(dt_run *r, const dt_runner_stats *m)
             disk ? "; memory.tier = host, or a policy that moves less, is faster" : "");
     if (r->course.reruns > 0)
         dti_run_tell(r, "packed",
-            "%lld step%s run again, as packed values did not fit; 'dnntrain profile' "
-            "measures what they take",
+            "%lld step%s run again, as packed values did not fit, and steps behind such packed "
+            "none; 'dnntrain profile' measures what they take",
             (long long)r->course.reruns, r->course.reruns == 1 ? " was" : "s were");
 }
 

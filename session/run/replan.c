@@ -264,6 +264,7 @@ static dt_status plan_and_take(dt_run *r, dt_err *err)
             r->point.step);
     } else if (st == DT_OK && any && fits(r, set)) {
         st = take(r, set, err);
+        r->point.packing = (dt_packing){0}; /* of the plans before */
         if (st == DT_OK)
             tell(r, set);
         dt_plan_set_destroy(p->set);

@@ -513,7 +513,7 @@ static void policies_from_outside_change_no_bit(void **state)
         assert_same_weights("plain", all[i].name);
     }
     char *tight = cli_text(in_workspace("pack_tight/summary.json"));
-    assert_has(tight, "\"steps_rerun\":\t8,");
+    assert_has(tight, "\"steps_rerun\":\t3,"); /* 1, 3 and 6 of 8: others pack nothing */
     dt_free(tight);
 }
 

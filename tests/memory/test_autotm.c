@@ -166,7 +166,7 @@ static void freedom_never_costs(void **state)
  * slow memory: one write and one read. Ours has two of each, for two reasons that the policy's
  * opening tells: the slot of a value is its own only while it is away, so that it is written anew
  * the second time; and kernel 5 wants the value on the device. Nothing hides. */
-static void figure_6_is_placed_as_published(void **state)
+static void figure_6_is_placed_so_and_paid_twice(void **state)
 {
     (void)state;
     if (dt_solver_name() == NULL)
@@ -293,7 +293,7 @@ DT_TEST_GROUP(autotm)
         cmocka_unit_test(no_placement_is_better),
         cmocka_unit_test(what_is_rounded_keeps_to_the_limit),
         cmocka_unit_test(freedom_never_costs),
-        cmocka_unit_test(figure_6_is_placed_as_published),
+        cmocka_unit_test(figure_6_is_placed_so_and_paid_twice),
         cmocka_unit_test(each_mode_is_no_slower_than_the_one_before),
         cmocka_unit_test(without_a_budget_the_peak_is_the_least),
         cmocka_unit_test(nodes_that_go_unused_are_told),

@@ -235,7 +235,6 @@ static const struct {
     {"seconds", seconds, NULL, 0},
     {"rate", rate, NULL, 0},
     {"state_bytes", state_bytes, NULL, 0},
-    {"optimizer_bytes", optimizer_bytes, NULL, 0},
     {"parameters_b", parameters_b, NULL, 0},
     {"largest_batch", NULL, NULL, 1},
     {"largest_batch_16", NULL, NULL, 16},

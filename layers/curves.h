@@ -34,31 +34,38 @@ DT_INLINE float dti_select(bool first, float a, float b)
 /* Added to a number of magnitude below 2^22, leaves its nearest integer in the low bits. */
 #define DTI_ROUNDER 0x1.8p23f
 
+/* e^r for |r| <= 0.45. */
+DT_INLINE float dti_small_exp(float r)
+{
+    const float r2 = r * r, p0 = 0.4999999341f + r * 0.1666652011f;
+    const float p = p0 + r2 * ((0.04166839358f + r * 0.008368780485f) + r2 * 0.001381450698f);
+    return 1.0f + (r + r2 * p);
+}
+
 /* 2^n e^r for n = rounded - DTI_ROUNDER in [-151, 129] and |r| <= 0.347, a little over ln 2 / 2.
  * The power is multiplied in two halves, so that overflow and gradual underflow come out right. */
 DT_INLINE float dti_scaled_exp(float rounded, float r)
 {
-    const float r2 = r * r, p0 = 0.4999999341f + r * 0.1666652011f;
-    const float p = p0 + r2 * ((0.04166839358f + r * 0.008368780485f) + r2 * 0.001381450698f);
     const uint32_t n = dti_bits(rounded) - dti_bits(DTI_ROUNDER);
     const uint32_t low = ((n + 256u) >> 1) - 128u, high = n - low;
-    const float value = 1.0f + (r + r2 * p);
-    return value * dti_float((low + 127u) << 23) * dti_float((high + 127u) << 23);
+    return dti_small_exp(r) * dti_float((low + 127u) << 23) * dti_float((high + 127u) << 23);
 }
 
-/* e^(x + more), where more is a small remainder of x, at most 0.1 in magnitude. */
-DT_INLINE float dti_exp_sum(float x, float more)
+/* x less the multiple n of ln 2 that is nearest to it, n = *rounded - DTI_ROUNDER. */
+DT_INLINE float dti_exp_rest(float x, float *rounded)
 {
-    x = dti_select(x > 89.0f, 89.0f, x);
-    x = dti_select(x < -104.0f, -104.0f, x);
-    const float rounded = x * 0x1.715476p0f + DTI_ROUNDER, n = rounded - DTI_ROUNDER;
-    const float r = x - n * 0x1.63p-1f - n * -0x1.bd0106p-13f; /* ln 2 in two parts */
-    return dti_scaled_exp(rounded, r + more);
+    *rounded = x * 0x1.715476p0f + DTI_ROUNDER;
+    const float n = *rounded - DTI_ROUNDER;
+    return x - n * 0x1.63p-1f - n * -0x1.bd0106p-13f; /* ln 2 in two parts */
 }
 
 DT_INLINE float dti_curve_exp(float x)
 {
-    return dti_exp_sum(x, 0.0f);
+    float rounded;
+    x = dti_select(x > 89.0f, 89.0f, x);
+    x = dti_select(x < -104.0f, -104.0f, x);
+    const float r = dti_exp_rest(x, &rounded);
+    return dti_scaled_exp(rounded, r);
 }
 
 /* 1 / (1 + e^-x), small results with full relative precision. */
@@ -86,13 +93,23 @@ typedef struct dti_normal {
     float below, density;
 } dti_normal;
 
-/* The tail beyond a is e^(-a^2/2) times a polynomial in 3 / (3 + a), fitted up to 15, where floats
- * end. a^2 is taken in two parts: its rounding would be magnified by the exponential. */
+/* e^(-a^2/2), 0 where it is no normal number; a in [0, DTI_NORMAL_MOST]. a^2 is taken in two parts:
+ * its rounding would be magnified by the exponential. */
+#define DTI_NORMAL_MOST 13.28f
+DT_INLINE float dti_bell(float a)
+{
+    float rounded;
+    const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
+    const float r = dti_exp_rest(-0.5f * (high * high), &rounded);
+    const uint32_t power = dti_bits(rounded) - dti_bits(DTI_ROUNDER) + 127u;
+    return dti_small_exp(r - 0.5f * ((a - high) * (a + high))) * dti_float(power << 23);
+}
+
+/* The tail beyond a is that times a polynomial in 3 / (3 + a), fitted up to 15. */
 DT_INLINE dti_normal dti_curve_normal(float x)
 {
-    const float ax = fabsf(x), a = dti_select(ax > 15.0f, 15.0f, ax);
-    const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
-    const float e = dti_exp_sum(-0.5f * (high * high), -0.5f * ((a - high) * (a + high)));
+    const float ax = fabsf(x), a = dti_select(ax > DTI_NORMAL_MOST, DTI_NORMAL_MOST, ax);
+    const float e = dti_bell(a);
     const float t = 3.0f / (3.0f + a);
     const float t2 = t * t, t4 = t2 * t2;
     const float p0 = 4.980912599e-6f + t * 0.1328410775f, p2 = 0.1346761288f + t * 0.1064986606f;

@@ -1,53 +1,30 @@
 /* Activations by a curve on the processor. */
 #include "layers/activations.h"
 
-#include <string.h>
-
-#include "layers/cpu/cpu.h"
 #include "layers/activation_curves.h"
-#include "layers/value.h"
+#include "layers/cpu/cpu.h"
+#include "layers/cpu/values.h"
 
-/* Blocks of floats between loading and storing, which all curves share: so each curve is compiled
+/* Blocks of floats between reading and writing, which all curves share: so each curve is compiled
  * over floats alone, and compilers make vectors of it. */
 enum { BLOCK = 256 };
 
-DT_CLONES static void load_block(const void *from, float *restrict to, int n, dt_dtype t)
-{
-    if (t == DT_F32) {
-        memcpy(to, from, (size_t)n * sizeof *to);
-        return;
-    }
-#pragma omp simd
-    for (int i = 0; i < n; i++)
-        to[i] = dti_load(from, i, DT_BF16);
-}
-
-DT_CLONES static void store_block(const float *restrict from, void *to, int n, dt_dtype t)
-{
-    if (t == DT_F32) {
-        memcpy(to, from, (size_t)n * sizeof *from);
-        return;
-    }
-#pragma omp simd
-    for (int i = 0; i < n; i++)
-        dti_store(to, i, DT_BF16, from[i]);
-}
-
-/* A curve over a block, in place; and gradients of its values by its slope there. */
+/* A curve over a block; and gradients of its values by its slope there. What is written may be what
+ * is read. */
 typedef struct curve {
-    void (*value)(float *v, int n);
-    void (*slope)(const float *restrict saved, float *restrict d, int n);
+    void (*value)(const float *x, float *y, int n);
+    void (*slope)(const float *saved, const float *dy, float *dx, int n);
 } curve;
 
 #define CURVE(name, f)                                                                             \
-    DT_CLONES static void name##_value(float *v, int n)                                            \
+    DT_CLONES static void name##_value(const float *x, float *y, int n)                            \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) v[i] = dti_curve_value(f, v[i]);           \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = dti_curve_value(f, x[i]);           \
     }                                                                                              \
-    DT_CLONES static void name##_slope(const float *restrict saved, float *restrict d, int n)      \
+    DT_CLONES static void name##_slope(const float *saved, const float *dy, float *dx, int n)      \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) d[i] =                                     \
-            d[i] * dti_curve_slope(f, saved[i]);                                                   \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) dx[i] =                                    \
+            dy[i] * dti_curve_slope(f, saved[i]);                                                  \
     }                                                                                              \
     static const curve name##_curve = {name##_value, name##_slope};
 
@@ -75,28 +52,29 @@ static int block_at(dti_span s, int64_t at)
 
 static void forward_task(const void *job, int64_t task)
 {
-    float v[BLOCK];
+    float buffer[2][BLOCK];
     const struct job *j = job;
     const dti_span s = dti_span_of(j->count, DTI_GRAIN, task);
     for (int64_t at = s.begin; at < s.end; at += BLOCK) {
         const int n = block_at(s, at);
-        load_block(dti_from(j->from, at, j->t), v, n, j->t);
-        j->curve->value(v, n);
-        store_block(v, dti_to(j->to, at, j->t), n, j->t);
+        float *y = dti_values_target(j->t, j->to, at, buffer[1]);
+        j->curve->value(dti_values_read(j->t, j->from, at, buffer[0], n), y, n);
+        dti_values_write(j->t, j->to, at, y, n);
     }
 }
 
 static void backward_task(const void *job, int64_t task)
 {
-    float v[BLOCK], d[BLOCK];
+    float buffer[3][BLOCK];
     const struct job *j = job;
     const dti_span s = dti_span_of(j->count, DTI_GRAIN, task);
     for (int64_t at = s.begin; at < s.end; at += BLOCK) {
         const int n = block_at(s, at);
-        load_block(dti_from(j->saved, at, j->t), v, n, j->t);
-        load_block(dti_from(j->from, at, j->t), d, n, j->t);
-        j->curve->slope(v, d, n);
-        store_block(d, dti_to(j->to, at, j->t), n, j->t);
+        const float *saved = dti_values_read(j->t, j->saved, at, buffer[0], n);
+        const float *dy = dti_values_read(j->t, j->from, at, buffer[1], n);
+        float *dx = dti_values_target(j->t, j->to, at, buffer[2]);
+        j->curve->slope(saved, dy, dx, n);
+        dti_values_write(j->t, j->to, at, dx, n);
     }
 }
 

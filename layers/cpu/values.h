@@ -5,6 +5,9 @@
 #include "engine/dtype.h"
 #include "layers/cpu/tasks.h"
 
+void dti_values_widen(const dt_bf16 *from, float *to, int64_t n);
+void dti_values_round(const float *from, dt_bf16 *to, int64_t n);
+
 /* n values from element @at on; converted into @buffer (n floats) unless they are fp32 as they lie.
  */
 DT_INLINE const float *dti_values_read(
@@ -12,10 +15,7 @@ DT_INLINE const float *dti_values_read(
 {
     if (type != DT_BF16)
         return (const float *)p + at;
-    const dt_bf16 *from = (const dt_bf16 *)p + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        buffer[i] = dt_bf16_to_float(from[i]);
+    dti_values_widen((const dt_bf16 *)p + at, buffer, n);
     return buffer;
 }
 
@@ -28,12 +28,8 @@ DT_INLINE float *dti_values_target(dt_dtype type, void *p, int64_t at, float *bu
 
 DT_INLINE void dti_values_write(dt_dtype type, void *p, int64_t at, const float *from, int64_t n)
 {
-    if (type != DT_BF16)
-        return; /* they are there already */
-    dt_bf16 *to = (dt_bf16 *)p + at;
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        to[i] = dt_bf16_from_float(from[i]);
+    if (type == DT_BF16) /* else they are there already */
+        dti_values_round(from, (dt_bf16 *)p + at, n);
 }
 
 #endif

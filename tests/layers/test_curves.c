@@ -12,6 +12,7 @@ typedef struct curve {
     double (*theirs)(double x);
     float least, most; /* of x */
     double ulps;
+    bool flushes; /* what is no normal number may be 0 */
 } curve;
 
 static float ours_exp(float x)
@@ -85,14 +86,14 @@ static double theirs_steep(double x)
 }
 
 static const curve curves[] = {
-    {"exp", ours_exp, exp, -INFINITY, INFINITY, 2},
-    {"sigmoid", ours_sigmoid, theirs_sigmoid, -INFINITY, INFINITY, 3},
-    {"tanh", ours_tanh, tanh, -INFINITY, INFINITY, 2},
-    {"share of the normal distribution", ours_below, theirs_below, -INFINITY, INFINITY, 8},
-    {"its density", ours_density, theirs_density, -INFINITY, INFINITY, 3},
-    {"x^-0.75", ours_power, theirs_power, 0x1p-126f, INFINITY, 4},
-    {"x^-1", ours_inverse, theirs_inverse, 0x1p-126f, INFINITY, 4},
-    {"x^8", ours_steep, theirs_steep, 0x1p-16f, INFINITY, 16},
+    {"exp", ours_exp, exp, -INFINITY, INFINITY, 2, false},
+    {"sigmoid", ours_sigmoid, theirs_sigmoid, -INFINITY, INFINITY, 3, false},
+    {"tanh", ours_tanh, tanh, -INFINITY, INFINITY, 2, false},
+    {"share of the normal distribution", ours_below, theirs_below, -INFINITY, INFINITY, 8, true},
+    {"its density", ours_density, theirs_density, -INFINITY, INFINITY, 3, true},
+    {"x^-0.75", ours_power, theirs_power, 0x1p-126f, INFINITY, 4, false},
+    {"x^-1", ours_inverse, theirs_inverse, 0x1p-126f, INFINITY, 4, false},
+    {"x^8", ours_steep, theirs_steep, 0x1p-16f, INFINITY, 16, false},
 };
 
 /* Of the last place of a float with this value; at least that of the smallest normal one, so that
@@ -119,10 +120,13 @@ static void check(const curve *c, float x)
 {
     if (!(x >= c->least && x <= c->most) && !isnan(x))
         return;
-    const double off = distance(c->ours(x), c->theirs((double)x));
+    const double want = c->theirs((double)x);
+    if (c->flushes && fabs(want) < 0x1p-126 && c->ours(x) == 0)
+        return;
+    const double off = distance(c->ours(x), want);
     if (!(off <= c->ulps))
         fail_msg("%s of %a is %a, not %a: %g units off", c->name, (double)x, (double)c->ours(x),
-            c->theirs((double)x), off);
+            want, off);
 }
 
 /* A prime step through all bit patterns: every exponent and sign comes often. */

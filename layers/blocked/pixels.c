@@ -70,7 +70,8 @@ static void run_rows(const void *job, int64_t i)
             .c = sums,
             .c_row = PANEL,
             .m = of.end - of.begin,
-            .n = PANEL};
+            .n = PANEL,
+            .far = at == 0};
         for (int64_t k = 0; k < j->s->out; k += DEPTH, t.a += DEPTH, t.b += DEPTH * PANEL) {
             t.depth = j->s->out - k < DEPTH ? j->s->out - k : DEPTH;
             t.add = k > 0;

@@ -5,16 +5,17 @@
 #include <string.h>
 
 #include "engine/base/error.h"
+#include "engine/base/numbers.h"
 #include "layers/cpu/tasks.h"
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
 #include "layers/value.h"
 
-/* A task is a block of c, which it sums up in scratch, @depth elements of the sums at a time; where
- * that is all of them and nothing is added to it, it makes c where it belongs. Of b it copies that
- * many rows, a panel of columns at a time, which fits the first cache. a is read where it lies, or
- * copied in strips of rows: where it lies transposed, or where the tile likes strips better; then
- * a block and its strips fit the second cache. Rows of bf16 are copied as they lie. */
+/* A task is a block of c, which it sums up where it belongs, @depth elements of the sums at a time;
+ * or in scratch, where it is added to what is there, rounded or no whole vectors. Of b it copies
+ * that many rows, a panel of columns at a time, which fits the first cache. a is read where it
+ * lies, or copied in strips of rows where the tile likes these better; then a block and its strips
+ * fit the second cache. Of bf16 rows are copied as they lie, and columns in strips. */
 typedef struct blocks {
     int64_t rows, columns, depth; /* of a block */
     int64_t down, across;         /* blocks */
@@ -26,6 +27,8 @@ static const blocks copied = {.rows = 192, .columns = 384, .depth = 256};
 
 enum { CHUNK = 16 };   /* floats that are copied at a time */
 enum { STRIP = 16 };   /* rows, where the tile does not ask for another number */
+enum { GROUP = 16 };   /* rows that are multiplied at a time, where a is not in strips */
+enum { LINE = 64 };    /* bytes of a line of the cache */
 enum { SUMMED = 128 }; /* elements of a row that are summed up before they are added to its sum */
 
 struct job {
@@ -208,29 +211,69 @@ DT_CLONES static void sum_rows(const dti_matrix *a, const part *w)
     }
 }
 
+/* What is copied next: lines of @rows rows, @apart bytes from one to the next. */
+typedef struct ahead {
+    const char *p;
+    int64_t rows, lines, apart;
+} ahead;
+
+/* The panel behind the one at column @at, or the first of the next part. */
+static ahead ahead_of(const struct job *j, const part *w, int64_t at)
+{
+    const dti_matrix *b = &j->p->b;
+    const int64_t n = dti_span_count(w->columns), size = (int64_t)dt_dtype_bytes(b->type);
+    int64_t first = w->first;
+    at += w->panel;
+    if (at >= n) {
+        at = 0;
+        first += w->depth;
+    }
+    const int64_t depth = dt_min_i64(j->p->k - first, j->cut.depth);
+    const int64_t columns = dt_min_i64(n - at, w->panel);
+    if (depth <= 0)
+        return (ahead){.rows = 0};
+    return (ahead){dti_from(b->p, first * b->row + (w->columns.begin + at) * b->step, b->type),
+        b->step == 1 ? depth : columns, dti_ceil_div((b->step == 1 ? columns : depth) * size, LINE),
+        (b->step == 1 ? b->row : b->step) * size};
+}
+
+/* Memory has time for @n rows of it while a tile is multiplied. */
+static void ask(ahead *x, int64_t n)
+{
+    for (; n > 0 && x->rows > 0; n--, x->rows--, x->p += x->apart)
+        for (int64_t l = 0; l < x->lines; l++)
+            __builtin_prefetch(x->p + l * LINE, 0, 2);
+}
+
 /* One panel of the block, @width columns of b from column @at of the block on. */
 static void add_panel(const struct job *j, const part *w, int64_t at, int64_t width)
 {
     const dti_product_opts *p = j->p;
-    const int64_t m = dti_span_count(w->rows), each = w->strips ? w->strip : m;
-    const float *a =
-        w->a != NULL ? w->a : (const float *)p->a.p + w->rows.begin * p->a.row + w->first;
+    const int64_t m = dti_span_count(w->rows), each = w->strips ? w->strip : GROUP;
+    const int64_t a_row = w->a != NULL ? w->depth : p->a.row;
+    const float *a = w->a != NULL
+                         ? w->a
+                         : (const float *)p->a.p + w->rows.begin * p->a.row + w->first * p->a.step;
     float *c = w->c != NULL ? w->c + at * m
                             : (float *)p->c + w->rows.begin * p->c_row + w->columns.begin + at;
-    dti_tile t = {.row = w->strips      ? 1
-                         : w->a != NULL ? w->depth
-                                        : p->a.row,
-        .step = w->strips ? w->strip : 1,
+    dti_tile t = {.row = w->strips ? 1 : a_row,
+        .step = w->strips      ? w->strip
+                : w->a != NULL ? 1
+                               : p->a.step,
         .b = w->b,
         .b_row = width,
         .c_row = w->c != NULL ? width : p->c_row,
         .n = width,
         .depth = w->depth,
-        .add = w->first > 0};
+        .add = w->first > 0,
+        .far = w->a == NULL && p->a.step == 1 && at == 0};
+    ahead next = ahead_of(j, w, at);
+    const int64_t share = dti_ceil_div(next.rows * each, m);
     for (int64_t i = 0; i < m; i += each) {
-        t.a = a + i * w->depth;
+        t.a = a + i * a_row;
         t.c = c + i * t.c_row;
-        t.m = m - i < each ? m - i : each;
+        t.m = dt_min_i64(m - i, each);
+        ask(&next, share);
         j->tile(&t);
     }
 }
@@ -280,9 +323,19 @@ DT_INLINE void round_row(const float *from, const float *bias, dt_bf16 *to, int6
             to[i] = dt_bf16_from_float(from[i] + bias[i]);
 }
 
+static void store_sums(const dti_product_opts *p, const part *w)
+{
+    const int64_t m = dti_span_count(w->rows);
+    if ((p->add & 2) != 0)
+        add_row(w->sums, p->sums + w->rows.begin, m);
+    else
+        memcpy(p->sums + w->rows.begin, w->sums, (size_t)m * sizeof *w->sums);
+}
+
+/* A block that was summed up in scratch. */
 DT_CLONES static void store(const dti_product_opts *p, const part *w)
 {
-    const int64_t n = w->c == NULL ? 0 : dti_span_count(w->columns), m = dti_span_count(w->rows);
+    const int64_t n = dti_span_count(w->columns), m = dti_span_count(w->rows);
     const float *from = w->c;
     for (int64_t at = 0; at < n; at += w->panel) {
         const int64_t some = n - at < w->panel ? n - at : w->panel, width = dti_tile_padded(some);
@@ -296,10 +349,14 @@ DT_CLONES static void store(const dti_product_opts *p, const part *w)
             else
                 store_row(from, bias, (float *)p->c + to, some);
     }
-    if (w->sums != NULL && (p->add & 2) != 0)
-        add_row(w->sums, p->sums + w->rows.begin, m);
-    else if (w->sums != NULL)
-        memcpy(p->sums + w->rows.begin, w->sums, (size_t)m * sizeof *w->sums);
+}
+
+/* One that was summed up where it belongs. */
+DT_CLONES static void add_bias(const dti_product_opts *p, const part *w)
+{
+    float *c = (float *)p->c + w->rows.begin * p->c_row + w->columns.begin;
+    for (int64_t i = 0; i < dti_span_count(w->rows); i++, c += p->c_row)
+        add_row(p->bias + w->columns.begin, c, dti_span_count(w->columns));
 }
 
 static void task(const void *job, int64_t i)
@@ -313,10 +370,10 @@ static void task(const void *job, int64_t i)
         .strip = strip_of(&j->copies),
         .c = p->work + dt_team_member() * j->scratch};
     w.b = w.c + j->cut.rows * j->cut.columns;
-    if (p->k <= j->cut.depth && p->n % DTI_TILE_LANES == 0 && p->bias == NULL &&
-        (p->add & 1) == 0 && p->c_type == DT_F32)
-        w.c = NULL; /* large and soon made: a copy would take as long */
-    w.strips = p->a.step != 1 || (j->copies.strip > 0 && p->a.type == DT_F32);
+    if (p->n % DTI_TILE_LANES == 0 && (p->add & 1) == 0 && p->c_type == DT_F32)
+        w.c = NULL;
+    w.strips = j->copies.strip > 0 ? p->a.type == DT_F32 || p->a.step != 1
+                                   : p->a.type != DT_F32 && p->a.step != 1;
     if (w.strips || p->a.type != DT_F32)
         w.a = w.b + j->cut.depth * w.panel;
     if (p->sums != NULL && w.columns.begin == 0)
@@ -325,7 +382,12 @@ static void task(const void *job, int64_t i)
         w.depth = p->k - w.first < j->cut.depth ? p->k - w.first : j->cut.depth;
         add_part(j, &w);
     }
-    store(p, &w);
+    if (w.c != NULL)
+        store(p, &w);
+    else if (p->bias != NULL)
+        add_bias(p, &w);
+    if (w.sums != NULL)
+        store_sums(p, &w);
 }
 
 void dti_product_run(const dti_product_opts *p)

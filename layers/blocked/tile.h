@@ -20,6 +20,7 @@ static inline int64_t dti_tile_padded(int64_t n)
  * step
  *         1. For dti_tile_bf16 alone
  * @n:     a multiple of DTI_TILE_LANES
+ * @far:   a with step 1 is in no cache: its next rows are asked for ahead
  */
 typedef struct dti_tile {
     const float *a, *b;
@@ -27,7 +28,7 @@ typedef struct dti_tile {
     float *c;
     int64_t row, step, b_row, c_row;
     int64_t m, n, depth;
-    bool add;
+    bool add, far;
 } dti_tile;
 
 /* The fastest this machine has: with AVX-512, with AVX2, or plain. Sums run over k in order; the

@@ -343,6 +343,7 @@ static void find_keys(const head *h, const queries *w, int64_t first, dti_tile *
     v->b_row = j->pad;
     if (j->type == DT_F32) {
         k->a = (const float *)xk.p + at_k;
+        k->far = true;
         return;
     }
     load_rows(j, &xk, first, keys, 1, w->k);

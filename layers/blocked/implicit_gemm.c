@@ -176,18 +176,18 @@ static int64_t panel_width(const struct job *j, const part *w, int64_t at)
                                                         : j->k.panel;
 }
 
-/* What is fetched while a strip is multiplied by a panel, a line with each word: memory takes as
- * long as a third of the sums, where they wait for it. */
-enum { BLOCKS = 3, LINES = BLOCKS * WORDS, LINE = 64 };
+/* What is fetched while a strip is multiplied by a panel, FETCHED lines with a word: memory takes
+ * as long as a third of the sums, where they wait for it. */
+enum { BLOCKS = 3, MOST = BLOCKS * WORDS, LINE = 64, FETCHED = 4 };
 typedef struct lines {
     int n;
-    const void *line[LINES];
+    const char *at[MOST];
 } lines;
 
 static void add_lines(lines *l, const char *row, int64_t bytes)
 {
-    for (int64_t i = 0; row != NULL && i < bytes && l->n < LINES; i += LINE)
-        l->line[l->n++] = row + i;
+    for (int64_t i = 0; row != NULL && i < bytes && l->n < MOST; i += FETCHED * LINE)
+        l->at[l->n++] = row + i;
 }
 
 /* Share @i of @of of the results that are packed next, from result @first on. */

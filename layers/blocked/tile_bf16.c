@@ -25,10 +25,13 @@ enum {
 };
 
 /* A piece as tiles: of a [rows / 16][steps] with a row's pairs side by side, of b
- * [columns / 16][steps] with a column's below each other. What is missing of a block is zeros. */
+ * [columns / 16][steps] with a column's below each other. What is missing of what is packed is
+ * zeros.
+ */
 typedef struct piece {
     _Alignas(64) uint32_t a[PIECE], b[PIECE];
     int64_t m, n, depth; /* of what is there */
+    int64_t whole;       /* rows and columns that are packed at a time */
 } piece;
 
 /* A mask of the first @n of 16. */
@@ -81,7 +84,7 @@ DT_PAIRS static inline void load_rows_bf16(
 DT_PAIRS static void pack_a(const dti_tile *t, int64_t row, int64_t depth, piece *p)
 {
     const bool transposed = t->step != 1;
-    const int64_t m = dti_ceil_div(p->m, BLOCK) * BLOCK, at = row * t->row + depth * t->step;
+    const int64_t m = dti_ceil_div(p->m, p->whole) * p->whole, at = row * t->row + depth * t->step;
     for (int64_t i = 0; i < m; i += TILE)
         for (int64_t k = 0; k < p->depth; k += STEP) {
             __m512i words[TILE];
@@ -120,7 +123,7 @@ DT_PAIRS static void pack_b_bf16(const dti_tile *t, const dt_bf16 *b, piece *p)
 /* The piece of b at value @depth and column @column. */
 DT_PAIRS static void pack_b(const dti_tile *t, int64_t depth, int64_t column, piece *p)
 {
-    const int64_t n = dti_ceil_div(p->n, BLOCK) * BLOCK, at = depth * t->b_row + column;
+    const int64_t n = dti_ceil_div(p->n, p->whole) * p->whole, at = depth * t->b_row + column;
     if (t->b_bf16 != NULL) {
         pack_b_bf16(t, t->b_bf16 + at, p);
         return;
@@ -133,16 +136,17 @@ DT_PAIRS static void pack_b(const dti_tile *t, int64_t depth, int64_t column, pi
         }
 }
 
-/* What there is of a block: @m rows, @n columns, @pairs of values; and whether it is added to. */
+/* What there is of a block: @m rows, @n columns, a whole tile's or two, @pairs of values. */
 typedef struct extent {
     int64_t m, n, pairs;
     bool add;
 } extent;
 
-/* A whole block of c, of which that matters. */
+/* A block of c. */
 typedef void block_fn(const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row);
 
-DT_AMX static void multiply_amx(
+/* A whole one, of which that matters. */
+DT_AMX static void multiply_whole(
     const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
 {
     const size_t line = 64, width = (size_t)row * sizeof *c;
@@ -173,13 +177,29 @@ DT_AMX static void multiply_amx(
     _tile_stored(3, c + TILE * row + TILE, width);
 }
 
-enum { ROWS = 8 }; /* whose sums are kept in registers */
+/* One that c has only a part of goes through a whole one. */
+static void multiply_amx(
+    const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
+{
+    if (x->m == BLOCK && x->n == BLOCK) {
+        multiply_whole(a, b, x, c, row);
+        return;
+    }
+    _Alignas(64) float whole[BLOCK * BLOCK] = {0};
+    for (int64_t i = 0; i < x->m && x->add; i++)
+        memcpy(whole + i * BLOCK, c + i * row, (size_t)x->n * sizeof *c);
+    multiply_whole(a, b, x, whole, BLOCK);
+    for (int64_t i = 0; i < x->m; i++)
+        memcpy(c + i * row, whole + i * BLOCK, (size_t)x->n * sizeof *c);
+}
 
-DT_PAIRS DT_INLINE void multiply_rows(
-    const uint32_t *a, const uint32_t *b, const extent *x, int wide, float *c, int64_t row)
+enum { ROWS = 8, FEW_ROWS = 2 }; /* whose sums are kept in registers */
+
+DT_PAIRS DT_INLINE void multiply_rows(const uint32_t *a, const uint32_t *b, const extent *x,
+    int rows, int wide, float *c, int64_t row)
 {
     __m512 sum[ROWS][BLOCK / TILE];
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < rows; r++)
         for (int v = 0; v < wide; v++)
             sum[r][v] = x->add ? _mm512_loadu_ps(c + r * row + v * TILE) : _mm512_setzero_ps();
     for (int64_t s = 0; s < x->pairs; s += TILE, a += WORDS, b += WORDS) {
@@ -188,40 +208,49 @@ DT_PAIRS DT_INLINE void multiply_rows(
             __m512bh right[BLOCK / TILE];
             for (int v = 0; v < wide; v++)
                 right[v] = (__m512bh)_mm512_load_si512(b + v * STEPS * WORDS + k * TILE);
-            for (int r = 0; r < ROWS; r++) {
+            for (int r = 0; r < rows; r++) {
                 const __m512bh pair = (__m512bh)_mm512_set1_epi32((int)a[r * TILE + k]);
                 for (int v = 0; v < wide; v++)
                     sum[r][v] = _mm512_dpbf16_ps(sum[r][v], pair, right[v]);
             }
         }
     }
-    for (int r = 0; r < ROWS; r++)
+    for (int r = 0; r < rows; r++)
         for (int v = 0; v < wide; v++)
             _mm512_storeu_ps(c + r * row + v * TILE, sum[r][v]);
+}
+
+static inline const uint32_t *row_of(const uint32_t *a, int64_t i)
+{
+    return a + i / TILE * STEPS * WORDS + i % TILE * TILE;
+}
+
+/* Rows behind the last whole ROWS. */
+DT_PAIRS static __attribute__((noinline)) void multiply_few(
+    const uint32_t *a, const uint32_t *b, const extent *x, int64_t i, float *c, int64_t row)
+{
+    for (; i + FEW_ROWS <= x->m; i += FEW_ROWS)
+        if (x->n > TILE)
+            multiply_rows(row_of(a, i), b, x, FEW_ROWS, 2, c + i * row, row);
+        else
+            multiply_rows(row_of(a, i), b, x, FEW_ROWS, 1, c + i * row, row);
+    if (i < x->m && x->n > TILE)
+        multiply_rows(row_of(a, i), b, x, 1, 2, c + i * row, row);
+    else if (i < x->m)
+        multiply_rows(row_of(a, i), b, x, 1, 1, c + i * row, row);
 }
 
 DT_PAIRS static void multiply_pairs(
     const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
 {
-    for (int64_t i = 0; i < x->m; i += ROWS, c += ROWS * row) {
-        const uint32_t *from = a + i / TILE * STEPS * WORDS + i % TILE * TILE;
+    int64_t i = 0;
+    for (; i + ROWS <= x->m; i += ROWS)
         if (x->n > TILE)
-            multiply_rows(from, b, x, 2, c, row);
+            multiply_rows(row_of(a, i), b, x, ROWS, 2, c + i * row, row);
         else
-            multiply_rows(from, b, x, 1, c, row);
-    }
-}
-
-/* One that c has only a part of goes through a whole one. */
-static void multiply_edge(
-    block_fn *block, const uint32_t *a, const uint32_t *b, const extent *x, float *c, int64_t row)
-{
-    _Alignas(64) float whole[BLOCK * BLOCK] = {0};
-    for (int64_t i = 0; i < x->m && x->add; i++)
-        memcpy(whole + i * BLOCK, c + i * row, (size_t)x->n * sizeof *c);
-    block(a, b, x, whole, BLOCK);
-    for (int64_t i = 0; i < x->m; i++)
-        memcpy(c + i * row, whole + i * BLOCK, (size_t)x->n * sizeof *c);
+            multiply_rows(row_of(a, i), b, x, ROWS, 1, c + i * row, row);
+    if (i < x->m)
+        multiply_few(a, b, x, i, c, row);
 }
 
 static void multiply(block_fn *block, const dti_tile *t, const piece *p, bool add, float *c)
@@ -232,17 +261,14 @@ static void multiply(block_fn *block, const dti_tile *t, const piece *p, bool ad
             const uint32_t *b = p->b + j / TILE * STEPS * WORDS;
             const extent x = {dt_min_i64(p->m - i, BLOCK), dt_min_i64(p->n - j, BLOCK),
                 dti_ceil_div(p->depth, 2), add};
-            float *to = c + i * t->c_row + j;
-            if (x.m == BLOCK && x.n == BLOCK)
-                block(a, b, &x, to, t->c_row);
-            else
-                multiply_edge(block, a, b, &x, to, t->c_row);
+            block(a, b, &x, c + i * t->c_row + j, t->c_row);
         }
 }
 
-static void product(const dti_tile *t, block_fn *block)
+static void product(const dti_tile *t, block_fn *block, int64_t whole)
 {
     piece p;
+    p.whole = whole;
     for (int64_t i = 0; i < t->m; i += SIDE)
         for (int64_t k = 0; k < t->depth; k += SIDE) {
             p.m = dt_min_i64(t->m - i, SIDE);
@@ -259,13 +285,13 @@ static void product(const dti_tile *t, block_fn *block)
 static void product_amx(const dti_tile *t)
 {
     dti_amx_begin();
-    product(t, multiply_amx);
+    product(t, multiply_amx, BLOCK);
     dti_amx_end();
 }
 
 static void product_pairs(const dti_tile *t)
 {
-    product(t, multiply_pairs);
+    product(t, multiply_pairs, TILE);
 }
 
 dti_tile_fn *dti_tile_bf16(void)

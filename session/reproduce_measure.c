@@ -197,18 +197,13 @@ static double parameters_b(const planned *p)
     return (double)dt_graph_parameters(p->set->session->graph) / 1e9;
 }
 
-/* Of a trained parameter: it and what its update keeps. */
-static double optimizer_bytes(const planned *p)
-{
-    const double sum =
-        persistent(p->set, DT_ROLE_WEIGHTS, false) + persistent(p->set, DT_ROLE_OPTIMIZER, false);
-    return sum / 1e9 / parameters_b(p);
-}
-
+/* Of a trained parameter: it, what its update keeps, and its gradient. */
 static double state_bytes(const planned *p)
 {
-    return optimizer_bytes(p) +
-           persistent(p->set, DT_ROLE_GRADIENTS, false) / 1e9 / parameters_b(p);
+    const double sum = persistent(p->set, DT_ROLE_WEIGHTS, false) +
+                       persistent(p->set, DT_ROLE_OPTIMIZER, false) +
+                       persistent(p->set, DT_ROLE_GRADIENTS, false);
+    return sum / 1e9 / parameters_b(p);
 }
 
 /* @steady: of a baseline that holds all it has for the whole step; NULL: the same. Without @of it

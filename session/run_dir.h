@@ -52,7 +52,7 @@ dt_status dti_run_dir_newest(
 
 /* Whether a folder holds anything, and whether it is a run's. A folder that is not there holds
  * nothing. */
-dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
+dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) DT_NODISCARD;
 
 /* Cut RUN/checkpoints/NAME, a path as realpath gives it, to RUN, by the names alone; false where it
  * is another folder, of which any part may be cut then. */

@@ -9,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "session/open.h"
 #include "session/profile_cache.h"
+#include "session/run_dir.h"
 #include "tools/args.h"
 
 dt_status dti_profile_session(dt_session **out, const char *config, const char *const *set,
@@ -46,13 +47,22 @@ bool dti_profile_keep(const dt_session *s, dt_profile *p)
 
 /* ---- ahead of a run ---- */
 
+/* A run whose folder holds something is refused, and what was measured for it would be in vain. */
+static bool has_room(const dt_dir_opts *o)
+{
+    bool any = false, is_run = false;
+    dt_err err = {0};
+    return o->dir == NULL || o->overwrite ||
+           (dt_run_dir_holds(o->dir, &any, &is_run, &err) == DT_OK && !any);
+}
+
 bool dti_profile_is_missing(const dt_session *s)
 {
     const dt_memory_opts *m = &s->opts.memory;
     char path[DT_CACHE_PATH];
     dt_err err = {0};
     return m->profile != NULL && strcmp(m->profile, "auto") == 0 && m->simulate == NULL &&
-           strcmp(s->opts.checkpoint.resume, "no") == 0 &&
+           strcmp(s->opts.checkpoint.resume, "no") == 0 && has_room(&s->opts.run) &&
            dt_profile_kept(s, path, &err) == DT_OK && access(path, F_OK) != 0;
 }
 

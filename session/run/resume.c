@@ -112,7 +112,7 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
     if (dir == NULL)
         dir = newest;
     if (st == DT_OK && dir != NULL)
-        st = dti_run_dir_holds(dir, &any, &is_run, err);
+        st = dt_run_dir_holds(dir, &any, &is_run, err);
     *found = any && is_run;
     if (st == DT_OK && !*found)
         dti_run_tell(r, "resume", "there is no run to go on with: this is a new one");

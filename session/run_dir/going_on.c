@@ -40,7 +40,7 @@ bool dt_run_dir_of_checkpoint(char *path)
     return true;
 }
 
-dt_status dti_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
+dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)
 {
     struct stat st;
     *any = *run = false;

@@ -333,6 +333,10 @@ static void a_run_measures_what_is_missing(void **state)
     assert_code(&r, 0);
     assert_has_not(r.err, "are measured first");
     cli_done(&r);
+    r = train_short("first", ""); /* refused: its folder holds a run */
+    assert_code(&r, DT_E_BUSY);
+    assert_has_not(r.err, "are measured first");
+    cli_done(&r);
     r = train_short("second", "");
     assert_code(&r, 0);
     assert_has(r.err, "so some steps are measured first");

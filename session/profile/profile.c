@@ -114,23 +114,30 @@ int64_t dt_profile_steps(const dt_profile_opts *o)
     return o->steps + (o->timed ? WARM + DTI_ROUNDS * o->steps + DTI_MOST_LOADS * DTI_BESIDE : 0);
 }
 
+dti_quiet dti_profile_quiet(double step, double spread)
+{
+    if (!(spread <= 0.25 * step + 1e-3))
+        return DTI_DISTURBED;
+    return spread <= 0.1 * step + 1e-3 ? DTI_QUIET : DTI_RESTLESS;
+}
+
 /* On a machine that others share too, steps always differ, by memory more than by arithmetic; the
  * mean of the quietest is still worth more than the defaults, as long as it is no accident. */
 static dt_status check_quiet(const dti_profiling *p, dt_err *err)
 {
     char text[128];
-    const double apart = p->spread / p->out->step;
-    if (p->spread > 0.25 * p->out->step + 1e-3)
+    const dti_quiet is = dti_profile_quiet(p->out->step, p->spread);
+    if (is == DTI_DISTURBED)
         return DT_FAIL(err, DT_E_DEVICE,
             "of %" PRId64
             " steps even the quietest differ by %.4f s of %.4f s: something else is at work "
             "here, and such a profile would not hold; profile again when the machine is quiet, or "
             "with more --steps",
             p->timed, p->spread, p->out->step);
-    if (p->spread > 0.1 * p->out->step + 1e-3) {
+    if (is == DTI_RESTLESS) {
         dt_snprintf(text, sizeof text,
             "even the quietest steps differ by %.1f %%: expect no less of what is predicted",
-            100 * apart);
+            100 * p->spread / p->out->step);
         tell(p, text);
     }
     return DT_OK;

@@ -137,6 +137,11 @@ dt_status dti_profile_rows(dti_profiling *p, dt_err *err) DT_NODISCARD;
  * 50 microseconds besides. */
 bool dti_profile_adds_up(double step, double told);
 
+/* What steps are worth whose quietest differ by @spread: up to a tenth nothing is said of it, up to
+ * a quarter a line is, and beyond a profile of them is refused; all that and a millisecond. */
+typedef enum dti_quiet { DTI_QUIET, DTI_RESTLESS, DTI_DISTURBED } dti_quiet;
+dti_quiet dti_profile_quiet(double step, double spread);
+
 /* Seconds of every codec, at several densities; @device: by a device of that driver, or NULL. */
 dt_status dti_profile_codecs(
     dt_costs *to, const dt_driver *driver, dti_device_rates *device, dt_err *err) DT_NODISCARD;

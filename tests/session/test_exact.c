@@ -4,6 +4,7 @@
  * of levels occurs. With DT_TEST_MINUTES=N in the environment random combinations are tried
  * for so long; see tests/exact. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,8 @@
 #include "memory/remat/solver.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/exactness.h"
+#include "tests/fixture/parse_config.h"
+#include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
 #include "engine/base/clock.h"
 
@@ -163,6 +166,125 @@ static void every_exact_policy_trains_the_same_bits(void **state)
     }
 }
 
+/* ---- options at random ---- */
+
+/* How much a search looks at: more only takes longer. */
+static bool is_effort(const dt_opt *o)
+{
+    static const char *const efforts[] = {"samples", "nodes", "moves"};
+    for (size_t i = 0; i < DT_COUNT(efforts); i++)
+        if (strcmp(o->key, efforts[i]) == 0)
+            return true;
+    return false;
+}
+
+static double pick(dt_dice *d, const double *from, size_t n)
+{
+    return from[dt_roll(d, (uint32_t)n)];
+}
+
+/* A number of the row's range: an end of it, or one near the lower. */
+static double number(dt_dice *d, const dt_opt *o)
+{
+    enum { NEAR = 20, SOME = 100 };
+    const double least = o->min, most = is_effort(o) && o->max > SOME ? SOME : o->max;
+    const double near = least + dt_roll(d, NEAR + 1);
+    const double inside = least + (most - least) * dt_roll(d, SOME) / SOME;
+    const double all[] = {least, most, near < most ? near : most, inside};
+    return pick(d, all, DT_COUNT(all));
+}
+
+static void put_value(dt_dice *d, const dt_opt *o, char *to, size_t room)
+{
+    static const double bytes[] = {0, 1, 1 << 12, 1 << 16, 1 << 20, 1 << 30};
+    static const char *const layers[] = {"*", "*1*", "*conv*"};
+    size_t n = 0;
+    while (o->choices != NULL && o->choices[n] != NULL)
+        n++;
+    switch (o->type) {
+    case DT_OPT_I64:
+        snprintf(to, room, "%.0f", floor(number(d, o)));
+        break;
+    case DT_OPT_F64:
+        snprintf(to, room, "%.6g", number(d, o));
+        break;
+    case DT_OPT_BOOL:
+        snprintf(to, room, "%s", dt_roll(d, 2) == 0 ? "on" : "off");
+        break;
+    case DT_OPT_ENUM:
+        snprintf(to, room, "%s", o->choices[dt_roll(d, (uint32_t)n)]);
+        break;
+    case DT_OPT_BYTES:
+        snprintf(to, room, "%.0f", pick(d, bytes, DT_COUNT(bytes)));
+        break;
+    case DT_OPT_LIST:
+        snprintf(to, room, "%s", layers[dt_roll(d, DT_COUNT(layers))]);
+        break;
+    case DT_OPT_STR:
+    case DT_OPT_PATH:
+    case DT_OPT_SIDES:
+        *to = '\0';
+        break;
+    }
+}
+
+/* Its section, with half of its options. */
+static void roll_options(dt_dice *d, const dt_policy *p, char *ini, size_t room)
+{
+    size_t at = (size_t)snprintf(ini, room, "[policy.%s]\n", p->name);
+    for (const dt_opt *o = p->opts; o != NULL && o->key != NULL; o++) {
+        char value[64];
+        put_value(d, o, value, sizeof value);
+        if (dt_roll(d, 2) == 0 && value[0] != '\0')
+            at += (size_t)snprintf(ini + at, room - at, "%s = %s\n", o->key, value);
+        assert_true(at < room);
+    }
+}
+
+/* Whether the policy takes them, and promises the same bits with them. Some contradict each other,
+ * which a policy says when it is to plan. */
+static bool is_exact_with(const dt_policy *p, const char *section)
+{
+    dt_config *c;
+    dt_policies s;
+    dt_err err = {0};
+    char ini[4096];
+    snprintf(ini, sizeof ini, "[memory]\npolicy = %s\n%s", p->name, section);
+    assert_ok(parse_config(&c, "random", ini, strlen(ini), &err), &err);
+    dt_lowered small = dt_program_of(dt_standard("lenet5"), DT_PROGRAM_FIRST, 2);
+    dt_status st = dt_policies_open(&s, p->name, c, &err);
+    if (st == DT_OK)
+        st = dt_policies_apply(&s, small.program, NULL, &err);
+    if (st != DT_OK && st != DT_E_CONFIG)
+        fail_msg("%s%s", section, err.text);
+    const bool is = st == DT_OK && dt_policies_exact(&s);
+    dt_lowered_close(&small);
+    dt_policies_close(&s);
+    dt_config_destroy(c);
+    return is;
+}
+
+/* Whatever its options are, within their ranges. */
+static void options_at_random_train_the_same_bits(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_policy *const *all = dt_policy_all(&n);
+    dt_dice d = {17 + dt_test_seed(), 0};
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0, times = dt_scaled(1, 2, 8); k < times && is_compared(all[i]); k++) {
+            dt_way w = random_way(&d);
+            char ini[2048];
+            w.level[DT_BY_POLICY] = dt_level_of_policy(all[i]->name);
+            roll_options(&d, all[i], ini, sizeof ini);
+            if (!is_exact_with(all[i], ini))
+                continue;
+            print_message("%s", ini);
+            const dt_exactness x = dt_assert_exact_by(&w, all[i]->name, ini);
+            report(&w, &x);
+        }
+}
+
 static double minutes;
 
 static void random_ways_train_the_same_bits(void **state)
@@ -189,6 +311,7 @@ DT_TEST_GROUP(exact)
     const struct CMUnitTest sample[] = {cmocka_unit_test(random_ways_train_the_same_bits)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_exact_policy_trains_the_same_bits),
+        cmocka_unit_test(options_at_random_train_the_same_bits),
         cmocka_unit_test(every_pair_of_levels_trains_the_same_bits),
     };
     const char *asked = getenv("DT_TEST_MINUTES");

@@ -404,6 +404,20 @@ static void rows_and_gaps_add_up_to_the_step(void **state)
         assert_int_equal(dti_profile_adds_up(all[i].step, all[i].told), all[i].right);
 }
 
+static void steps_that_differ_by_more_than_a_quarter_are_no_profile(void **state)
+{
+    (void)state;
+    static const struct {
+        double step, spread;
+        dti_quiet is;
+    } all[] = {{0.1, 0, DTI_QUIET}, {0.1, 0.0109, DTI_QUIET}, {0.1, 0.0111, DTI_RESTLESS},
+        {0.1, 0.0259, DTI_RESTLESS}, {0.1, 0.0261, DTI_DISTURBED}, {1e-3, 1.05e-3, DTI_QUIET},
+        {1e-3, 1.2e-3, DTI_RESTLESS}, {1e-3, 1.3e-3, DTI_DISTURBED},
+        {0.1, (double)NAN, DTI_DISTURBED}};
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        assert_int_equal(dti_profile_quiet(all[i].step, all[i].spread), all[i].is);
+}
+
 DT_TEST_GROUP(profile_tool)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +427,7 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(a_profile_lets_gist_save_bytes),
         cmocka_unit_test(what_was_not_measured_is_not_in_it),
         cmocka_unit_test(rows_and_gaps_add_up_to_the_step),
+        cmocka_unit_test(steps_that_differ_by_more_than_a_quarter_are_no_profile),
         cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
         cmocka_unit_test(what_is_expected_is_what_a_run_moves),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),

@@ -10,6 +10,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
+#include "memory/least_room.h"
 #include "memory/program_key.h"
 #include "memory/remat/remat.h"
 
@@ -619,6 +620,13 @@ dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dti_gap *g,
     return shrinks ? dti_offload(p, g, NULL, err) : DT_OK;
 }
 
+/* Whether no plan of the program fits, so that no search finds one. */
+static bool is_in_vain(const dt_program *p, uint64_t budget)
+{
+    int32_t op;
+    return budget > 0 && dt_least_room(p, &op) > budget;
+}
+
 dt_status dt_policies_apply(
     const dt_policies *s, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
@@ -628,6 +636,7 @@ dt_status dt_policies_apply(
         p->policy = policy->name;
         p->dense = e.dense;
         e.opts = s->pass[i].opts;
+        e.hasty = e.hasty || (policy->searches && is_in_vain(p, e.budgets.device));
         DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
     }
     return DT_OK;

@@ -9,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "memory/kept.h"
+#include "memory/least_room.h"
 #include "memory/policies/auto_front.h"
 #include "memory/remat/remat.h"
 #include "memory/time/card_costs.h"
@@ -315,6 +316,37 @@ static void no_exact_policy_is_ahead(void **state)
         dt_kept_destroy(env.kept);
     }
     dt_costs_deinit(&costs);
+}
+
+static void count_try(void *tries)
+{
+    ++*(int64_t *)tries;
+}
+
+static int64_t tries_within(const dt_lowered *m, uint64_t budget)
+{
+    int64_t tries = 0;
+    const dt_pass_env env = {.budgets.device = budget, .tries = count_try, .listener = &tries};
+    dt_program *p;
+    dt_err err = {0};
+    assert_ok(dt_program_copy(&p, m->program, &err), &err);
+    dt_rewrite_with(p, "auto", NULL, &env);
+    dt_program_destroy(p);
+    return tries;
+}
+
+/* Below what an op needs at once little is tried. */
+static void what_fits_nowhere_is_not_searched_for(void **state)
+{
+    (void)state;
+    dt_lowered m = dt_program_of(dt_standard("lenet5"), DT_PROGRAM_FIRST, 64);
+    int32_t op;
+    const uint64_t least = dt_least_room(m.program, &op);
+    const int64_t may = tries_within(&m, least), in_vain = tries_within(&m, least - 1);
+    if (!(in_vain < may / 4))
+        fail_msg("%lld plans tried where none fits, %lld where one may", (long long)in_vain,
+            (long long)may);
+    dt_lowered_close(&m);
 }
 
 /* Planned again, nothing is searched for again, and the plan is the same. */
@@ -911,6 +943,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
+        cmocka_unit_test(what_fits_nowhere_is_not_searched_for),
         cmocka_unit_test(what_is_no_front_is_not_taken),
         cmocka_unit_test(the_same_twice),
         cmocka_unit_test(no_bit_differs),

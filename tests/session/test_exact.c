@@ -168,14 +168,18 @@ static void every_exact_policy_trains_the_same_bits(void **state)
 
 /* ---- options at random ---- */
 
-/* How much a search looks at: more only takes longer. */
-static bool is_effort(const dt_opt *o)
+/* The most of what a search looks at: more takes longer, and is no other way. */
+static double most_of(const dt_opt *o)
 {
-    static const char *const efforts[] = {"samples", "nodes", "moves"};
+    static const struct {
+        const char *key;
+        double most;
+    } efforts[] = {{"samples", 100}, {"nodes", 100}, {"moves", 100}, {"population", 100},
+        {"weights_samples", 30}, {"ops", 40}};
     for (size_t i = 0; i < DT_COUNT(efforts); i++)
-        if (strcmp(o->key, efforts[i]) == 0)
-            return true;
-    return false;
+        if (strcmp(o->key, efforts[i].key) == 0 && efforts[i].most < o->max)
+            return efforts[i].most;
+    return o->max;
 }
 
 static double pick(dt_dice *d, const double *from, size_t n)
@@ -187,7 +191,7 @@ static double pick(dt_dice *d, const double *from, size_t n)
 static double number(dt_dice *d, const dt_opt *o)
 {
     enum { NEAR = 20, SOME = 100 };
-    const double least = o->min, most = is_effort(o) && o->max > SOME ? SOME : o->max;
+    const double least = o->min, most = most_of(o);
     const double near = least + dt_roll(d, NEAR + 1);
     const double inside = least + (most - least) * dt_roll(d, SOME) / SOME;
     const double all[] = {least, most, near < most ? near : most, inside};

@@ -19,6 +19,7 @@
  * - The paper's processors read slow memory as well, so its ops may run where their values are.
  * Here ops find their values on the device, as on the paper's cards.
  * - A value that leaves a second time is copied out again; in the paper the first copy still holds.
+ *   None does in ResNet-50 within half and a quarter of keep_all's bytes.
  * - A copy is not bound to the op that is to hide it: behind that op its bytes are wanted, and
  *   whoever wants them waits.
  * - Algorithms of ops are chosen by memory.algorithms, and not by the same program.

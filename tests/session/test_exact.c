@@ -1,8 +1,9 @@
 /* What every exact policy promises: after some steps parameters, optimizer state and buffers are,
  * bit for bit, those of keep_all, and every plan takes the bytes it says. Policies, networks,
  * tiers, copy threads, delays, micro-batches, fusion and precision are combined so that every pair
- * of levels occurs. With DT_TEST_MINUTES=N in the environment random combinations are tried
- * for so long; see tests/exact. */
+ * of levels occurs; and the options of every policy take values at random within their ranges. With
+ * DT_TEST_MINUTES=N in the environment random combinations are tried for so long; see tests/exact.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

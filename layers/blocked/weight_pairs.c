@@ -13,10 +13,11 @@ enum {
 
 bool dti_weight_pairs_can(const dti_weight_pairs *w)
 {
-    const bool whole =
-        w->columns > 0 && w->columns % LANES == 0 && w->out % w->columns == 0 && w->in % STEP == 0;
+    const int64_t of = w->transposed ? LANES : w->columns;
+    const bool whole = of > 0 && of % LANES == 0 && w->out % of == 0 && w->in % STEP == 0;
 #if defined(__x86_64__)
-    return whole && (w->hwio || w->taps == 1) && dti_lane_set() == DTI_LANES_BF16;
+    const bool from = w->transposed ? w->hwio && w->taps == 1 : w->hwio || w->taps == 1;
+    return whole && from && dti_lane_set() == DTI_LANES_BF16;
 #else
     (void)whole;
     return false;
@@ -72,6 +73,27 @@ DT_PAIRS static void put_columns(const void *job, int64_t task)
                 _mm512_storeu_si512(to + pair * 2 * j->w.columns, v[pair]);
         }
 }
+
+/* From [in][out]: a task turns tiles of STEP rows, from end to end. */
+DT_PAIRS static void transpose_rows(const void *job, int64_t block)
+{
+    const struct job *j = job;
+    const int64_t out = j->w.out, in = j->w.in;
+    const float *from = j->from + block * STEP * out;
+    dt_bf16 *to = j->to + block * STEP;
+    for (int64_t o = 0; o < out; o += LANES) {
+        __m512i low[LANES], high[LANES];
+        for (int r = 0; r < LANES; r++) {
+            low[r] = _mm512_loadu_si512(from + r * out + o);
+            high[r] = _mm512_loadu_si512(from + (LANES + r) * out + o);
+        }
+        dti_pairs_transpose(low);
+        dti_pairs_transpose(high);
+        for (int r = 0; r < LANES; r++)
+            _mm512_storeu_si512(to + (o + r) * in,
+                dti_pairs_rounded(_mm512_castsi512_ps(low[r]), _mm512_castsi512_ps(high[r])));
+    }
+}
 #endif
 
 void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to)
@@ -79,7 +101,9 @@ void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 
 #if defined(__x86_64__)
     struct job j = {.w = *w, .from = from, .to = to, .blocks = w->in / STEP};
     j.groups = dti_ceil_div(j.blocks, GROUP);
-    if (w->hwio)
+    if (w->transposed)
+        dti_run_tasks(j.blocks, transpose_rows, &j);
+    else if (w->hwio)
         dti_run_tasks(w->taps * j.blocks, put_rows, &j);
     else
         dti_run_tasks(w->out / w->columns * j.groups, put_columns, &j);

@@ -1,6 +1,6 @@
-/* A convolution's weight brought to bf16 and to the layout of the library's products of pairs: what
- * its own reorder does, at the speed of memory and by the team (layers/cpu/tasks.h). Values are
- * rounded to the nearest, ties to even. */
+/* A convolution's weight brought to bf16 and to the layout of the library's products of pairs, or
+ * transposed for those of its input's gradient: what its own reorder does, at the speed of memory
+ * and by the team (layers/cpu/tasks.h). Values are rounded to the nearest, ties to even. */
 #ifndef DT_LAYERS_BLOCKED_WEIGHT_PAIRS_H
 #define DT_LAYERS_BLOCKED_WEIGHT_PAIRS_H
 
@@ -10,14 +10,15 @@
 /**
  * struct dti_weight_pairs - from fp32 to bf16 [out / columns][taps][in / 32][16][columns][2].
  * @hwio: it was [taps][in][out], else [out][in] and of one tap
+ * @transposed: from [in][out] to bf16 [out][in] instead, without columns
  */
 typedef struct dti_weight_pairs {
     int64_t out, in, taps, columns;
-    bool hwio;
+    bool hwio, transposed;
 } dti_weight_pairs;
 
-/* Whether this processor and this kernel can: columns is a multiple of 16 that divides out, in a
- * multiple of 32. */
+/* Whether this processor and this kernel can: columns is a multiple of 16 that divides out, or out
+ * one itself where it is transposed; in is a multiple of 32. */
 bool dti_weight_pairs_can(const dti_weight_pairs *w);
 
 void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to);

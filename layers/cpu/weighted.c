@@ -92,7 +92,8 @@ static bool find_pairs(
         .in = p->c,
         .taps = dt_sides_h(p->kernel) * dt_sides_w(p->kernel),
         .columns = to->pairs,
-        .hwio = j->from.kind == DT_DNNL_HWIO};
+        .hwio = j->from.kind == DT_DNNL_HWIO,
+        .transposed = to->plain_rows};
     if (!j->reorder || p->fc || p->groups != 1 || !dti_weight_pairs_can(w))
         return false;
     return w->hwio ||
@@ -136,7 +137,7 @@ static dt_status library_facts(
     dti_weight_pairs pairs;
     if (find_pairs(p, &j, &own, &pairs)) {
         f->work_bytes = 0;
-        snprintf(f->impl, sizeof f->impl, "pairs");
+        snprintf(f->impl, sizeof f->impl, pairs.transposed ? "transposed" : "pairs");
     }
     if (j.reorder || move.same || in_tiles)
         return DT_OK;
@@ -164,7 +165,7 @@ dt_status dti_weighted_facts(const dt_dnnl_problem *p, const dt_call *c, dt_fact
 }
 
 /* One of these: an op of the library's, many of tiles, one a part of the samples, or a reorder of
- * ours, which has columns. @wide: pieces of it, if any */
+ * ours, which has outputs. @wide: pieces of it, if any */
 typedef struct prepared {
     dti_widened_places wide;
     dti_weight_pairs pairs;
@@ -265,7 +266,7 @@ dt_status dti_weighted_run(const dt_call *c, void *state, const dt_args *a, dt_e
         a->port[at[0]], a->port[at[1]], a->port[at[2]], a->port[at[3]], a->port[DT_WORK]};
     const prepared *s = state;
     running r = {s, (c->add & 2) != 0};
-    if (s->pairs.columns > 0) {
+    if (s->pairs.out > 0) {
         dti_weight_pairs_run(&s->pairs, bytes.x, bytes.y);
         return DT_OK;
     }

@@ -364,6 +364,7 @@ static dt_status ask_locked(
     answer.facts.weight_bytes = dnnl_memory_desc_get_size(dti_desc_read(&answer.weight));
     answer.facts.layout = dti_desc_number(dti_desc_read(&answer.weight));
     answer.facts.pairs = dti_desc_pairs(dti_desc_read(&answer.weight));
+    answer.facts.plain_rows = dti_desc_plain_rows(dti_desc_read(&answer.weight));
     *out = memo_keep(&answer);
     return DT_OK;
 }
@@ -456,6 +457,7 @@ static dt_status answer_reorder(
         f->weight_bytes = dnnl_memory_desc_get_size(b);
         f->layout = dti_desc_number(b);
         f->pairs = dti_desc_pairs(b);
+        f->plain_rows = dti_desc_plain_rows(b);
         f->same = dnnl_memory_desc_equal(a, b) != 0;
     }
     forget_sides(&of);

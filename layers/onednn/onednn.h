@@ -52,12 +52,13 @@ typedef struct dt_dnnl_layout {
 /* What is known without building a primitive.
  * @same: a reorder's two layouts are equal
  * @pairs: n where the weight is bf16, [out / n][height][width][in / 32][16][n][2], else 0
+ * @plain_rows: it is bf16, of one tap, and [out][in]
  * @layout: of the weight: equal numbers, equal layouts; unequal ones may still be equal */
 typedef struct dt_dnnl_facts {
     size_t weight_bytes, work_bytes;
     int64_t pairs;
     uint64_t layout;
-    bool same;
+    bool same, plain_rows;
     char impl[48];
 } dt_dnnl_facts;
 

@@ -97,13 +97,12 @@ bool dti_desc_empty(dti_read_desc d)
     return dnnl_memory_desc_get_size(d) == 0;
 }
 
-int64_t dti_desc_pairs(dti_read_desc d)
+static bool read_bf16(dti_read_desc d, blocked *to)
 {
     const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
-    if (d->format_kind != dnnl_blocked || d->data_type != dnnl_bf16 || d->ndims != 4 ||
-        d->offset0 != 0 || d->extra.flags != 0)
-        return 0;
-    return columns_of((blocked){d->dims, b->strides, b->inner_blks, b->inner_idxs, b->inner_nblks});
+    *to = (blocked){d->dims, b->strides, b->inner_blks, b->inner_idxs, b->inner_nblks};
+    return d->format_kind == dnnl_blocked && d->data_type == dnnl_bf16 && d->ndims == 4 &&
+           d->offset0 == 0 && d->extra.flags == 0;
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -269,22 +268,20 @@ static const int64_t *list_of(dti_read_desc d, dnnl_query_t what)
 }
 
 /* Nobody says what else the library keeps with a weight, but its size does. */
-int64_t dti_desc_pairs(dti_read_desc d)
+static bool read_bf16(dti_read_desc d, blocked *to)
 {
-    const int64_t *dims = list_of(d, dnnl_query_dims), *strides = list_of(d, dnnl_query_strides);
-    const int64_t *blocks = list_of(d, dnnl_query_inner_blks);
-    const int64_t *block_of = list_of(d, dnnl_query_inner_idxs);
+    const int64_t *dims = list_of(d, dnnl_query_dims);
+    *to = (blocked){dims, list_of(d, dnnl_query_strides), list_of(d, dnnl_query_inner_blks),
+        list_of(d, dnnl_query_inner_idxs), count_of(d, dnnl_query_inner_nblks_s32)};
     dnnl_data_type_t type = dnnl_data_type_undef;
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
-    if (dnnl_memory_desc_query(d, dnnl_query_data_type, &type) != dnnl_success ||
-        dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) != dnnl_success ||
-        kind != dnnl_blocked || type != dnnl_bf16 || count_of(d, dnnl_query_ndims_s32) != 4 ||
-        dims == NULL || strides == NULL || blocks == NULL || block_of == NULL ||
-        number_of(d, dnnl_query_submemory_offset_s64) > 0 ||
-        dnnl_memory_desc_get_size(d) != (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * 2)
-        return 0;
-    return columns_of(
-        (blocked){dims, strides, blocks, block_of, count_of(d, dnnl_query_inner_nblks_s32)});
+    return dnnl_memory_desc_query(d, dnnl_query_data_type, &type) == dnnl_success &&
+           dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) == dnnl_success &&
+           kind == dnnl_blocked && type == dnnl_bf16 && count_of(d, dnnl_query_ndims_s32) == 4 &&
+           dims != NULL && to->strides != NULL &&
+           (to->n == 0 || (to->blocks != NULL && to->block_of != NULL)) &&
+           number_of(d, dnnl_query_submemory_offset_s64) <= 0 &&
+           dnnl_memory_desc_get_size(d) == (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * 2;
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -368,3 +365,16 @@ dnnl_status_t dti_post_ops_add(dnnl_post_ops_t ops)
 }
 
 #endif
+
+int64_t dti_desc_pairs(dti_read_desc d)
+{
+    blocked b;
+    return read_bf16(d, &b) ? columns_of(b) : 0;
+}
+
+bool dti_desc_plain_rows(dti_read_desc d)
+{
+    blocked b;
+    return read_bf16(d, &b) && b.n == 0 && b.dims[2] * b.dims[3] == 1 && b.strides[1] == 1 &&
+           b.strides[0] == b.dims[1];
+}

@@ -48,6 +48,9 @@ bool dti_desc_empty(dti_read_desc d);
 /* The columns n of a weight of bf16 that lies as [out / n][height][width][in / 32][16][n][2]: pairs
  * of inputs, as a product of pairs wants its second factor. 0: it lies otherwise. */
 int64_t dti_desc_pairs(dti_read_desc d);
+
+/* Whether a weight of bf16 and of one tap lies as [out][in]. */
+bool dti_desc_plain_rows(dti_read_desc d);
 /* Equal numbers, equal descriptions. */
 uint64_t dti_desc_number(dti_read_desc d);
 

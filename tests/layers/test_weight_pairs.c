@@ -11,13 +11,15 @@
 #include "tests/fixture/layer_check.h"
 
 static const dti_weight_pairs rows[] = {
-    {16, 32, 1, 16, false},    /* smallest */
-    {16, 32, 1, 16, true},     /* of rows */
-    {96, 64, 1, 32, false},    /* panels and blocks */
-    {96, 320, 1, 48, false},   /* more blocks than a task has */
-    {192, 96, 9, 64, true},    /* taps */
-    {64, 32, 25, 64, true},    /* one panel */
-    {128, 288, 1, 128, false}, /* wide */
+    {16, 32, 1, 16, false, false},    /* smallest */
+    {16, 32, 1, 16, true, false},     /* of rows */
+    {96, 64, 1, 32, false, false},    /* panels and blocks */
+    {96, 320, 1, 48, false, false},   /* more blocks than a task has */
+    {192, 96, 9, 64, true, false},    /* taps */
+    {64, 32, 25, 64, true, false},    /* one panel */
+    {128, 288, 1, 128, false, false}, /* wide */
+    {16, 32, 1, 0, true, true},       /* transposed */
+    {80, 96, 1, 0, true, true},       /* tiles both ways */
 };
 
 static size_t count_of(const dti_weight_pairs *w)
@@ -44,6 +46,8 @@ static size_t from_at(const dti_weight_pairs *w, int64_t o, int64_t i, int64_t t
 
 static size_t to_at(const dti_weight_pairs *w, int64_t o, int64_t i, int64_t tap)
 {
+    if (w->transposed)
+        return (size_t)(o * w->in + i);
     const int64_t n = w->columns, block = (o / n * w->taps + tap) * (w->in / 32) + i / 32;
     return (size_t)(block * 32 * n + i % 32 / 2 * 2 * n + o % n * 2 + i % 2);
 }
@@ -115,6 +119,18 @@ static const dt_dnnl_problem problems[] = {
     {.bf16 = 1,
         .hwio = 1,
         .groups = 1,
+        .c = 96,
+        .h = 14,
+        .w = 14,
+        .out = 128,
+        .p = 14,
+        .q = 14,
+        .kernel = 1,
+        .stride = 1,
+        .dilation = 1},
+    {.bf16 = 1,
+        .hwio = 1,
+        .groups = 1,
         .c = 48,
         .h = 14,
         .w = 14,
@@ -129,19 +145,21 @@ static const dt_dnnl_problem problems[] = {
 
 enum outcome { NOT_OF_PAIRS, REFUSED, SAME };
 
-/* What the library makes of the same weight, where it wants pairs. */
-static enum outcome compare(const dt_dnnl_problem *p)
+/* What the library makes of the same weight, where it wants pairs or plain rows. */
+static enum outcome compare(const dt_dnnl_problem *p, dt_dnnl_kind kind)
 {
     const dt_dnnl_layout from = {.kind = p->hwio ? DT_DNNL_HWIO : DT_DNNL_PLAIN};
-    const dt_dnnl_layout to = {.kind = DT_DNNL_FORWARD, .n = 4};
+    const dt_dnnl_layout to = {.kind = kind, .n = 4};
     dt_dnnl_facts f, move;
     dt_dnnl_op *op;
     dt_err err = {0};
     assert_int_equal(dt_dnnl_ask(p, to, &f, &err), DT_OK);
     assert_int_equal(dti_dnnl_ask_reorder(p, from, to, &move, &err), DT_OK);
     assert_int_equal(f.pairs, move.pairs);
-    const dti_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0};
-    if (f.pairs == 0)
+    assert_int_equal(f.plain_rows, move.plain_rows);
+    const dti_weight_pairs w = {p->out, p->c, p->kernel * p->kernel, f.pairs, .hwio = p->hwio != 0,
+        .transposed = f.plain_rows};
+    if (f.pairs == 0 && !f.plain_rows)
         return NOT_OF_PAIRS;
     if (!dti_weight_pairs_can(&w))
         return REFUSED;
@@ -172,26 +190,30 @@ static void is_what_the_library_makes(void **state)
         skip();
     dt_cpu_setup(2);
     int wanted = 0, same = 0;
-    for (size_t i = 0; i < DT_COUNT(problems); i++) {
-        const enum outcome o = compare(&problems[i]);
-        wanted += o != NOT_OF_PAIRS;
-        same += o == SAME;
-    }
+    for (size_t i = 0; i < DT_COUNT(problems); i++)
+        for (int data = 0; data < 2; data++) {
+            const enum outcome o = compare(&problems[i], data ? DT_DNNL_DATA : DT_DNNL_FORWARD);
+            wanted += o != NOT_OF_PAIRS;
+            same += o == SAME;
+        }
     if (wanted == 0)
         skip();
     assert_true(same > 0);
-    assert_int_not_equal(
-        compare(&problems[DT_COUNT(problems) - 1]), SAME); /* channels that it must pad */
+    assert_int_not_equal(compare(&problems[DT_COUNT(problems) - 1], DT_DNNL_FORWARD),
+        SAME); /* channels that it must pad */
 }
 
 static void what_does_not_fit_is_refused(void **state)
 {
     static const dti_weight_pairs bad[] = {
-        {16, 32, 1, 0, true},   /* not of pairs */
-        {16, 40, 1, 16, true},  /* inputs fill no block */
-        {48, 32, 1, 32, true},  /* outputs fill no panel */
-        {24, 32, 1, 24, true},  /* a panel fills no vectors */
-        {16, 32, 9, 16, false}, /* taps lie between the inputs */
+        {16, 32, 1, 0, true, false},   /* not of pairs */
+        {16, 40, 1, 16, true, false},  /* inputs fill no block */
+        {48, 32, 1, 32, true, false},  /* outputs fill no panel */
+        {24, 32, 1, 24, true, false},  /* a panel fills no vectors */
+        {16, 32, 9, 16, false, false}, /* taps lie between the inputs */
+        {16, 32, 9, 0, true, true},    /* likewise */
+        {16, 32, 1, 0, false, true},   /* transposed already */
+        {24, 32, 1, 0, true, true},    /* outputs fill no vectors */
     };
     (void)state;
     for (size_t i = 0; i < DT_COUNT(bad); i++)

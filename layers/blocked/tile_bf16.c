@@ -25,9 +25,8 @@ enum {
 };
 
 /* A piece as tiles: of a [rows / 16][steps] with a row's pairs side by side, of b
- * [columns / 16][steps] with a column's below each other. What is missing of what is packed is
- * zeros.
- */
+ * [columns / 16][steps] with a column's below each other. What is packed beyond its rows, columns
+ * and values is zeros. */
 typedef struct piece {
     _Alignas(64) uint32_t a[PIECE], b[PIECE];
     int64_t m, n, depth; /* of what is there */

@@ -79,68 +79,20 @@ static void is_its_definition(void **state)
         }
 }
 
+/* Of c channels and side x side pixels to out and result x result. */
+#define PROBLEM(lives_hwio, channels, side, outputs, result, k, by)                                \
+    {                                                                                              \
+        .bf16 = 1, .hwio = (lives_hwio), .groups = 1, .c = (channels), .h = (side), .w = (side),   \
+        .out = (outputs), .p = (result), .q = (result), .kernel = (k), .stride = (by),             \
+        .pad = (k) / 2, .dilation = 1                                                              \
+    }
+
 static const dt_dnnl_problem problems[] = {
-    {.bf16 = 1,
-        .groups = 1,
-        .c = 64,
-        .h = 9,
-        .w = 9,
-        .out = 256,
-        .p = 9,
-        .q = 9,
-        .kernel = 1,
-        .stride = 1,
-        .dilation = 1},
-    {.bf16 = 1,
-        .hwio = 1,
-        .groups = 1,
-        .c = 96,
-        .h = 14,
-        .w = 14,
-        .out = 128,
-        .p = 14,
-        .q = 14,
-        .kernel = 3,
-        .stride = 1,
-        .pad = 1,
-        .dilation = 1},
-    {.bf16 = 1,
-        .hwio = 1,
-        .groups = 1,
-        .c = 128,
-        .h = 14,
-        .w = 14,
-        .out = 64,
-        .p = 7,
-        .q = 7,
-        .kernel = 1,
-        .stride = 2,
-        .dilation = 1},
-    {.bf16 = 1,
-        .hwio = 1,
-        .groups = 1,
-        .c = 96,
-        .h = 14,
-        .w = 14,
-        .out = 128,
-        .p = 14,
-        .q = 14,
-        .kernel = 1,
-        .stride = 1,
-        .dilation = 1},
-    {.bf16 = 1,
-        .hwio = 1,
-        .groups = 1,
-        .c = 48,
-        .h = 14,
-        .w = 14,
-        .out = 40,
-        .p = 14,
-        .q = 14,
-        .kernel = 3,
-        .stride = 1,
-        .pad = 1,
-        .dilation = 1},
+    PROBLEM(0, 64, 9, 256, 9, 1, 1),
+    PROBLEM(1, 96, 14, 128, 14, 3, 1),
+    PROBLEM(1, 128, 14, 64, 7, 1, 2),
+    PROBLEM(1, 96, 14, 128, 14, 1, 1),
+    PROBLEM(1, 48, 14, 40, 14, 3, 1),
 };
 
 enum outcome { NOT_OF_PAIRS, REFUSED, SAME };

@@ -662,8 +662,9 @@ static dt_status remat(const dti_command_args *a, dt_err *err)
         {"--seed", "N", "of the search's random numbers; 1 unless given", NULL, &r.seed_text},
         {"--moves", "N", "changes that are tried; 0: as the graph's size suggests", NULL,
             &r.moves_text},
-        {"--nodes", "N", "of branch and bound for checkmate's optimum; seconds' worth unless given",
-            NULL, &r.nodes_text},
+        {"--nodes", "N",
+            "of branch and bound in checkmate's integer program; small graphs need none", NULL,
+            &r.nodes_text},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;

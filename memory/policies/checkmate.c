@@ -1,7 +1,7 @@
 /* Checkmate: Jain et al., Checkmate: Breaking the Memory Wall with Optimal Tensor
  * Rematerialization, MLSys 2020. What runs again, and when, is an integer program over stages and
- * ops, solved by CBC (memory/remat/checkmate.c); on graphs so small that all sets of values can be
- * told apart, by shortest paths.
+ * ops, solved by CBC (memory/remat/checkmate.c); on small graphs by a branch and bound of our own
+ * over sets of values, where that ends soon (memory/remat/exact.c).
  *
  * Ours differs in this. The program's memory is a model of the plan's, so what is aimed at is moved
  * by how far real plans are off, and the fastest plan that fits is taken; without a budget, the one
@@ -149,24 +149,36 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
     return st;
 }
 
-static bool is_solved(const search *s)
+static bool branches(const search *s)
 {
-    const uint32_t n = s->x.r.graph.n_op;
-    const bool branches = n <= s->o->ops && !s->hasty && dt_solver_name() != NULL;
-    return n <= DTI_REMAT_MOST_EXACT || branches;
+    return s->x.r.graph.n_op <= s->o->ops && !s->hasty && dt_solver_name() != NULL;
+}
+
+/* By branch and bound over sets of values, where it ends soon. */
+static dt_status solve_small(
+    search *s, uint64_t aim, dt_remat_sequence *runs, bool *proved, dt_err *err)
+{
+    const size_t states = s->hasty ? DTI_REMAT_USUAL_STATES / 10 : DTI_REMAT_USUAL_STATES;
+    *proved = false;
+    if (s->x.r.graph.n_op > DTI_REMAT_MOST_EXACT)
+        return DT_FAIL(err, DT_E_BUDGET, "too many ops");
+    return dti_remat_exact(&s->x.r.graph, aim, states, s->x.r.once, runs, proved, err);
 }
 
 /* DT_E_BUDGET: nothing keeps to the aim. */
 static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
-    const dt_remat_graph *g = &s->x.r.graph;
     dt_remat_taken taken;
-    s->by = is_solved(s) ? PROVED : ANNEALED;
-    if (!is_solved(s))
-        return anneal(s, aim, runs, &taken, err);
-    if (g->n_op <= DTI_REMAT_MOST_EXACT)
-        return dti_remat_exact(g, aim, s->x.r.once, runs, err);
-    return branch(s, aim, runs, err);
+    dt_err why = {0};
+    bool proved;
+    const dt_status st = solve_small(s, aim, runs, &proved, &why);
+    s->by = PROVED;
+    if (proved || st != DT_E_BUDGET)
+        return st == DT_OK ? DT_OK : DT_FAIL(err, st, "%s", why.text);
+    if (branches(s))
+        return branch(s, aim, runs, err);
+    s->by = ANNEALED;
+    return anneal(s, aim, runs, &taken, err);
 }
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -194,7 +206,7 @@ static dt_status find(search *s, dt_err *err)
     const uint64_t whole = s->x.cost.device, least = dt_remat_least_peak(&s->x.r.graph);
     if (whole <= s->x.budget)
         return DT_OK;
-    if (!is_solved(s))
+    if (!branches(s))
         DT_CHECK(dti_problem_try_chain(&s->x, DTI_CHAIN_AUTO, STAGES, &points, err));
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
     const dti_aim aim = {.budget = s->x.budget,

@@ -17,8 +17,9 @@ enum {
     DTI_REMAT_MOST_OPS = 1 << 20,
     DTI_REMAT_MOST_EDGES = 1 << 24,
     DTI_REMAT_MOST_RUNS = 255,
-    DTI_REMAT_MOST_EXACT = 18,
-    DTI_REMAT_USUAL_CHECKMATE = 40, /* of more, the program takes minutes */
+    DTI_REMAT_MOST_EXACT = 63,       /* whose sets are words, with a bit to spare */
+    DTI_REMAT_USUAL_STATES = 200000, /* a tenth of a second */
+    DTI_REMAT_USUAL_CHECKMATE = 40,  /* of more, the program takes minutes */
     DTI_REMAT_MOST_CHECKMATE = 128,
     DTI_REMAT_MOST_RELAXED = 128,
     DTI_REMAT_MOST_MOMENTS = 4096
@@ -116,12 +117,13 @@ dt_status dti_remat_bound(
 dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
     uint64_t enough, uint64_t *out, dt_err *err) DT_NODISCARD;
 
-/* The cheapest sequence whose first runs are in the graph's order: at most Checkmate's optimum, as
- * between two first runs an op may run twice, and in any order. For at most DTI_REMAT_MOST_EXACT
- * ops (DT_E_CONFIG for more). @once: as of dti_remat_search; DT_E_BUDGET when none fits. @out is
- * zeroed or holds a sequence, which goes. */
-dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, const uint8_t *once,
-    dt_remat_sequence *out, dt_err *err) DT_NODISCARD;
+/* The cheapest sequence whose first runs are in the graph's order, by branch and bound: at most
+ * Checkmate's optimum, as between two first runs an op may run twice, and in any order. For at most
+ * DTI_REMAT_MOST_EXACT ops (DT_E_CONFIG for more). @states: looked at, at most, which also takes
+ * memory for so many; DT_E_BUDGET when they end before the search does (not @proved), or nothing
+ * fits (@proved). @once: as of dti_remat_search. @out is zeroed or holds a sequence, which goes. */
+dt_status dti_remat_exact(const dt_remat_graph *g, uint64_t budget, size_t states,
+    const uint8_t *once, dt_remat_sequence *out, bool *proved, dt_err *err) DT_NODISCARD;
 
 /* The optimum of Checkmate's integer program (Jain et al., MLSys 2020): first runs in the graph's
  * order, and before each of them any op once more, in that order. @proved: nothing of that kind

@@ -137,11 +137,16 @@ static bool is_in_one_order(const dt_remat_graph *g)
     return true;
 }
 
-/* By shortest paths. What is the optimum in the graph's order bounds all sequences where there is
- * no other order. */
+/* By branch and bound over sets of values, where it ends in time. What is the optimum in the
+ * graph's order bounds all sequences where there is no other order. DT_E_BUDGET: as of
+ * dti_remat_exact. */
 static dt_status solve_small(dt_remat_task *r, dt_err *err)
 {
-    DT_CHECK(dti_remat_exact(r->graph, r->budget, NULL, &r->best, err));
+    enum { STATES = 10 * DTI_REMAT_USUAL_STATES };
+    r->proved = false;
+    if (r->graph->n_op > DTI_REMAT_MOST_EXACT)
+        return DT_E_BUDGET;
+    DT_CHECK(dti_remat_exact(r->graph, r->budget, STATES, NULL, &r->best, &r->proved, err));
     DT_CHECK(dti_remat_measure(r->graph, &r->best, &r->found, err));
     if (is_in_one_order(r->graph) && r->found.cost > r->bound)
         r->bound = r->found.cost;
@@ -151,12 +156,10 @@ static dt_status solve_small(dt_remat_task *r, dt_err *err)
 /* On small graphs from the optimum in the graph's order; where none fits, another may. */
 static dt_status search_all(dt_remat_task *r, bool bounded, dt_err *err)
 {
-    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT) {
-        dt_err none = {0};
-        const dt_status st = solve_small(r, &none);
-        if (st != DT_OK && st != DT_E_BUDGET)
-            return DT_FAIL(err, st, "no memory for all sets of a graph's values");
-    }
+    dt_err none = {0};
+    const dt_status st = solve_small(r, &none);
+    if (st != DT_OK && st != DT_E_BUDGET)
+        return DT_FAIL(err, st, "no memory for the sets of a graph's values");
     return anneal(r, bounded ? r->bound : r->limit, err);
 }
 
@@ -177,26 +180,22 @@ static dt_status branch(dt_remat_task *r, dt_err *err)
     return st == DT_OK ? dti_remat_relaxation(r->graph, r->budget, NULL, &r->relaxation, err) : st;
 }
 
-/* The optimum in the graph's order: by shortest paths on small graphs, else by the integer program
- * where it has an answer within seconds. Unless nodes were asked for, what that does not prove is
- * annealed, as in the policy of the name. */
+/* The optimum in the graph's order: by the integer program where nodes are asked for. Else of small
+ * graphs by branch and bound over sets of values, or by the program where it has an answer within
+ * seconds; what is not proved is annealed, as in the policy of the name. */
 static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
 {
     const bool usual = r->graph->n_op <= DTI_REMAT_USUAL_CHECKMATE && dt_solver_name() != NULL;
     dt_err why = {0};
-    dt_status st = DT_OK;
-    r->proved = true;
-    if (r->graph->n_op <= DTI_REMAT_MOST_EXACT)
-        return solve_small(r, err);
     if (r->nodes > 0)
         return branch(r, err);
-    r->proved = false;
-    if (usual)
-        st = branch(r, &why);
-    if (st != DT_OK && (st != DT_E_BUDGET || r->proved))
-        return DT_FAIL(err, st, "%s", why.text);
-    if (r->proved)
-        return DT_OK;
+    dt_status st = solve_small(r, &why);
+    if (!r->proved && st == DT_E_BUDGET) {
+        dt_err_clear(&why);
+        st = usual ? branch(r, &why) : DT_OK;
+    }
+    if (r->proved || (st != DT_OK && st != DT_E_BUDGET))
+        return st == DT_OK ? DT_OK : DT_FAIL(err, st, "%s", why.text);
     r->annealed = true;
     return anneal(r, r->bound, err);
 }

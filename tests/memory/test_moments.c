@@ -135,8 +135,12 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
             dt_remat_sequence s = {0};
             dt_remat_taken taken;
             uint64_t one;
+            bool proved = false;
             fresh();
-            if (dti_remat_exact(&g, budget, NULL, &s, &err) != DT_OK)
+            const dt_status st =
+                dti_remat_exact(&g, budget, DTI_REMAT_USUAL_STATES, NULL, &s, &proved, &err);
+            assert_true(proved);
+            if (st != DT_OK)
                 continue;
             assert_ok(dti_remat_measure(&g, &s, &taken, &err), &err);
             assert_ok(dti_remat_bound_by(&g, budget, NULL, UINT64_MAX, &one, &err), &err);

@@ -97,8 +97,10 @@ static void assert_valid(const dt_remat_graph *g, const dt_remat_sequence *s, dt
 
 enum { SMALL = 6, STATES = 1 << (2 * SMALL) };
 
-/* After an op has run any subset of what is there may go. UINT64_MAX: nothing fits. */
-static uint64_t optimum(const dt_remat_graph *g, uint64_t budget)
+/* After an op has run any subset of what is there may go. @once: first runs are in the graph's
+ * order, and these ops run once; NULL: in any order, any number of times. UINT64_MAX: nothing fits.
+ */
+static uint64_t optimum_of(const dt_remat_graph *g, uint64_t budget, const uint8_t *once)
 {
     static uint64_t far[STATES];
     static bool done[STATES];
@@ -118,8 +120,11 @@ static uint64_t optimum(const dt_remat_graph *g, uint64_t budget)
         if (ran == all)
             return far[at];
         for (uint32_t v = 0; v < n; v++) {
+            const bool first = (ran >> v & 1) == 0;
             uint32_t inputs = 0;
             uint64_t live = g->bytes[v];
+            if (once != NULL && (first ? ran != (1u << v) - 1 : once[v] != 0))
+                continue;
             for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++)
                 inputs |= 1u << g->in[i];
             for (uint32_t u = 0; u < n; u++)
@@ -136,6 +141,56 @@ static uint64_t optimum(const dt_remat_graph *g, uint64_t budget)
             }
         }
     }
+}
+
+static uint64_t optimum(const dt_remat_graph *g, uint64_t budget)
+{
+    return optimum_of(g, budget, NULL);
+}
+
+/* By branch and bound, which ends; its cost, or UINT64_MAX where it proves that nothing fits. */
+static uint64_t exact(
+    const dt_remat_graph *g, uint64_t budget, const uint8_t *once, dt_remat_sequence *s)
+{
+    dt_remat_taken taken;
+    bool proved = false;
+    fresh();
+    const dt_status st = dti_remat_exact(g, budget, DTI_REMAT_USUAL_STATES, once, s, &proved, &err);
+    assert_true(proved);
+    if (st == DT_E_BUDGET)
+        return UINT64_MAX;
+    assert_ok(st, &err);
+    assert_ok(dti_remat_measure(g, s, &taken, &err), &err);
+    assert_valid(g, s, taken);
+    assert_true(taken.peak <= budget);
+    return taken.cost;
+}
+
+static void branch_and_bound_is_the_optimum_in_order(void **state)
+{
+    (void)state;
+    numbers r = {.seed = 5 + dt_test_seed()};
+    int forced = 0, none = 0;
+    for (int i = 0; i < (dt_small_scale() ? 15 : 60); i++) {
+        dt_remat_graph g = random_graph(&r, 2 + next(&r, SMALL - 1), 20);
+        dt_remat_sequence s = {0};
+        const uint8_t never[SMALL] = {0};
+        uint8_t once[SMALL] = {0};
+        for (uint32_t v = 0; v < g.n_op; v++)
+            once[v] = next(&r, 2) == 0;
+        const uint64_t least = dt_remat_least_peak(&g);
+        for (uint64_t budget = least - (least > 0); budget <= least + 12; budget += 3) {
+            const uint64_t best = optimum_of(&g, budget, never);
+            assert_true(exact(&g, budget, NULL, &s) == best);
+            const uint64_t single = optimum_of(&g, budget, once);
+            assert_true(exact(&g, budget, once, &s) == single);
+            forced += best != UINT64_MAX && best > base_cost(&g);
+            none += single == UINT64_MAX && best != UINT64_MAX;
+        }
+        dti_remat_sequence_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+    assert_true(forced > 0 && none > 0);
 }
 
 static dt_remat_taken search(
@@ -221,17 +276,11 @@ static void the_optima_of_unit_chains_are_known(void **state)
         dt_remat_graph g = unit_graph(known[i].layers);
         for (uint64_t budget = 3; budget <= 10 && known[i].cost[budget] > 0; budget++) {
             dt_remat_sequence s = {0};
-            dt_remat_taken exact;
             uint64_t bound;
-            fresh();
-            assert_ok(dti_remat_exact(&g, budget, NULL, &s, &err), &err);
-            assert_ok(dti_remat_measure(&g, &s, &exact, &err), &err);
-            assert_valid(&g, &s, exact);
-            assert_int_equal(exact.cost, known[i].cost[budget]);
-            assert_true(exact.peak <= budget);
+            assert_true(exact(&g, budget, NULL, &s) == known[i].cost[budget]);
             dti_remat_sequence_deinit(&s);
             assert_ok(dti_remat_bound(&g, budget, &bound, &err), &err);
-            assert_true(bound <= exact.cost);
+            assert_true(bound <= known[i].cost[budget]);
             if ((budget == 3 && known[i].layers == 8) || !dt_picked(budget, 2, 2, 1))
                 continue; /* each step needs all there is: the search does not get there */
             const dt_remat_taken got = search(&g, budget, 400000, 1, &s);
@@ -241,15 +290,37 @@ static void the_optima_of_unit_chains_are_known(void **state)
         }
         dt_remat_graph_deinit(&g);
     }
-    dt_remat_graph g = unit_graph(9);
+}
+
+/* Of 39 ops: where the search ends, and where it is ended. With three places each step of backward
+ * runs all before it again: 0 + 1 + ... + 18 beside the 39. */
+static void an_exact_search_says_what_it_proves(void **state)
+{
+    (void)state;
+    dt_remat_graph g = unit_graph(19);
     dt_remat_sequence s = {0};
+    bool proved = false;
+    assert_int_equal(exact(&g, 3, NULL, &s), 39 + 18 * 19 / 2);
+    assert_int_equal(exact(&g, 21, NULL, &s), 39);
+    assert_fails(dti_remat_exact(&g, 2, 100, NULL, &s, &proved, &err), DT_E_BUDGET, &err,
+        "no sequence in the file's order fits 2 bytes");
+    assert_true(proved);
     fresh();
-    assert_fails(dti_remat_exact(&g, 10, NULL, &s, &err), DT_E_CONFIG, &err,
-        "at most 18 ops, and there are 19");
+    assert_fails(dti_remat_exact(&g, 5, 100, NULL, &s, &proved, &err), DT_E_BUDGET, &err,
+        "of 100 states none is the end");
+    assert_false(proved);
     dt_remat_graph_deinit(&g);
-    g = unit_graph(3);
+    enum { MANY = DTI_REMAT_MOST_EXACT + 1 };
+    static const uint64_t none[MANY];
+    static const uint8_t forward[MANY];
     fresh();
-    assert_fails(dti_remat_exact(&g, 2, NULL, &s, &err), DT_E_BUDGET, &err, "no sequence");
+    assert_ok(dti_remat_graph_init(&g, MANY, none, none, forward, 0, NULL, &err), &err);
+    assert_fails(dti_remat_exact(&g, 10, 100, NULL, &s, &proved, &err), DT_E_CONFIG, &err,
+        "at most 63 ops, and there are 64");
+    dt_remat_graph_deinit(&g);
+    assert_ok(dti_remat_graph_init(&g, MANY - 1, none, none, forward, 0, NULL, &err), &err);
+    assert_int_equal(exact(&g, 0, NULL, &s), 0);
+    dti_remat_sequence_deinit(&s);
     dt_remat_graph_deinit(&g);
 }
 
@@ -539,7 +610,8 @@ static void the_integer_program_has_the_known_optima(void **state)
     dti_remat_sequence_deinit(&s);
 }
 
-/* Against shortest paths, which may run an op twice between two first runs, and do so rarely. */
+/* Against branch and bound, which may run an op twice between two first runs, and does so rarely.
+ */
 static void the_integer_program_is_the_optimum_of_small_graphs(void **state)
 {
     (void)state;
@@ -557,21 +629,19 @@ static void the_integer_program_is_the_optimum_of_small_graphs(void **state)
         assert_ok(dti_remat_measure(&g, &s, &base, &err), &err);
         once[next(&r, n)] = round % 2 == 1;
         for (uint64_t budget = dt_remat_least_peak(&g); budget <= base.peak; budget += 6) {
-            dt_remat_taken exact;
-            fresh();
-            if (dti_remat_exact(&g, budget, once, &least, &err) != DT_OK)
+            const uint64_t best = exact(&g, budget, once, &least);
+            if (best == UINT64_MAX)
                 continue;
-            assert_ok(dti_remat_measure(&g, &least, &exact, &err), &err);
             const dt_remat_taken got = checkmate(&g, budget, once, &s);
             if (got.cost == 0)
                 continue; /* it wants an op twice between two first runs */
-            assert_true(got.cost >= exact.cost);
+            assert_true(got.cost >= best);
             size_t ran[16] = {0};
             for (size_t i = 0; i < s.n; i++)
                 ran[s.op[i]]++;
             for (uint32_t v = 0; v < n; v++)
                 assert_true(once[v] == 0 || ran[v] == 1);
-            same += got.cost == exact.cost;
+            same += got.cost == best;
             all++;
         }
         dti_remat_sequence_deinit(&s);
@@ -618,9 +688,9 @@ static void a_value_that_is_read_twice_is_there_once(void **state)
     assert_ok(dti_remat_graph_init(&g, 3, bytes, cost, no, DT_COUNT(edge), edge, &err), &err);
     assert_int_equal(dt_remat_least_peak(&g), BUDGET);
     assert_int_equal(search(&g, BUDGET, 1000, 1, &s).peak, BUDGET);
-    assert_ok(dti_remat_exact(&g, BUDGET, NULL, &s, &err), &err);
+    assert_int_equal(exact(&g, BUDGET, NULL, &s), 3);
     assert_ok(dti_remat_measure(&g, &s, &taken, &err), &err);
-    assert_true(taken.peak == BUDGET && taken.cost == 3);
+    assert_int_equal(taken.peak, BUDGET);
     if (dt_solver_name() != NULL)
         assert_int_equal(checkmate(&g, BUDGET, NULL, &s).peak, BUDGET);
     dti_remat_sequence_deinit(&s);
@@ -726,7 +796,9 @@ DT_TEST_GROUP(remat)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(searches_and_bounds_hold_against_all_sequences),
+        cmocka_unit_test(branch_and_bound_is_the_optimum_in_order),
         cmocka_unit_test(the_optima_of_unit_chains_are_known),
+        cmocka_unit_test(an_exact_search_says_what_it_proves),
         cmocka_unit_test(no_budget_has_a_sequence_below_the_least_peak),
         cmocka_unit_test(larger_graphs_keep_the_rules),
         cmocka_unit_test(free_runs_come_and_go_with_what_ran_for_them),

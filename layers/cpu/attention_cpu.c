@@ -1,7 +1,8 @@
 /* Attention on the processor: what a call is cut into, forward and backward of both kinds, and what
  * multiplies. Work is done on tiles of 64 positions, copied into scratch as fp32: rows of a head's
- * channels, padded to whole vectors, or transposed, so that positions lie in the lanes. No sum runs
- * across tasks, so the bits do not depend on the team. */
+ * channels, padded to whole vectors, or transposed, so that positions lie in the lanes; or, where
+ * products are those of bf16, read as they lie and packed once for all products of a tile. No sum
+ * runs across tasks, so the bits do not depend on the team. */
 #include "layers/attention.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ enum { T = DTI_TILE_SIDE };
 /* One execution.
  * @t @c @d @pad: positions, channels, those of a head, padded to vectors
  * @tiles: of positions
+ * @factor: floats of a tile of positions, as rows, transposed or packed
  * @scratch: floats of it that a thread has
  * @scale: of scores
  * @direct: the product reads rows of bf16, which are whole vectors, where they lie */
@@ -27,7 +29,7 @@ typedef struct attend_job {
     const dt_args *a;
     dt_dtype type;
     bool causal;
-    int64_t t, c, d, pad, heads, tiles, scratch;
+    int64_t t, c, d, pad, heads, tiles, factor, scratch;
     float scale;
     dti_tile_fn *product;
     bool direct;
@@ -83,17 +85,16 @@ static positions whole_of(const head *h, int port)
     return (positions){j->a->port[port], h->sample * j->t * j->c + h->h * j->d, j->c};
 }
 
-/* Positions [first, first + n) as rows of fp32, scaled, each padded with zeros. */
+/* Positions [first, first + n) as rows of fp32, each padded with zeros. */
 DT_CLONES static void load_rows(
-    const attend_job *j, const positions *from, int64_t first, int64_t n, float scale, float *to)
+    const attend_job *j, const positions *from, int64_t first, int64_t n, float *to)
 {
     for (int64_t r = 0; r < n; r++) {
-        const int64_t at = from->at + (first + r) * from->row;
         float *row = to + r * j->pad;
-        const float *x = dti_values_read(j->type, from->p, at, row, j->d);
-#pragma omp simd
-        for (int64_t i = 0; i < j->d; i++)
-            row[i] = scale * x[i];
+        const float *x =
+            dti_values_read(j->type, from->p, from->at + (first + r) * from->row, row, j->d);
+        if (x != row)
+            memcpy(row, x, (size_t)j->d * sizeof *row);
         for (int64_t i = j->d; i < j->pad; i++)
             row[i] = 0;
     }
@@ -101,8 +102,8 @@ DT_CLONES static void load_rows(
 
 /* A tile of them transposed: channel i of position r at to[i * lanes + r], zero where there is
  * none. @rows has space for four rows. */
-static void load_transposed(const attend_job *j, const positions *from, int64_t first, float scale,
-    float *to, int64_t lanes, float *rows)
+static void load_transposed(const attend_job *j, const positions *from, int64_t first, float *to,
+    int64_t lanes, float *rows)
 {
     const int64_t n = left(j, first), all = dti_tile_padded(n);
     for (int64_t r = 0; r < all; r += 4) {
@@ -116,20 +117,100 @@ static void load_transposed(const attend_job *j, const positions *from, int64_t 
         }
         int64_t i = 0;
         for (; i + 4 <= j->d; i += 4)
-            dti_transpose_four(x, i, scale, to + i * lanes + r, lanes);
+            dti_transpose_four(x, i, 1, to + i * lanes + r, lanes);
         for (; i < j->d; i++)
             for (int k = 0; k < 4; k++)
-                to[i * lanes + r + k] = scale * x[k][i];
+                to[i * lanes + r + k] = x[k][i];
     }
 }
 
-/* Rows of fp32 to where they belong, row r times factor[r] (NULL: 1) times scale. */
+/* A factor of products: rows of fp32, or of bf16 as they lie, and packed where they are a right
+ * one. */
+typedef struct factor {
+    const float *rows;
+    const dt_bf16 *bf16;
+    const uint32_t *packed;
+    int64_t row;
+} factor;
+
+static void as_left(dti_tile *t, const factor *f)
+{
+    t->a = f->rows;
+    t->a_bf16 = f->bf16;
+    t->row = f->row;
+    t->step = 1;
+}
+
+static void as_right(dti_tile *t, const factor *f)
+{
+    t->b = f->rows;
+    t->b_packed = f->packed;
+    t->b_row = f->row;
+}
+
+static dt_bf16 *halves_at(const positions *from, int64_t first)
+{
+    return (dt_bf16 *)from->p + from->at + first * from->row;
+}
+
+/* @n positions as a left factor; in fp32 they need no copy, as they are read element by element. */
+static factor lines_of(
+    const attend_job *j, const positions *from, int64_t first, int64_t n, float *scratch)
+{
+    if (j->direct)
+        return (factor){.bf16 = halves_at(from, first), .row = from->row};
+    if (j->type == DT_F32)
+        return (factor){(const float *)from->p + from->at + first * from->row, .row = from->row};
+    load_rows(j, from, first, n, scratch);
+    return (factor){scratch, .row = j->pad};
+}
+
+/* Positions as either factor, as rows, where load_factor has loaded them. */
+static factor loaded(const attend_job *j, const positions *from, int64_t first, float *scratch)
+{
+    if (!j->direct)
+        return (factor){scratch, .row = j->pad};
+    return (factor){
+        .bf16 = halves_at(from, first), .packed = (uint32_t *)scratch, .row = from->row};
+}
+
+static factor load_factor(
+    const attend_job *j, const positions *from, int64_t first, int64_t n, float *scratch)
+{
+    const factor f = loaded(j, from, first, scratch);
+    if (j->direct)
+        dti_tile_pack(&(dti_tile){.b_bf16 = f.bf16, .b_row = f.row, .depth = n, .n = j->d},
+            (uint32_t *)scratch);
+    else
+        load_rows(j, from, first, n, scratch);
+    return f;
+}
+
+/* The tile of positions at @first as a right factor: their channels as rows. @spare: of four rows.
+ */
+static factor columns_of(
+    const attend_job *j, const positions *from, int64_t first, float *scratch, float *spare)
+{
+    if (!j->direct) {
+        load_transposed(j, from, first, scratch, T, spare);
+        return (factor){scratch, .row = T};
+    }
+    dti_tile_pack(&(dti_tile){.b_bf16 = halves_at(from, first),
+                      .b_row = from->row,
+                      .b_transposed = true,
+                      .depth = j->d,
+                      .n = left(j, first)},
+        (uint32_t *)scratch);
+    return (factor){.packed = (uint32_t *)scratch};
+}
+
+/* Rows of fp32 to where they belong, row r times by[r] (NULL: 1) times scale. */
 DT_CLONES static void store_rows(const attend_job *j, const positions *to, int64_t first, int64_t n,
-    float *from, const float *factor, float scale)
+    float *from, const float *by, float scale)
 {
     for (int64_t r = 0; r < n; r++) {
         const int64_t at = to->at + (first + r) * to->row;
-        const float f = factor == NULL ? scale : scale * factor[r];
+        const float f = by == NULL ? scale : scale * by[r];
         float *row = from + r * j->pad, *y = dti_values_target(j->type, to->p, at, row);
 #pragma omp simd
         for (int64_t i = 0; i < j->d; i++)
@@ -166,8 +247,9 @@ static int64_t naive_scratch(const attend_job *j)
     return j->d * all + all * j->pad + T * all + 2 * T * j->pad;
 }
 
-/* Softmax of n scores; what lies behind them becomes 0. Sums in lanes of a fixed number. */
-DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
+/* Softmax of n scores times @scale; what lies behind them becomes 0. Sums in lanes of a fixed
+ * number. */
+DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys, float scale)
 {
     enum { LANES = DTI_TILE_LANES };
     float most[LANES], sum[LANES] = {0}, m = -INFINITY;
@@ -184,7 +266,7 @@ DT_CLONES static void softmax(float *s, int64_t n, int64_t all_keys)
     for (int64_t i = 0; i < all_keys; i += LANES)
 #pragma omp simd
         for (int k = 0; k < LANES; k++) {
-            s[i + k] = fast_exp(s[i + k] - m);
+            s[i + k] = fast_exp(scale * (s[i + k] - m));
             sum[k] += s[i + k];
         }
     float all = 0;
@@ -203,7 +285,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
     float *s = carve(&work, T * all), *q = carve(&work, T * j->pad), *y = carve(&work, T * j->pad);
     const positions xq = part_of(h, DT_X, 0), to = whole_of(h, DT_Y);
     float *prob = j->a->port[DT_S];
-    load_rows(j, &xq, first, n, j->scale, q);
+    load_rows(j, &xq, first, n, q);
     j->product(&(dti_tile){.a = q,
         .row = j->pad,
         .step = 1,
@@ -215,7 +297,7 @@ static void naive_tile(const head *h, int64_t first, const float *k, const float
         .n = all,
         .depth = j->d});
     for (int64_t r = 0; r < n; r++) {
-        softmax(s + r * all, j->causal ? first + r + 1 : j->t, all);
+        softmax(s + r * all, j->causal ? first + r + 1 : j->t, all, j->scale);
         if (prob != NULL)
             memcpy(prob + ((h->sample * j->heads + h->h) * j->t + first + r) * j->t, s + r * all,
                 (size_t)j->t * sizeof *prob);
@@ -241,8 +323,8 @@ static void naive_task(const void *job, int64_t i)
     float *k = carve(&h.work, j->d * all), *v = carve(&h.work, all * j->pad);
     const positions xk = part_of(&h, DT_X, 1), xv = part_of(&h, DT_X, 2);
     for (int64_t at = 0; at < j->tiles; at++)
-        load_transposed(j, &xk, at * T, 1, k + at * T, all, v);
-    load_rows(j, &xv, 0, j->t, 1, v);
+        load_transposed(j, &xk, at * T, k + at * T, all, v);
+    load_rows(j, &xv, 0, j->t, v);
     for (int64_t at = 0; at < j->tiles; at++)
         naive_tile(&h, at * T, k, v, h.work);
 }
@@ -253,17 +335,18 @@ static void naive_task(const void *job, int64_t i)
  * largest score and sum so far (the online softmax). */
 static int64_t efficient_scratch(const attend_job *j)
 {
-    return j->d * T + 3 * T * j->pad + T * T + 3 * T;
+    return 2 * j->factor + 2 * T * j->pad + T * T + 3 * T;
 }
 
-/* Of each query (a lane): its largest score, the sum of exponentials so far, and the factor by
- * which an older sum shrinks. */
+/* Of each query (a lane): its largest score, without the scale, the sum of exponentials so far, and
+ * the factor by which an older sum shrinks. */
 typedef struct online {
     float *most, *sum, *shrink;
 } online;
 
-/* Scores [key][query] to exponentials, a vector of queries at a time. */
-DT_CLONES static void online_softmax(float *s, int64_t keys, int64_t queries, const online *o)
+/* Scores [key][query] to exponentials of @scale times them, a vector of queries at a time. */
+DT_CLONES static void online_softmax(
+    float *s, int64_t keys, int64_t queries, float scale, const online *o)
 {
     enum { LANES = DTI_TILE_LANES };
     for (int64_t first = 0; first < queries; first += LANES, s += LANES) {
@@ -276,13 +359,13 @@ DT_CLONES static void online_softmax(float *s, int64_t keys, int64_t queries, co
                 most[q] = s[k * T + q] > most[q] ? s[k * T + q] : most[q];
 #pragma omp simd
         for (int q = 0; q < LANES; q++) {
-            shrink[q] = fast_exp(before[q] - most[q]);
+            shrink[q] = fast_exp(scale * (before[q] - most[q]));
             sum[q] = o->sum[first + q] * shrink[q];
         }
         for (int64_t k = 0; k < keys; k++)
 #pragma omp simd
             for (int q = 0; q < LANES; q++) {
-                s[k * T + q] = fast_exp(s[k * T + q] - most[q]);
+                s[k * T + q] = fast_exp(scale * (s[k * T + q] - most[q]));
                 sum[q] += s[k * T + q];
             }
         memcpy(before, most, sizeof most);
@@ -313,57 +396,31 @@ static void save_sums(const head *h, int64_t first, const online *o)
         return;
     lse += (h->sample * h->j->heads + h->h) * h->j->t + first;
     for (int64_t q = 0; q < left(h->j, first); q++)
-        lse[q] = o->most[q] + logf(o->sum[q]);
+        lse[q] = h->j->scale * o->most[q] + logf(o->sum[q]);
 }
 
 /* A tile of queries: transposed q, scratch for a tile of keys, the scores, the output so far. */
 typedef struct queries {
     int64_t tile, n;
-    float *q, *k, *v, *s, *y;
+    factor q;
+    float *k, *v, *s, *y;
     online o;
 } queries;
-
-/* Factors of the keys that begin at @first, where they lie or copied. In fp32 k needs no copy: it
- * is only read element by element. */
-static void find_keys(const head *h, const queries *w, int64_t first, dti_tile *k, dti_tile *v)
-{
-    const attend_job *j = h->j;
-    const int64_t keys = left(j, first);
-    const positions xk = part_of(h, DT_X, 1), xv = part_of(h, DT_X, 2);
-    const int64_t at_k = xk.at + first * xk.row, at_v = xv.at + first * xv.row;
-    k->row = xk.row;
-    v->b_row = xv.row;
-    if (j->direct) {
-        k->a_bf16 = (const dt_bf16 *)xk.p + at_k;
-        v->b_bf16 = (const dt_bf16 *)xv.p + at_v;
-        return;
-    }
-    load_rows(j, &xv, first, keys, 1, w->v);
-    v->b = w->v;
-    v->b_row = j->pad;
-    if (j->type == DT_F32) {
-        k->a = (const float *)xk.p + at_k;
-        k->far = true;
-        return;
-    }
-    load_rows(j, &xk, first, keys, 1, w->k);
-    k->a = w->k;
-    k->row = j->pad;
-}
 
 /* The tile of keys that begins at @first. */
 static void attend_keys(const head *h, const queries *w, int64_t first)
 {
     const attend_job *j = h->j;
     const int64_t keys = left(j, first);
-    dti_tile scores = {.step = 1,
-        .b = w->q,
-        .b_row = T,
-        .c = w->s,
+    const positions xk = part_of(h, DT_X, 1), xv = part_of(h, DT_X, 2);
+    const factor k = lines_of(j, &xk, first, keys, w->k),
+                 v = load_factor(j, &xv, first, keys, w->v);
+    dti_tile scores = {.c = w->s,
         .c_row = T,
         .m = keys,
         .n = dti_tile_padded(w->n),
-        .depth = j->d};
+        .depth = j->d,
+        .far = k.rows != w->k};
     dti_tile sums = {.a = w->s,
         .row = 1,
         .step = T,
@@ -373,11 +430,13 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
         .n = j->pad,
         .depth = keys,
         .add = true};
-    find_keys(h, w, first, &scores, &sums);
+    as_left(&scores, &k);
+    as_right(&scores, &w->q);
+    as_right(&sums, &v);
     j->product(&scores);
     if (j->causal && first == w->tile * T)
         mask_keys(w->s, keys);
-    online_softmax(w->s, keys, dti_tile_padded(w->n), &w->o);
+    online_softmax(w->s, keys, dti_tile_padded(w->n), j->scale, &w->o);
     shrink_rows(w->y, w->n, j->pad, w->o.shrink);
     j->product(&sums);
 }
@@ -387,14 +446,14 @@ static void efficient_task(const void *job, int64_t i)
     const attend_job *j = job;
     head h = head_of(j, i / j->tiles);
     queries w = {.tile = i % j->tiles, .n = left(j, i % j->tiles * T)};
-    w.q = carve(&h.work, j->d * T);
+    float *packed_q = carve(&h.work, j->factor);
+    w.v = carve(&h.work, j->factor);
     w.k = carve(&h.work, T * j->pad);
-    w.v = carve(&h.work, T * j->pad);
     w.y = carve(&h.work, T * j->pad);
     w.s = carve(&h.work, T * T);
     w.o = (online){carve(&h.work, T), carve(&h.work, T), carve(&h.work, T)};
     const positions q = part_of(&h, DT_X, 0), y = whole_of(&h, DT_Y);
-    load_transposed(j, &q, w.tile * T, j->scale, w.q, T, w.k);
+    w.q = columns_of(j, &q, w.tile * T, packed_q, w.k);
     memset(w.y, 0, (size_t)(T * j->pad) * sizeof *w.y);
     for (int l = 0; l < T; l++) {
         w.o.most[l] = -INFINITY;
@@ -416,14 +475,16 @@ static void efficient_task(const void *job, int64_t i)
 
 static int64_t backward_scratch(const attend_job *j)
 {
-    return 2 * j->d * T + 3 * T * j->pad + 2 * T * T + j->tiles * T * (3 * j->pad + 1);
+    return 3 * j->factor + 2 * T * j->pad + 2 * T * T + j->tiles * (2 * j->factor + T * j->pad + T);
 }
 
-/* One tile of keys: transposed k and v, rows of k, the sums; scratch for one of queries; and of all
- * positions q, dy and dq as rows, and dy . y, which is the sum over keys of p times dp. */
+/* One tile of keys: transposed k and v, rows of k, and scratch for them; the sums; scratch for one
+ * of queries; and of all positions q and dy, a scratch of j->factor for a tile's, dq as rows, and
+ * dy . y, which is the sum over keys of p times dp. */
 typedef struct keys {
     int64_t tile, n;
-    float *k, *v, *rows, *dk, *dv, *p, *ds;
+    factor k, v, rows;
+    float *scratch[3], *dk, *dv, *p, *ds;
     float *q, *dy, *dq, *delta;
 } keys;
 
@@ -443,27 +504,30 @@ DT_CLONES static void multiply_rows(
     }
 }
 
+/* The sums have not begun yet, so that y and dy can lie there. */
 static void load_queries(const head *h, const keys *k)
 {
     const attend_job *j = h->j;
     const positions q = part_of(h, DT_X, 0), y = whole_of(h, DT_Y), dy = whole_of(h, DT_DY);
-    load_rows(j, &q, 0, j->t, j->scale, k->q);
-    load_rows(j, &dy, 0, j->t, 1, k->dy);
-    for (int64_t at = 0; at < j->t; at += T) {
-        load_rows(j, &y, at, left(j, at), 1, k->rows);
-        multiply_rows(k->rows, k->dy + at * j->pad, left(j, at), j->pad, k->delta + at);
+    for (int64_t tile = 0; tile < j->tiles; tile++) {
+        const int64_t first = tile * T, n = left(j, first);
+        (void)load_factor(j, &q, first, n, k->q + tile * j->factor);
+        (void)load_factor(j, &dy, first, n, k->dy + tile * j->factor);
+        load_rows(j, &y, first, n, k->dv);
+        load_rows(j, &dy, first, n, k->dk);
+        multiply_rows(k->dv, k->dk, n, j->pad, k->delta + first);
     }
     memset(k->dq, 0, (size_t)(j->t * j->pad) * sizeof *k->dq);
 }
 
-/* Scores to probabilities p, and dp to the gradient of the scores: p (dp - delta). */
-DT_CLONES static void recompute(
-    float *p, float *ds, int64_t n, int64_t lanes, const float *lse, const float *delta)
+/* Scores to probabilities p, and dp to the gradient of the scaled scores: p (dp - delta). */
+DT_CLONES static void recompute(float *p, float *ds, int64_t n, int64_t lanes, float scale,
+    const float *lse, const float *delta)
 {
     for (int64_t r = 0; r < n; r++)
 #pragma omp simd
         for (int64_t i = 0; i < lanes; i++) {
-            const float e = fast_exp(p[r * T + i] - lse[r]);
+            const float e = fast_exp(scale * p[r * T + i] - lse[r]);
             p[r * T + i] = e;
             ds[r * T + i] = e * (ds[r * T + i] - delta[r]);
         }
@@ -495,65 +559,73 @@ static void mask_queries(const keys *k, int64_t n)
     }
 }
 
-static void backward_tile(const head *h, const keys *k, int64_t first, bool naive)
+/* Of n queries and all keys, [query][key]: dp, which is dy v', or the scores, q k'. */
+static void multiply_keys(
+    const head *h, const keys *k, const factor *of, const factor *by, int64_t n, float *to)
 {
     const attend_job *j = h->j;
-    const int64_t n = left(j, first), pad = j->pad, row = (h->sample * j->heads + h->h) * j->t;
-    const float *q = k->q + first * pad, *dy = k->dy + first * pad, *s = j->a->port[DT_S];
-    j->product(&(dti_tile){.a = dy,
-        .row = pad,
+    dti_tile t = {.c = to, .c_row = T, .m = n, .n = dti_tile_padded(k->n), .depth = j->d};
+    as_left(&t, of);
+    as_right(&t, by);
+    j->product(&t);
+}
+
+/* To the sums of the keys: weights' x, of weights [query][key]. */
+static void add_to_keys(
+    const head *h, const keys *k, const float *weights, const factor *x, int64_t n, float *sums)
+{
+    const attend_job *j = h->j;
+    dti_tile t = {.a = weights,
+        .row = 1,
+        .step = T,
+        .c = sums,
+        .c_row = j->pad,
+        .m = k->n,
+        .n = j->pad,
+        .depth = n,
+        .add = true};
+    as_right(&t, x);
+    j->product(&t);
+}
+
+static void add_to_queries(const head *h, const keys *k, int64_t n, float *sums)
+{
+    const attend_job *j = h->j;
+    dti_tile t = {.a = k->ds,
+        .row = T,
         .step = 1,
-        .b = k->v,
-        .b_row = T,
-        .c = k->ds,
-        .c_row = T,
+        .c = sums,
+        .c_row = j->pad,
         .m = n,
-        .n = dti_tile_padded(k->n),
-        .depth = j->d});
+        .n = j->pad,
+        .depth = k->n,
+        .add = true};
+    as_right(&t, &k->rows);
+    j->product(&t);
+}
+
+static void backward_tile(const head *h, const keys *k, int64_t tile, bool naive)
+{
+    const attend_job *j = h->j;
+    const int64_t first = tile * T, n = left(j, first);
+    const int64_t row = (h->sample * j->heads + h->h) * j->t;
+    const positions xq = part_of(h, DT_X, 0), xdy = whole_of(h, DT_DY);
+    const factor q = loaded(j, &xq, first, k->q + tile * j->factor);
+    const factor dy = loaded(j, &xdy, first, k->dy + tile * j->factor);
+    const float *s = j->a->port[DT_S];
+    multiply_keys(h, k, &dy, &k->v, n, k->ds);
     if (naive) {
         reuse(s + (row + first) * j->t + k->tile * T, j->t, k->n, k->p, k->ds, n, k->delta + first);
     } else {
-        j->product(&(dti_tile){.a = q,
-            .row = pad,
-            .step = 1,
-            .b = k->k,
-            .b_row = T,
-            .c = k->p,
-            .c_row = T,
-            .m = n,
-            .n = dti_tile_padded(k->n),
-            .depth = j->d});
-        recompute(k->p, k->ds, n, dti_tile_padded(k->n), s + row + first, k->delta + first);
-        if (j->causal && first == k->tile * T)
+        multiply_keys(h, k, &q, &k->k, n, k->p);
+        recompute(
+            k->p, k->ds, n, dti_tile_padded(k->n), j->scale, s + row + first, k->delta + first);
+        if (j->causal && tile == k->tile)
             mask_queries(k, n);
     }
-    dti_tile transposed = {.a = k->p,
-        .row = 1,
-        .step = T,
-        .b = dy,
-        .b_row = pad,
-        .c = k->dv,
-        .c_row = pad,
-        .m = k->n,
-        .n = pad,
-        .depth = n,
-        .add = true};
-    j->product(&transposed);
-    transposed.a = k->ds;
-    transposed.b = q;
-    transposed.c = k->dk;
-    j->product(&transposed);
-    j->product(&(dti_tile){.a = k->ds,
-        .row = T,
-        .step = 1,
-        .b = k->rows,
-        .b_row = pad,
-        .c = k->dq + first * pad,
-        .c_row = pad,
-        .m = n,
-        .n = pad,
-        .depth = k->n,
-        .add = true});
+    add_to_keys(h, k, k->p, &dy, n, k->dv);
+    add_to_keys(h, k, k->ds, &q, n, k->dk);
+    add_to_queries(h, k, n, k->dq + first * j->pad);
 }
 
 static void backward_keys(const head *h, keys *k, bool naive)
@@ -564,31 +636,31 @@ static void backward_keys(const head *h, keys *k, bool naive)
     const positions xk = part_of(h, DT_X, 1), xv = part_of(h, DT_X, 2);
     const positions dxk = part_of(h, DT_DX, 1), dxv = part_of(h, DT_DX, 2);
     k->n = left(j, first);
-    load_transposed(j, &xk, first, 1, k->k, T, k->rows);
-    load_transposed(j, &xv, first, 1, k->v, T, k->rows);
-    load_rows(j, &xk, first, k->n, 1, k->rows);
+    k->k = columns_of(j, &xk, first, k->scratch[0], k->dk);
+    k->v = columns_of(j, &xv, first, k->scratch[1], k->dk);
+    k->rows = load_factor(j, &xk, first, k->n, k->scratch[2]);
     memset(k->dk, 0, bytes);
     memset(k->dv, 0, bytes);
     for (int64_t at = j->causal ? k->tile : 0; at < j->tiles; at++)
-        backward_tile(h, k, at * T, naive);
-    store_rows(j, &dxk, first, k->n, k->dk, NULL, 1);
+        backward_tile(h, k, at, naive);
+    store_rows(j, &dxk, first, k->n, k->dk, NULL, j->scale);
     store_rows(j, &dxv, first, k->n, k->dv, NULL, 1);
 }
 
 static void backward(const attend_job *j, int64_t i, bool naive)
 {
     head h = head_of(j, i);
-    const int64_t all = j->tiles * T;
-    keys k = {.k = carve(&h.work, j->d * T), .v = carve(&h.work, j->d * T)};
-    k.rows = carve(&h.work, T * j->pad);
+    keys k = {0};
+    for (size_t r = 0; r < DT_COUNT(k.scratch); r++)
+        k.scratch[r] = carve(&h.work, j->factor);
     k.dk = carve(&h.work, T * j->pad);
     k.dv = carve(&h.work, T * j->pad);
     k.p = carve(&h.work, T * T);
     k.ds = carve(&h.work, T * T);
-    k.q = carve(&h.work, all * j->pad);
-    k.dy = carve(&h.work, all * j->pad);
-    k.dq = carve(&h.work, all * j->pad);
-    k.delta = carve(&h.work, all);
+    k.q = carve(&h.work, j->tiles * j->factor);
+    k.dy = carve(&h.work, j->tiles * j->factor);
+    k.dq = carve(&h.work, j->tiles * T * j->pad);
+    k.delta = carve(&h.work, j->tiles * T);
     const positions dxq = part_of(&h, DT_DX, 0);
     load_queries(&h, &k);
     for (k.tile = 0; k.tile < j->tiles; k.tile++)
@@ -622,6 +694,8 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
         .tiles = dti_ceil_div(x.h * x.w, DTI_TILE_SIDE),
         .product = product};
     j.pad = dti_tile_padded(j.d);
+    j.factor =
+        T * j.pad > dti_tile_packed_words(T, j.pad) ? T * j.pad : dti_tile_packed_words(T, j.pad);
     j.direct = c->dtype == DT_BF16 && product == dti_tile_bf16() && j.pad == j.d;
     j.scratch = c->form == DT_BACKWARD           ? backward_scratch(&j)
                 : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)

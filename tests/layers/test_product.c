@@ -175,9 +175,33 @@ static void values_of_bf16_are_widened_and_rounded(void **state)
     }
 }
 
+/* The k rows of n values, @row apart, as n rows of k. */
+static dt_bf16 *columns_of(const dt_bf16 *rows, struct sizes z, int64_t row)
+{
+    dt_bf16 *columns = test_calloc((size_t)(z.n * z.k), sizeof *columns);
+    for (int64_t k = 0; k < z.k; k++)
+        for (int64_t j = 0; j < z.n; j++)
+            columns[j * z.k + k] = rows[k * row + j];
+    return columns;
+}
+
+/* The tile's b packed, which is all that it then has of it. */
+static uint32_t *words_of(dti_tile *t)
+{
+    uint32_t *words =
+        aligned_alloc(64, (size_t)dti_tile_packed_words(t->depth, t->n) * sizeof *words);
+    assert_non_null(words);
+    dti_tile_pack(t, words);
+    t->b = NULL;
+    t->b_bf16 = NULL;
+    t->b_packed = words;
+    return words;
+}
+
 /* Factors from -1 to 1 in steps of 1/8 are themselves in bf16, and so sums of a few hundred
  * products are exact in whatever order: nothing may be off, nor anything beside the matrix be
- * touched. What rounds its factors takes either of them in bf16 as well. */
+ * touched. What rounds its factors takes either of them in bf16 as well, b also transposed or
+ * packed before. */
 static void a_tile_is_its_definition(void **state)
 {
     (void)state;
@@ -185,11 +209,13 @@ static void a_tile_is_its_definition(void **state)
     static const struct sizes tiles[] = {
         {1, 16, 1}, {64, 64, 64}, {33, 48, 31}, {64, 80, 65}, {65, 16, 130}, {17, 208, 96}};
     dti_tile_fn *const fns[] = {dti_tile_best(), dti_tile_bf16()};
-    for (size_t s = 0; s < 32 * DT_COUNT(tiles); s++) {
-        const struct sizes z = tiles[s / 32];
+    for (size_t s = 0; s < 128 * DT_COUNT(tiles); s++) {
+        const struct sizes z = tiles[s / 128];
         const int64_t row = z.n + GAP;
         const bool turned = s & 1, add = s & 2, rounds = s & 4, half_a = s & 8, half_b = s & 16;
-        if (fns[rounds] == NULL || (!rounds && (half_a || half_b)) || (turned && half_a))
+        const bool packed = s & 32, b_turned = s & 64;
+        if (fns[rounds] == NULL || (!rounds && (half_a || half_b || packed)) ||
+            (turned && half_a) || (b_turned && !half_b))
             continue; /* no AVX512_BF16 here, or nothing that it takes */
         float *a = numbers(z.m * z.k, 1), *b = numbers(z.k * row, 2);
         float *c = test_calloc((size_t)(z.m * row), sizeof *c);
@@ -201,19 +227,27 @@ static void a_tile_is_its_definition(void **state)
             c[i] = 3;
         dt_bf16 *a_bf16 = half_a ? halves(a, z.m * z.k) : NULL;
         dt_bf16 *b_bf16 = half_b ? halves(b, z.k * row - GAP) : NULL;
-        fns[rounds](&(dti_tile){.a = half_a ? NULL : a,
+        if (b_turned) {
+            dt_bf16 *rows = b_bf16;
+            b_bf16 = columns_of(rows, z, row);
+            test_free(rows);
+        }
+        dti_tile tile = {.a = half_a ? NULL : a,
             .row = turned ? 1 : z.k,
             .step = turned ? z.m : 1,
             .b = half_b ? NULL : b,
             .a_bf16 = a_bf16,
             .b_bf16 = b_bf16,
-            .b_row = row,
+            .b_row = b_turned ? z.k : row,
+            .b_transposed = b_turned,
             .c = c,
             .c_row = row,
             .m = z.m,
             .n = z.n,
             .depth = z.k,
-            .add = add});
+            .add = add};
+        uint32_t *words = packed ? words_of(&tile) : NULL;
+        fns[rounds](&tile);
         for (int64_t i = 0; i < z.m * row; i++) {
             double want = i % row < z.n && !add ? 0 : 3;
             for (int64_t t = 0; t < z.k && i % row < z.n; t++)
@@ -221,6 +255,7 @@ static void a_tile_is_its_definition(void **state)
                         (double)b[t * row + i % row];
             assert_true((double)c[i] == want);
         }
+        free(words);
         test_free(a_bf16);
         test_free(b_bf16);
         test_free(a);

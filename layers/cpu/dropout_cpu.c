@@ -6,6 +6,8 @@
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/draw.h"
+#include "layers/cpu/values.h"
+#include "layers/curves.h"
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
@@ -22,23 +24,13 @@ struct job {
     dti_draw_fn *draw;
 };
 
-DT_INLINE void apply(const struct job *j, int64_t at, const uint32_t *u, int64_t n, dt_dtype t)
+/* Draws of 24 bits below @least drop a value. */
+DT_CLONES static void apply(
+    const float *x, const uint32_t *u, uint32_t least, float scale, float *y, int n)
 {
-    const void *from = dti_from(j->from, at, t);
-    void *to = dti_to(j->to, at, t);
 #pragma omp simd
-    for (int64_t i = 0; i < n; i++)
-        dti_store(to, i, t, u[i] >> 8 >= j->least ? dti_load(from, i, t) * j->scale : 0.0f);
-}
-
-DT_CLONES static void apply_f32(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
-{
-    apply(j, at, u, n, DT_F32);
-}
-
-DT_CLONES static void apply_bf16(const struct job *j, int64_t at, const uint32_t *u, int64_t n)
-{
-    apply(j, at, u, n, DT_BF16);
+    for (int i = 0; i < n; i++)
+        y[i] = dti_select(u[i] >> 8 < least, 0.0f, x[i] * scale);
 }
 
 static void task(const void *job, int64_t i)
@@ -48,12 +40,15 @@ static void task(const void *job, int64_t i)
     const dti_span s = dti_span_of(j->elements, PIECE, i % j->pieces);
     const uint64_t first = (uint64_t)(j->a->sample0 + sample) * ((uint64_t)(j->elements + 3) / 4);
     uint32_t u[BLOCK];
+    float buffer[BLOCK];
     for (int64_t e = s.begin; e < s.end; e += BLOCK) {
         const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
         const int64_t at = sample * j->elements + e;
         j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint32_t)j->a->step,
             first + (uint64_t)e / 4, u, dti_ceil_div(n, 4));
-        (j->t == DT_BF16 ? apply_bf16 : apply_f32)(j, at, u, n);
+        float *y = dti_values_target(j->t, j->to, at, buffer);
+        apply(dti_values_read(j->t, j->from, at, buffer, n), u, j->least, j->scale, y, (int)n);
+        dti_values_write(j->t, j->to, at, y, n);
     }
 }
 

@@ -8,9 +8,10 @@
 #include "layers/value.h"
 
 enum {
-    TILE = 64, /* channels worked on at a time */
-    MOST_WINDOWS = 512 /* whose positions backward keeps on the stack: 64 KiB */,
-    MOST_SIDE = 32 /* pixels of a block of backward */
+    TILE = 64,           /* channels that forward works on at a time */
+    CHANNELS = 1024,     /* and backward: a pixel's lie side by side, as memory likes it */
+    POSITIONS = 1 << 16, /* that backward keeps on the stack, of a block's windows: 128 KiB */
+    MOST_SIDE = 32       /* pixels of a block of backward */
 };
 
 struct job {
@@ -19,9 +20,9 @@ struct job {
     dt_dtype t;
     dti_windows p;
     dt_shape x, y;
-    int64_t tiles;              /* of channels */
     int64_t rows;               /* of outputs, of a forward task */
-    int64_t side, down, across; /* pixels of a block of backward; blocks of an image */
+    int64_t wide, parts;        /* channels of a block of backward, and parts of so many */
+    int64_t side, down, across; /* pixels of it; blocks of an image */
     bool packed;                /* two positions a byte */
     size_t index_bytes;
 };
@@ -80,15 +81,10 @@ DT_CLONES static void put_positions(
 DT_CLONES static void get_positions(
     const uint8_t *index, bool packed, int64_t e, dt_bf16 *to, int n)
 {
-    int at[TILE];
-    if (packed)
-        for (int k = 0; k < n; k++)
-            at[k] = index[(e + k) / 2] >> (e + k) % 2 * 4 & 15;
-    else
-        for (int k = 0; k < n; k++)
-            at[k] = index[e + k];
-    for (int k = 0; k < n; k++)
-        to[k] = dt_bf16_from_float((float)at[k]);
+    for (int k = 0; k < n; k++) {
+        const int at = packed ? index[(e + k) / 2] >> (e + k) % 2 * 4 & 15 : index[e + k];
+        to[k] = dt_bf16_from_float((float)at);
+    }
 }
 
 /* One row of outputs of one sample. */
@@ -151,38 +147,40 @@ static dti_span reaching(const dti_window_side *p, dti_span pixels, int64_t coun
     return (dti_span){begin, end < count ? end : count};
 }
 
-/* A block of pixels of some channels of one sample, and the windows that reach it. */
+/* A block of pixels of n channels of one sample, and the windows that reach it. */
 typedef struct block {
     int64_t sample, c;
+    int n;
     dti_span h, w, rows, cols;
 } block;
 
 static block block_at(const struct job *j, int64_t i)
 {
-    block b = {.c = i % j->tiles * TILE, .sample = i / j->tiles / j->across / j->down};
-    b.w = dti_span_of(j->x.w, j->side, i / j->tiles % j->across);
-    b.h = dti_span_of(j->x.h, j->side, i / j->tiles / j->across % j->down);
+    const dti_span c = dti_span_of(j->x.c, j->wide, i % j->parts);
+    block b = {.c = c.begin, .n = (int)dti_span_count(c)};
+    b.sample = i / j->parts / j->across / j->down;
+    b.w = dti_span_of(j->x.w, j->side, i / j->parts % j->across);
+    b.h = dti_span_of(j->x.h, j->side, i / j->parts / j->across % j->down);
     b.rows = reaching(&j->p.h, b.h, j->y.h);
     b.cols = reaching(&j->p.w, b.w, j->y.w);
     return b;
 }
 
 /* Where the maxima of a block's windows were. */
-static void find_positions(const struct job *j, const block *b, dt_bf16 (*at)[TILE])
+static void find_positions(const struct job *j, const block *b, dt_bf16 *at)
 {
     const int64_t from = b->sample * dt_shape_sample(&j->x) + b->c;
     const int64_t to = b->sample * dt_shape_sample(&j->y);
     const uint8_t *index = j->a->port[DT_S];
-    const int n = width(j, b->c);
     for (int64_t row = b->rows.begin; row < b->rows.end; row++)
-        for (int64_t col = b->cols.begin; col < b->cols.end; col++, at++) {
+        for (int64_t col = b->cols.begin; col < b->cols.end; col++, at += b->n) {
             const int64_t e = (row * j->y.w + col) * j->y.c + b->c;
             if (index != NULL) {
-                get_positions(index + (size_t)b->sample * j->index_bytes, j->packed, e, *at, n);
+                get_positions(index + (size_t)b->sample * j->index_bytes, j->packed, e, at, b->n);
                 continue;
             }
             const dti_window w = window_at(j, from, row, col);
-            j->on->find_again(&w, n, dti_from(j->a->port[DT_Y], to + e, j->t), *at);
+            j->on->find_again(&w, b->n, dti_from(j->a->port[DT_Y], to + e, j->t), at);
         }
 }
 
@@ -190,7 +188,7 @@ static void backward_task(const void *job, int64_t i)
 {
     const struct job *j = job;
     const block b = block_at(j, i);
-    dt_bf16 at[MOST_WINDOWS][TILE];
+    dt_bf16 at[POSITIONS];
     find_positions(j, &b, at);
     const int64_t from = b.sample * dt_shape_sample(&j->x) + b.c;
     const int64_t to = b.sample * dt_shape_sample(&j->y) + b.c;
@@ -206,9 +204,9 @@ static void backward_task(const void *job, int64_t i)
             const int64_t down = r + y->pad - rows.begin * y->stride;
             const int64_t right = q + x->pad - cols.begin * x->stride;
             const dti_reach g = {
-                .at = at[any ? first : 0],
-                .at_row = across * TILE,
-                .at_window = TILE,
+                .at = at + (any ? first * b.n : 0),
+                .at_row = across * b.n,
+                .at_window = b.n,
                 .dy = dti_from(j->a->port[DT_DY], to + (any ? out : 0), j->t),
                 .dy_row = j->y.w * j->y.c,
                 .dy_window = j->y.c,
@@ -218,20 +216,20 @@ static void backward_task(const void *job, int64_t i)
                 .per_row = (int)(y->stride * x->kernel),
                 .per_window = (int)x->stride,
             };
-            j->on->gather(&g, width(j, b.c),
-                dti_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
+            j->on->gather(
+                &g, b.n, dti_to(j->a->port[DT_DX], from + (r * j->x.w + q) * j->x.c, j->t));
         }
     }
 }
 
-/* The largest side of a block whose windows fit. */
-static int64_t side_of(const dti_windows *p)
+/* The largest side of a block whose windows' positions fit. */
+static int64_t side_of(const dti_windows *p, int64_t channels)
 {
     int64_t side = MOST_SIDE;
     for (; side > 1; side--) {
         const int64_t rows = (side + p->h.kernel - 2) / p->h.stride + 1;
         const int64_t cols = (side + p->w.kernel - 2) / p->w.stride + 1;
-        if (rows * cols <= MOST_WINDOWS)
+        if (rows * cols * channels <= POSITIONS)
             break;
     }
     return side;
@@ -248,12 +246,13 @@ static struct job job_of(const dt_call *c, const dt_args *a)
         .p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil),
         .x = dti_call_x(c),
         .y = y,
-        .tiles = dti_ceil_div(y.c, TILE),
+        .wide = y.c < CHANNELS ? y.c : CHANNELS,
         .rows = y.w * y.c % 2 != 0 ? 2 : 1,
         .packed = dti_maxpool_packed(o),
         .index_bytes = c->node->info.stash[0].sample_bytes,
     };
-    j.side = side_of(&j.p);
+    j.parts = dti_ceil_div(y.c, j.wide);
+    j.side = side_of(&j.p, j.wide);
     j.down = dti_ceil_div(j.x.h, j.side);
     j.across = dti_ceil_div(j.x.w, j.side);
     return j;
@@ -264,7 +263,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     (void)state, (void)err;
     const struct job j = job_of(c, a);
     if (c->form == DT_BACKWARD)
-        dti_run_tasks(a->n * j.down * j.across * j.tiles, backward_task, &j);
+        dti_run_tasks(a->n * j.down * j.across * j.parts, backward_task, &j);
     else
         dti_run_tasks(a->n * dti_ceil_div(j.y.h, j.rows), forward_task, &j);
     return DT_OK;

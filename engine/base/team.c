@@ -34,10 +34,10 @@ static const double watch_seconds = 200e-6;
 /* A system that has refused a thread is asked for one again after so long, not with every job. */
 static const double refused_seconds = 1;
 
-/* Pieces [next, end); a thread takes one by counting next up. */
+/* Pieces [begin, end); a thread takes one by counting next up. */
 typedef struct range {
     _Alignas(LINE) int64_t next;
-    int64_t end;
+    int64_t begin, end;
 } range;
 
 struct team;
@@ -116,7 +116,8 @@ static int64_t pieces(const team *t)
     return (t->n + t->each - 1) / t->each;
 }
 
-/* The next piece: of the member's own range, then of the others'; -1 when all are taken. */
+/* The next piece: of the member's own range, then of the others'; -1 when all are taken. Backwards
+ * a member has the same range, as what it worked on before lies in its own core's cache. */
 static int64_t take(team *t, int *at)
 {
     for (int tried = 0; tried < t->ranges; tried++) {
@@ -125,7 +126,7 @@ static int64_t take(team *t, int *at)
                               ? __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED)
                               : r->end;
         if (i < r->end)
-            return t->backwards ? pieces(t) - 1 - i : i;
+            return t->backwards ? r->begin + r->end - 1 - i : i;
         *at = (*at + 1) % t->ranges;
     }
     return -1;
@@ -249,8 +250,10 @@ static void open_gate(team *t)
 {
     const int64_t all = pieces(t);
     for (int i = 0; i < t->ranges; i++) {
-        __atomic_store_n(&t->range[i].next, all * i / t->ranges, __ATOMIC_RELAXED);
-        t->range[i].end = all * (i + 1) / t->ranges;
+        range *r = &t->range[i];
+        r->begin = all * i / t->ranges;
+        r->end = all * (i + 1) / t->ranges;
+        __atomic_store_n(&r->next, r->begin, __ATOMIC_RELAXED);
     }
     __atomic_store_n(&t->gate, OPEN, __ATOMIC_RELEASE);
     call(t);

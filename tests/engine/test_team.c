@@ -142,6 +142,35 @@ static void helpers_treat_denormals_as_the_caller_does(void **state)
     dti_cpu_set_denormals(before);
 }
 
+/* The caller's first task; others wait until it has begun, so that nobody takes it. */
+static void note_first(const void *job, int64_t i)
+{
+    int64_t *first = *(int64_t *const *)job;
+    int64_t none = -1;
+    if (dt_team_member() == 0)
+        __atomic_compare_exchange_n(first, &none, i, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+    while (__atomic_load_n(first, __ATOMIC_ACQUIRE) == -1)
+        sched_yield();
+}
+
+/* Backwards a thread begins at the end of what it would do forwards, which lies in its core's
+ * cache, and not at the end of all, which lies in another's. */
+static void a_thread_goes_back_over_its_own_tasks(void **state)
+{
+    enum { TASKS = 64 };
+    int64_t first = -1, *at = &first;
+    (void)state;
+    for (int threads = 2; threads <= 4; threads++) {
+        omp_set_num_threads(threads);
+        first = -1;
+        dt_team_run(TASKS, note_first, &at);
+        assert_int_equal(first, 0);
+        first = -1;
+        dt_team_run_back(TASKS, note_first, &at);
+        assert_in_range(first, TASKS / threads - 4, TASKS / threads);
+    }
+}
+
 static void helpers_help(void **state)
 {
     (void)state;
@@ -325,6 +354,7 @@ DT_TEST_GROUP(team)
         cmocka_unit_test(every_task_is_done_once),
         cmocka_unit_test(jobs_that_follow_each_other_do_not_mix),
         cmocka_unit_test(helpers_help),
+        cmocka_unit_test(a_thread_goes_back_over_its_own_tasks),
         cmocka_unit_test(helpers_treat_denormals_as_the_caller_does),
         cmocka_unit_test(within_a_task_a_job_is_run_by_its_thread),
         cmocka_unit_test(jobs_within_jobs_of_many_threads),

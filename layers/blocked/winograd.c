@@ -105,12 +105,14 @@ typedef struct winograd_job {
     const transforms *on;
     dti_tile_fn *tile;
     const void *x, *dy;
-    const float *weight, *u, *bias; /* u: the weight transformed, or @columns of it */
+    const float *weight, *u, *bias; /* u: the weight transformed */
+    bool transposed;                /* the weight */
     dti_span columns;
     void *y;
-    float *to, *work;      /* to: what is made of a weight, or its gradient */
-    int64_t each, scratch; /* tiles of a task; floats of scratch it has */
-    unsigned add;          /* bit 0: the gradient to what is there, bit 1: the bias's */
+    float *to, *work;   /* to: what is made of a weight, or its gradient */
+    int64_t each, some; /* tiles of a task; or columns */
+    int64_t scratch;    /* floats that it has */
+    unsigned add;       /* bit 0: the gradient to what is there, bit 1: the bias's */
 } winograd_job;
 
 /* c = a b of one tap and panel, or that added; a has @t's rows and @depth columns. */
@@ -189,10 +191,10 @@ static void transform_pixels(
 /* --- forward and backward-data --- */
 
 static void put_results(
-    const winograd_job *j, dti_span of, const float *m, int64_t at, float *spare)
+    const winograd_job *j, dti_span of, const float *m, int64_t at, int64_t width, float *spare)
 {
     const dti_winograd *s = j->s;
-    const int64_t width = width_at(s->out, at), step = tap_step(j->each, width);
+    const int64_t step = tap_step(j->each, width);
     for (int64_t i = of.begin; i < of.end; i++, m += width) {
         int64_t to[SIDE * SIDE];
         void *y[SIDE * SIDE];
@@ -203,13 +205,12 @@ static void put_results(
     }
 }
 
-/* The results of one panel, from @at on, of tiles whose transforms are at v, @step from tap to tap,
- * and the panel of the transformed weight. */
+/* The results of one panel of @width columns, from @at on, of tiles whose transforms are at v,
+ * @step from tap to tap, and the panel of the transformed weight. */
 static void run_panel(const winograd_job *j, dti_span of, const float *v, int64_t step,
-    const float *u, int64_t at, float *m, float *spare)
+    const float *u, int64_t at, int64_t width, float *m, float *spare)
 {
     const dti_winograd *s = j->s;
-    const int64_t width = width_at(s->out, at);
     dti_tile t = {.row = s->c + PAD,
         .step = 1,
         .b_row = width,
@@ -222,7 +223,7 @@ static void run_panel(const winograd_job *j, dti_span of, const float *v, int64_
         t.c = m + tap * tap_step(j->each, width);
         multiply(t, j->tile, s->c);
     }
-    put_results(j, of, m, at, spare);
+    put_results(j, of, m, at, width, spare);
 }
 
 /* Scratch of a task: a panel of products, a row for results outside of the image, and where it
@@ -248,7 +249,7 @@ static void run_tiles(const void *job, int64_t i)
     memset(zero, 0, (size_t)s->c * sizeof *zero);
     transform_pixels(j, of, zero, v, step);
     for (int64_t at = 0; at < s->out; at += PANEL)
-        run_panel(j, of, v, step, j->u + panel_at(s->c, at), at, m, spare);
+        run_panel(j, of, v, step, j->u + panel_at(s->c, at), at, width_at(s->out, at), m, spare);
 }
 
 /* One input channel's taps. */
@@ -257,7 +258,7 @@ static void take_taps(const void *job, int64_t i)
     const winograd_job *j = job;
     const dti_winograd *s = j->s;
     for (int64_t at = j->columns.begin; at < j->columns.end; at += PANEL) {
-        const int64_t width = width_at(s->out, at), here = at - j->columns.begin;
+        const int64_t width = width_at(j->columns.end, at), here = at - j->columns.begin;
         const float *g[9];
         for (int64_t k = 0; k < 9; k++)
             g[k] = j->weight + (k * s->c + i) * s->out + at;
@@ -283,7 +284,8 @@ static void take_transposed_taps(const void *job, int64_t i)
     const dti_winograd *s = j->s;
     float block[PAD * 9 * PAD];
     for (int64_t at = j->columns.begin; at < j->columns.end; at += PAD) {
-        const int64_t panel = at / PANEL * PANEL, width = width_at(s->out, panel);
+        const int64_t before = (at - j->columns.begin) / PANEL * PANEL;
+        const int64_t panel = j->columns.begin + before, width = width_at(j->columns.end, panel);
         for (int64_t k = 0; k < 9; k++)
             transpose(j->weight + (k * s->out + at) * s->c + PAD * i, s->c, block + (8 - k) * PAD,
                 9 * PAD);
@@ -291,7 +293,7 @@ static void take_transposed_taps(const void *job, int64_t i)
             const float *g[9];
             for (int64_t k = 0; k < 9; k++)
                 g[k] = block + (c * 9 + k) * PAD;
-            float *to = j->to + panel_at(s->c, panel - j->columns.begin);
+            float *to = j->to + panel_at(s->c, before);
             j->on->taps(g, PAD, to + (PAD * i + c) * width + at - panel, tap_step(s->c, width));
         }
     }
@@ -307,21 +309,34 @@ static void transform_weight(
         transposed ? j.s->c / PAD : j.s->c, transposed ? take_transposed_taps : take_taps, &j);
 }
 
-/* A weight that is large for so few tiles is transformed a panel at a time, for all tiles at once,
- * whose transforms are made first: that takes less room than the whole of it. */
-static int64_t all_tiles_floats(const dti_winograd *s)
+/* A weight that is large for so few tiles is transformed some columns at a time, by the thread that
+ * multiplies them by all tiles, whose transforms are made first: that takes less room than the
+ * whole of it, and what is large stays in the thread's own caches. */
+static int64_t some_columns(void)
 {
-    return s->c + TAPS * (pixels_step(s, tiles(s)) + tap_step(s->c, PANEL));
+    const int64_t share = PANEL / omp_get_max_threads() / PAD * PAD;
+    return share < PAD ? PAD : share;
 }
 
-static bool by_panels(const dti_winograd *s)
+static int64_t all_tiles_floats(const dti_winograd *s)
 {
-    return all_tiles_floats(s) < panels_floats(s->c, s->out);
+    return s->c + TAPS * pixels_step(s, tiles(s));
+}
+
+static int64_t columns_floats(const dti_winograd *s)
+{
+    return TAPS * tap_step(s->c, some_columns());
+}
+
+static bool by_columns(const dti_winograd *s)
+{
+    return all_tiles_floats(s) + omp_get_max_threads() * columns_floats(s) <
+           panels_floats(s->c, s->out);
 }
 
 size_t dti_winograd_weight_bytes(const dti_winograd *s)
 {
-    return by_panels(s) ? 0 : (size_t)panels_floats(s->c, s->out) * sizeof(float);
+    return by_columns(s) ? 0 : (size_t)panels_floats(s->c, s->out) * sizeof(float);
 }
 
 void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to)
@@ -337,36 +352,36 @@ static void transform_some(const void *job, int64_t i)
     transform_pixels(j, of, j->work, v, pixels_step(j->s, tiles(j->s)));
 }
 
-static void run_some(const void *job, int64_t i)
+static void run_columns(const void *job, int64_t i)
 {
     const winograd_job *j = job;
     const dti_winograd *s = j->s;
-    const dti_span of = dti_span_of(tiles(s), j->each, i);
-    float *m = j->work + all_tiles_floats(s) + dt_team_member() * j->scratch;
-    run_panel(j, of, j->work + s->c + of.begin * (s->c + PAD), pixels_step(s, tiles(s)), j->u,
-        j->columns.begin, m, m + products_floats(s) - PANEL);
+    const dti_span columns = dti_span_of(s->out, j->some, i);
+    float *u = j->work + all_tiles_floats(s) + dt_team_member() * j->scratch;
+    float *m = u + TAPS * tap_step(s->c, j->some);
+    transform_weight(*j, j->transposed, j->weight, columns, u);
+    for (int64_t k = 0; k < dti_ceil_div(tiles(s), j->each); k++) {
+        const dti_span of = dti_span_of(tiles(s), j->each, k);
+        run_panel(j, of, j->work + s->c + of.begin * (s->c + PAD), pixels_step(s, tiles(s)), u,
+            columns.begin, dti_span_count(columns), m, m + products_floats(s) - PANEL);
+    }
 }
 
-static void run_by_panels(winograd_job *j, bool transposed)
+static void run_by_columns(winograd_job *j)
 {
     const dti_winograd *s = j->s;
-    const int64_t tasks = dti_ceil_div(tiles(s), j->each);
-    float *u = j->work + s->c + TAPS * pixels_step(s, tiles(s));
     memset(j->work, 0, (size_t)s->c * sizeof *j->work);
-    dti_run_tasks(tasks, transform_some, j);
-    j->u = u;
-    j->scratch = products_floats(s);
-    for (int64_t at = 0; at < s->out; at += PANEL) {
-        j->columns = (dti_span){at, at + width_at(s->out, at)};
-        transform_weight(*j, transposed, j->weight, j->columns, u);
-        dti_run_tasks(tasks, run_some, j);
-    }
+    j->some = some_columns();
+    j->scratch = columns_floats(s) + products_floats(s);
+    dti_run_tasks(dti_ceil_div(tiles(s), j->each), transform_some, j);
+    dti_run_tasks(dti_ceil_div(s->out, j->some), run_columns, j);
 }
 
 size_t dti_winograd_work(const dti_winograd *s)
 {
-    const int64_t each = by_panels(s) ? products_floats(s) : tiles_floats(s);
-    const int64_t shared = by_panels(s) ? all_tiles_floats(s) : 0;
+    const bool columns = by_columns(s);
+    const int64_t each = columns ? columns_floats(s) + products_floats(s) : tiles_floats(s);
+    const int64_t shared = columns ? all_tiles_floats(s) : 0;
     return (size_t)(shared + each * omp_get_max_threads()) * sizeof(float);
 }
 
@@ -376,10 +391,11 @@ void dti_winograd_run(const dti_winograd *s, bool transposed, const void *x, con
     winograd_job j = new_job(s, work);
     j.x = x;
     j.weight = j.u = weight;
+    j.transposed = transposed;
     j.bias = bias;
     j.y = y;
-    if (by_panels(s)) {
-        run_by_panels(&j, transposed);
+    if (by_columns(s)) {
+        run_by_columns(&j);
         return;
     }
     j.scratch = tiles_floats(s);

@@ -502,12 +502,18 @@ static void take_few(const void *job, int64_t i)
     take_slopes(w, some);
 }
 
-/* What the tiles add to one tap's matrix, one panel of it. */
+static int64_t panels_of(const struct step *w)
+{
+    return dti_ceil_div(w->columns.end - w->columns.begin, PANEL);
+}
+
+/* What the tiles add to one tap's matrix, one panel of it. A tap's panels follow each other, so
+ * that its tiles stay in the thread's cache. */
 static void add_products(const void *job, int64_t i)
 {
     const struct step *w = job;
     const dti_winograd *s = w->j->s;
-    const int64_t tap = i % TAPS, here = i / TAPS * PANEL;
+    const int64_t tap = i / panels_of(w), here = i % panels_of(w) * PANEL;
     const int64_t width = width_at(s->out, w->columns.begin + here);
     const dti_tile t = {.a = w->work + w->k->v + tap * pixels_step(s, w->k->tiles),
         .row = 1,
@@ -551,8 +557,7 @@ static void make_part(const void *job, int64_t part)
         w.of = (dti_span){of.begin + some.begin, of.begin + some.end};
         w.add = i > 0;
         each_task(k, dti_ceil_div(some.end - some.begin, FEW), take_few, &w);
-        const int64_t panels = dti_ceil_div(w.columns.end - w.columns.begin, PANEL);
-        each_task(k, TAPS * panels, add_products, &w);
+        each_task(k, TAPS * panels_of(&w), add_products, &w);
     }
 }
 

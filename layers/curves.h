@@ -68,10 +68,19 @@ DT_INLINE float dti_curve_exp(float x)
     return dti_scaled_exp(rounded, r);
 }
 
-/* 1 / (1 + e^-x), small results with full relative precision. */
+/* 2^n e^r for n = rounded - DTI_ROUNDER in [-127, 0]; 0 at -127, where it is no normal number. */
+DT_INLINE float dti_falling_exp(float rounded, float r)
+{
+    const uint32_t power = dti_bits(rounded) - dti_bits(DTI_ROUNDER) + 127u;
+    return dti_small_exp(r) * dti_float(power << 23);
+}
+
+/* 1 / (1 + e^-x), small results with full relative precision; 0 where it is no normal number. */
 DT_INLINE float dti_curve_sigmoid(float x)
 {
-    const float e = dti_curve_exp(-fabsf(x));
+    float rounded;
+    const float ax = fabsf(x), a = dti_select(ax > 88.1f, 88.1f, ax); /* 127 ln 2 and a little */
+    const float r = dti_exp_rest(-a, &rounded), e = dti_falling_exp(rounded, r);
     const float above = 1.0f / (1.0f + e), below = e * above;
     return dti_select(x < 0.0f, below, above);
 }
@@ -101,8 +110,7 @@ DT_INLINE float dti_bell(float a)
     float rounded;
     const float high = dti_float(dti_bits(a) & 0xFFFFF000u);
     const float r = dti_exp_rest(-0.5f * (high * high), &rounded);
-    const uint32_t power = dti_bits(rounded) - dti_bits(DTI_ROUNDER) + 127u;
-    return dti_small_exp(r - 0.5f * ((a - high) * (a + high))) * dti_float(power << 23);
+    return dti_falling_exp(rounded, r - 0.5f * ((a - high) * (a + high)));
 }
 
 /* The tail beyond a is that times a polynomial in 3 / (3 + a), fitted up to 15. */

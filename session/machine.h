@@ -10,9 +10,11 @@
  * @flops: operations a second in the best of two convolutions by the library, by type of values; 0
  * where it was not measured
  * @bytes: bytes read and written a second when the whole team copies a block larger than any cache
+ * @answer: seconds from when one thread of the team writes until it reads what another wrote when
+ *          it saw that: how near the caches of two cores are; 0: there is one thread
  */
 typedef struct dt_machine {
-    double flops[DT_DTYPES], bytes;
+    double flops[DT_DTYPES], bytes, answer;
 } dt_machine;
 
 /* Measure for values of fp32 and of @also, with the team as dt_cpu_setup made it. Takes about a

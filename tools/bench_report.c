@@ -33,7 +33,10 @@ static void header(const dt_bench_result *r)
     printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
     if (r->machine.flops[DT_BF16] > 0)
         printf(", %.0f bf16", r->machine.flops[DT_BF16] / 1e9);
-    printf(", %.1f GB/s read and written by a copy; measured now\n\n", r->machine.bytes / 1e9);
+    printf(", %.1f GB/s read and written by a copy; measured now\n", r->machine.bytes / 1e9);
+    if (r->machine.answer > 0)
+        printf("cores     one answers another in %.0f ns\n", 1e9 * r->machine.answer);
+    printf("\n");
     printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
            "count\n",
         1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
@@ -100,6 +103,8 @@ dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
     if (r->machine.flops[DT_BF16] > 0)
         dt_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
     dt_json_real(&machine, "bytes", r->machine.bytes, 0);
+    if (r->machine.answer > 0)
+        dt_json_real(&machine, "answer_nanoseconds", 1e9 * r->machine.answer, 1);
     dt_json_leave(&j, &machine);
     dt_json_whole(&j, "steps", (uint64_t)r->steps);
     dt_json_seconds(&j, "median_seconds", r->median);

@@ -87,7 +87,7 @@ static double theirs_steep(double x)
 
 static const curve curves[] = {
     {"exp", ours_exp, exp, -INFINITY, INFINITY, 2, false},
-    {"sigmoid", ours_sigmoid, theirs_sigmoid, -INFINITY, INFINITY, 3, false},
+    {"sigmoid", ours_sigmoid, theirs_sigmoid, -INFINITY, INFINITY, 3, true},
     {"tanh", ours_tanh, tanh, -INFINITY, INFINITY, 2, false},
     {"share of the normal distribution", ours_below, theirs_below, -INFINITY, INFINITY, 8, true},
     {"its density", ours_density, theirs_density, -INFINITY, INFINITY, 3, true},

@@ -104,7 +104,7 @@ dt_status dti_bench_json(const dt_bench_result *r, dt_err *err)
         dt_json_real(&machine, "bf16_flops", r->machine.flops[DT_BF16], 0);
     dt_json_real(&machine, "bytes", r->machine.bytes, 0);
     if (r->machine.answer > 0)
-        dt_json_real(&machine, "answer_nanoseconds", 1e9 * r->machine.answer, 1);
+        dt_json_seconds(&machine, "answer_seconds", r->machine.answer);
     dt_json_leave(&j, &machine);
     dt_json_whole(&j, "steps", (uint64_t)r->steps);
     dt_json_seconds(&j, "median_seconds", r->median);

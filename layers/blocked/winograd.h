@@ -25,7 +25,7 @@ bool dti_winograd_saves(int64_t p, int64_t q);
 
 /* The transformed weight: bytes, and making it for forward, or transposed: for backward-data. 0
  * bytes where a large weight meets so few tiles that the transforms of these take less: then it is
- * made a panel of outputs at a time, when it is used. */
+ * made some outputs at a time, when it is used, by the thread that uses it. */
 size_t dti_winograd_weight_bytes(const dti_winograd *s);
 void dti_winograd_weight(const dti_winograd *s, bool transposed, const float *weight, float *to);
 

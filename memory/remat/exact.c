@@ -250,7 +250,7 @@ static dt_status add(paths *p, const state *s, bool *full, dt_err *err)
 static dt_status run(paths *p, uint32_t from, uint32_t op, set kept, bool *full, dt_err *err)
 {
     const state *was = &p->state[from];
-    const uint32_t ran = was->ran + (op == was->ran);
+    const uint32_t ran = was->ran + (op == was->ran ? 1u : 0u);
     const set there = (kept | bit(op)) & p->wanted[ran];
     const uint64_t cost = was->cost + p->g->cost[op], rest = bound(p, ran, there);
     const size_t at = find(p, ran, there);

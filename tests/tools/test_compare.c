@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/policy.h"
+#include "memory/remat/remat.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -253,12 +254,17 @@ static void assert_no_step_up(const cJSON *all, const char *policy, double most)
 static void more_memory_is_no_worse(void **state)
 {
     NEED_BINARY();
-    static const char *const named[] = {"tflms", "autotm", "flashneuron", "sentinel"};
-    ran r = cli_run("compare FILE --json --budgets 12 --policies tflms;autotm;flashneuron;sentinel "
-                    "--set memory.simulate=p100",
-        cli_file("rn.ini", "[model]\nname = resnet50\nimage = 64\n[train]\nbatch = 16\n"));
+    static const char *const named[] = {"tflms", "flashneuron", "sentinel", "autotm"};
+    const size_t n = DT_COUNT(named) - (dt_solver_name() == NULL); /* which the last one needs */
+    char words[256] = "compare FILE --json --budgets 12 --set memory.simulate=p100 --policies ";
+    for (size_t i = 0; i < n; i++)
+        snprintf(words + strlen(words), sizeof words - strlen(words), "%s%s", i > 0 ? ";" : "",
+            named[i]);
+    ran r = cli_run(
+        words, cli_file("rn.ini", "[model]\nname = resnet50\nimage = 64\n[train]\nbatch = 16\n"));
+    assert_code(&r, 0);
     cJSON *all = json_of(r.out, strlen(r.out));
-    for (size_t i = 0; i < DT_COUNT(named); i++)
+    for (size_t i = 0; i < n; i++)
         assert_no_step_up(all, named[i], 1.25);
     cJSON_Delete(all);
     cli_done(&r);

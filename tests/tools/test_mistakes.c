@@ -1238,8 +1238,9 @@ static void checkmate_names_its_lowest_peak(void **state)
         cJSON_Delete(o);
         cli_done(&r);
     }
-    r = cli_run("plan FILE --set memory.simulate=p100 --set memory.cache=none --rows "
-                "--set memory.policy=checkmate --set memory.device_budget=11MiB",
+    snprintf(file, sizeof file, "%s", dt_source_path("configs/resnet20_cifar10.ini"));
+    r = cli_run("plan FILE --set memory.simulate=p100 --set memory.cache=none --rows --set "
+                "train.batch=16 --set memory.policy=checkmate --set memory.device_budget=12MiB",
         file);
     assert_code(&r, 0);
     assert_has(r.out, "checkmate: so annealing of the same problem has it, not proved the least");

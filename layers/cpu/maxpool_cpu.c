@@ -222,18 +222,28 @@ static void backward_task(const void *job, int64_t i)
     }
 }
 
-/* The largest side of a block whose windows' positions fit. */
-static int64_t side_of(const dti_windows *p, int64_t channels)
+/* Windows that reach a block of such a side. */
+static int64_t windows_of(const dti_windows *p, int64_t side)
 {
-    int64_t side = MOST_SIDE;
-    for (; side > 1; side--) {
-        const int64_t rows = (side + p->h.kernel - 2) / p->h.stride + 1;
-        const int64_t cols = (side + p->w.kernel - 2) / p->w.stride + 1;
-        if (rows * cols * channels <= POSITIONS)
-            break;
-    }
-    return side;
+    return ((side + p->h.kernel - 2) / p->h.stride + 1) *
+           ((side + p->w.kernel - 2) / p->w.stride + 1);
 }
+
+/* As many channels as fit for a pixel alone, and for them the largest block. */
+static void size_block(struct job *j)
+{
+    const int64_t fit = POSITIONS / windows_of(&j->p, 1);
+    j->wide = fit < CHANNELS ? fit : CHANNELS;
+    j->wide = j->y.c < j->wide ? j->y.c : j->wide;
+    j->side = MOST_SIDE;
+    while (j->side > 1 && windows_of(&j->p, j->side) * j->wide > POSITIONS)
+        j->side--;
+    j->parts = dti_ceil_div(j->y.c, j->wide);
+    j->down = dti_ceil_div(j->x.h, j->side);
+    j->across = dti_ceil_div(j->x.w, j->side);
+}
+
+_Static_assert(POSITIONS / (DTI_MAXPOOL_MOST * DTI_MAXPOOL_MOST) > 0, "a pixel's windows fit");
 
 static struct job job_of(const dt_call *c, const dt_args *a)
 {
@@ -246,15 +256,11 @@ static struct job job_of(const dt_call *c, const dt_args *a)
         .p = dti_windows_of(o->kernel, o->stride, o->pad, o->ceil),
         .x = dti_call_x(c),
         .y = y,
-        .wide = y.c < CHANNELS ? y.c : CHANNELS,
         .rows = y.w * y.c % 2 != 0 ? 2 : 1,
         .packed = dti_maxpool_packed(o),
         .index_bytes = c->node->info.stash[0].sample_bytes,
     };
-    j.parts = dti_ceil_div(y.c, j.wide);
-    j.side = side_of(&j.p, j.wide);
-    j.down = dti_ceil_div(j.x.h, j.side);
-    j.across = dti_ceil_div(j.x.w, j.side);
+    size_block(&j);
     return j;
 }
 

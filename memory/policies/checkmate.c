@@ -36,7 +36,7 @@ enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 /* How an answer was found. */
 typedef enum found_by { PROVED, BRANCHED, ANNEALED } found_by;
 static const char *const reasons[] = {
-    [PROVED] = "checkmate: so the integer program has it",
+    [PROVED] = "checkmate: so the optimum in the order of the ops has it",
     [BRANCHED] =
         "checkmate: the best of the integer program within its nodes, not proved the least",
     [ANNEALED] = "checkmate: so annealing of the same problem has it, not proved the least",

@@ -39,6 +39,7 @@ static const struct row {
     {&dt_layer_maxpool, {1, 9, 10, 65}, 3, 1, .maxpool = {4, 2, 1, false}},
     {&dt_layer_maxpool, {1, 9, 10, 66}, 3, 1, .maxpool = {5, 2, 1, false}},
     {&dt_layer_maxpool, {1, 15, 17, 5}, 2, 1, .maxpool = {15, 1, 7, false}},
+    {&dt_layer_maxpool, {1, 15, 17, 300}, 1, 1, .maxpool = {15, 1, 7, false}},
     {&dt_layer_maxpool, {1, 9, 9, 4}, 2, 1, .maxpool = {2, 3, 0, true}},
     {&dt_layer_avgpool, {1, 7, 6, 3}, 5, 1, .avgpool = {3, 2, 1, false, true}},
     {&dt_layer_avgpool, {1, 8, 9, 67}, 3, 1, .avgpool = {3, 2, 1, true, false}},

@@ -1081,6 +1081,8 @@ static void options_that_go_unused_are_refused(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char text[512];
+        if (strcmp(all[i].policy, "autotm") == 0 && dt_solver_name() == NULL)
+            continue;
         snprintf(text, sizeof text,
             "[model]\nname = lenet5\n[memory]\npolicy = %s\n[policy.%s]\n%s\n", all[i].policy,
             all[i].policy, all[i].options);

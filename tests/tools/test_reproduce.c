@@ -283,9 +283,15 @@ static void rivals_are_told_apart(void **state)
     assert_code(&r, 1);
     assert_has(r.out, "1 of 4 rows of 1 paper within their tolerance, 2 better than published, 1 ");
     assert_has(r.out,
+        "\nof the rows not apart as better 50.0 % are within their tolerance; 2 are apart,\n"
+        "1 of them of rivals: with these counted as off it is 33.3 %, with all of them\n25.0 %\n");
+    assert_has(
+        r.out, "bytes and formulas            4   50.0 %        50.0 %       2          1\n");
+    cli_done(&r);
+    r = cli_run("reproduce p --rows FILE --markdown", path);
+    assert_has(r.out,
         "\nof the rows not apart as better 50.0 % are within their tolerance; 2 are apart, 1 of "
-        "them "
-        "of rivals: with these counted as off it is 33.3 %, with all of them 25.0 %\n");
+        "them of rivals: with these counted as off it is 33.3 %, with all of them 25.0 %\n");
     assert_has(r.out,
         "| bytes and formulas | 50.0 % | 50.0 % | 2 | 1 | 33.3 % | 33.3 % | 25.0 % | 25.0 % |");
     cli_done(&r);
@@ -299,6 +305,30 @@ static void rivals_are_told_apart(void **state)
     }
     cJSON_Delete(rows);
     cli_done(&r);
+}
+
+/* Four digits without an exponent, and lines that fit a terminal of 80 columns. */
+static void numbers_have_four_digits(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    static const char *const number[][2] = {{"16104", "   16,100 "}, {"999.96", "    1,000 "},
+        {"0.0123456", "  0.01235 "}, {"1234567", "1,235,000 "}, {"55.5", "     55.5 "}};
+    for (size_t i = 0; i < DT_COUNT(number); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "paper p | T | \nrow theorem | a number of steps with a name as long as this | stated "
+            "| "
+            "%s | higher | plain revolve.extra_2 | chain:1 | model.fuse=off | | why that is so, in "
+            "a "
+            "sentence that does not end before the line does\n",
+            number[i][0]);
+        ran r = cli_run("reproduce p --rows FILE", cli_file("rows.txt", text));
+        assert_has(r.out, number[i][1]);
+        for (const char *line = r.out; *line != '\0'; line += strcspn(line, "\n") + 1)
+            assert_true(strcspn(line, "\n") <= 80);
+        cli_done(&r);
+    }
 }
 
 /* Of a plan over its row's budget there is no number, which the note says before anything else. */
@@ -1087,6 +1117,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(wrong_files_are_refused),
         cmocka_unit_test(long_fields_are_refused),
         cmocka_unit_test(rivals_are_told_apart),
+        cmocka_unit_test(numbers_have_four_digits),
         cmocka_unit_test(what_does_not_fit_says_so),
         cmocka_unit_test(wrong_rows_name_themselves),
         cmocka_unit_test(a_row_is_made_in_parts),

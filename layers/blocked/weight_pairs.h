@@ -8,7 +8,8 @@
 #include "engine/base/compiler.h"
 
 /**
- * struct dti_weight_pairs - from fp32 to bf16 [out / columns][taps][in / 32][16][columns][2].
+ * struct dti_weight_pairs - from fp32 to bf16 [panels][taps][in / 32][16][columns][2], where
+ * columns of the last panel beyond out are zero.
  * @hwio: it was [taps][in][out], else [out][in] and of one tap
  * @transposed: from [in][out] to bf16 [out][in] instead, without columns
  */
@@ -17,8 +18,7 @@ typedef struct dti_weight_pairs {
     bool hwio, transposed;
 } dti_weight_pairs;
 
-/* Whether this processor and this kernel can: columns is a multiple of 16 that divides out, or out
- * one itself where it is transposed; in is a multiple of 32. */
+/* Whether this processor and this kernel can: out and columns are multiples of 16, and in of 32. */
 bool dti_weight_pairs_can(const dti_weight_pairs *w);
 
 void dti_weight_pairs_run(const dti_weight_pairs *w, const float *from, dt_bf16 *to);

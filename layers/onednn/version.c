@@ -11,8 +11,8 @@ typedef struct blocked {
     int n;
 } blocked;
 
-/* Its columns, if it has no padding and is one of pairs: [16 inputs][columns][2], or the same where
- * the sixteen are no block of their own. */
+/* Its columns, if it has no padding but in its last columns and is one of pairs:
+ * [16 inputs][columns][2], or the same where the sixteen are no block of their own. */
 static int64_t columns_of(blocked d)
 {
     enum { PAIRS = 16, STEP = 2 * PAIRS };
@@ -23,8 +23,7 @@ static int64_t columns_of(blocked d)
     const int64_t inputs = d.n == 3 ? STEP : 2; /* of a block */
     if (d.n == 3 && (d.blocks[0] != PAIRS || d.block_of[0] != 1))
         return 0;
-    if (pair_of[0] != 0 || pair[1] != 2 || pair_of[1] != 1 || d.dims[0] % columns != 0 ||
-        d.dims[1] % STEP != 0)
+    if (pair_of[0] != 0 || pair[1] != 2 || pair_of[1] != 1 || d.dims[1] % STEP != 0)
         return 0;
     return d.strides[1] == inputs * columns && d.strides[3] == wide &&
                    d.strides[2] == d.dims[3] * wide && d.strides[0] == d.dims[2] * d.dims[3] * wide

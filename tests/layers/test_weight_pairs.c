@@ -18,6 +18,9 @@ static const dti_weight_pairs rows[] = {
     {192, 96, 9, 64, true, false},    /* taps */
     {64, 32, 25, 64, true, false},    /* one panel */
     {128, 288, 1, 128, false, false}, /* wide */
+    {80, 64, 1, 48, false, false},    /* columns of the last panel that are none */
+    {80, 64, 9, 48, true, false},     /* likewise */
+    {16, 32, 1, 48, true, false},     /* a part of one panel */
     {16, 32, 1, 0, true, true},       /* transposed */
     {80, 96, 1, 0, true, true},       /* tiles both ways */
 };
@@ -25,6 +28,13 @@ static const dti_weight_pairs rows[] = {
 static size_t count_of(const dti_weight_pairs *w)
 {
     return (size_t)(w->out * w->in * w->taps);
+}
+
+/* With the columns that fill the last panel. */
+static size_t padded_count_of(const dti_weight_pairs *w)
+{
+    const int64_t n = w->transposed ? 1 : w->columns;
+    return (size_t)((w->out + n - 1) / n * n * w->in * w->taps);
 }
 
 /* Values of all sizes, ties of rounding, zeros of both signs and what is not finite. */
@@ -61,9 +71,11 @@ static void is_its_definition(void **state)
         for (int threads = 1; threads <= 3; threads += 2) {
             const dti_weight_pairs *w = &rows[r];
             float *from = weight_of(count_of(w));
-            dt_bf16 *to = malloc(count_of(w) * sizeof *to);
+            const size_t all = padded_count_of(w);
+            dt_bf16 *to = malloc(all * sizeof *to);
+            size_t zeros = 0;
             assert_non_null(to);
-            memset(to, 0xFF, count_of(w) * sizeof *to);
+            memset(to, 0xFF, all * sizeof *to);
             dt_cpu_setup(threads);
             dti_weight_pairs_run(w, from, to);
             for (int64_t o = 0; o < w->out; o++)
@@ -74,6 +86,11 @@ static void is_its_definition(void **state)
                             fail_msg("row %zu: output %d, input %d, tap %d", r, (int)o, (int)i,
                                 (int)tap);
                     }
+            for (int64_t o = w->out; o < (int64_t)(all / (size_t)(w->in * w->taps)); o++)
+                for (int64_t i = 0; i < w->in; i++)
+                    for (int64_t tap = 0; tap < w->taps; tap++)
+                        zeros += dt_bf16_to_float(to[to_at(w, o, i, tap)]) == 0;
+            assert_int_equal(zeros, all - count_of(w));
             free(from);
             free(to);
         }
@@ -92,6 +109,8 @@ static const dt_dnnl_problem problems[] = {
     PROBLEM(1, 96, 14, 128, 14, 3, 1),
     PROBLEM(1, 128, 14, 64, 7, 1, 2),
     PROBLEM(1, 96, 14, 128, 14, 1, 1),
+    PROBLEM(1, 512, 7, 2048, 7, 1, 1),
+    PROBLEM(1, 2048, 7, 512, 7, 1, 1),
     PROBLEM(1, 48, 14, 40, 14, 3, 1),
 };
 
@@ -115,7 +134,7 @@ static enum outcome compare(const dt_dnnl_problem *p, dt_dnnl_kind kind)
         return NOT_OF_PAIRS;
     if (!dti_weight_pairs_can(&w))
         return REFUSED;
-    assert_int_equal(f.weight_bytes, count_of(&w) * sizeof(dt_bf16));
+    assert_int_equal(f.weight_bytes, padded_count_of(&w) * sizeof(dt_bf16));
     float *plain = weight_of(count_of(&w));
     dt_bf16 *ours = malloc(f.weight_bytes), *theirs = malloc(f.weight_bytes);
     assert_non_null(ours);
@@ -160,7 +179,7 @@ static void what_does_not_fit_is_refused(void **state)
     static const dti_weight_pairs bad[] = {
         {16, 32, 1, 0, true, false},   /* not of pairs */
         {16, 40, 1, 16, true, false},  /* inputs fill no block */
-        {48, 32, 1, 32, true, false},  /* outputs fill no panel */
+        {40, 32, 1, 32, true, false},  /* outputs fill no vectors of a panel */
         {24, 32, 1, 24, true, false},  /* a panel fills no vectors */
         {16, 32, 9, 16, false, false}, /* taps lie between the inputs */
         {16, 32, 9, 0, true, true},    /* likewise */

@@ -1,44 +1,57 @@
 /* Activations by a curve on the processor. */
 #include "layers/activations.h"
 
-#include "layers/activation_curves.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
+#include "layers/rough_curves.h"
 
 /* Blocks of floats between reading and writing, which all curves share: so each curve is compiled
  * over floats alone, and compilers make vectors of it. */
 enum { BLOCK = 256 };
 
-/* A curve over a block; and gradients of its values by its slope there. What is written may be what
- * is read. */
+/* Over a block: values; or gradients of the curve's values by its slope there. What is written may
+ * be what is read. */
+typedef void value_loop(const float *x, float *y, int n);
+typedef void slope_loop(const float *saved, const float *dy, float *dx, int n);
+
+/* A curve, and the same for values that are rounded afterwards. */
 typedef struct curve {
-    void (*value)(const float *x, float *y, int n);
-    void (*slope)(const float *saved, const float *dy, float *dx, int n);
+    value_loop *value, *rounded_value;
+    slope_loop *slope, *rounded_slope;
 } curve;
 
-#define CURVE(name, f)                                                                             \
+#define LOOPS(name, f, value_of, slope_of)                                                         \
     DT_CLONES static void name##_value(const float *x, float *y, int n)                            \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = dti_curve_value(f, x[i]);           \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = value_of(f, x[i]);                  \
     }                                                                                              \
     DT_CLONES static void name##_slope(const float *saved, const float *dy, float *dx, int n)      \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) dx[i] =                                    \
-            dy[i] * dti_curve_slope(f, saved[i]);                                                  \
-    }                                                                                              \
-    static const curve name##_curve = {name##_value, name##_slope};
+        _Pragma("omp simd") for (int i = 0; i < n; i++) dx[i] = dy[i] * slope_of(f, saved[i]);     \
+    }
 
-CURVE(gelu, DTI_GELU)
-CURVE(gelu_tanh, DTI_GELU_TANH)
+#define CURVE(name, f)                                                                             \
+    LOOPS(name, f, dti_curve_value, dti_curve_slope)                                               \
+    static const curve name##_curve = {name##_value, name##_value, name##_slope, name##_slope};
+
+#define ROUGH_CURVE(name, f)                                                                       \
+    LOOPS(name, f, dti_curve_value, dti_curve_slope)                                               \
+    LOOPS(rough_##name, f, dti_rough_value, dti_rough_slope)                                       \
+    static const curve name##_curve = {                                                            \
+        name##_value, rough_##name##_value, name##_slope, rough_##name##_slope};
+
+ROUGH_CURVE(gelu, DTI_GELU)
+ROUGH_CURVE(gelu_tanh, DTI_GELU_TANH)
+ROUGH_CURVE(silu, DTI_SILU)
 CURVE(hardsigmoid, DTI_HARDSIGMOID)
 CURVE(hardswish, DTI_HARDSWISH)
 CURVE(relu6, DTI_RELU6)
 CURVE(sigmoid, DTI_SIGMOID)
-CURVE(silu, DTI_SILU)
 CURVE(tanh, DTI_TANH)
 
 struct job {
-    const curve *curve;
+    value_loop *value;
+    slope_loop *slope;
     dt_dtype t;
     int64_t count;
     const void *saved, *from; /* from: x or dy */
@@ -58,7 +71,7 @@ static void forward_task(const void *job, int64_t task)
     for (int64_t at = s.begin; at < s.end; at += BLOCK) {
         const int n = block_at(s, at);
         float *y = dti_values_target(j->t, j->to, at, buffer[1]);
-        j->curve->value(dti_values_read(j->t, j->from, at, buffer[0], n), y, n);
+        j->value(dti_values_read(j->t, j->from, at, buffer[0], n), y, n);
         dti_values_write(j->t, j->to, at, y, n);
     }
 }
@@ -73,7 +86,7 @@ static void backward_task(const void *job, int64_t task)
         const float *saved = dti_values_read(j->t, j->saved, at, buffer[0], n);
         const float *dy = dti_values_read(j->t, j->from, at, buffer[1], n);
         float *dx = dti_values_target(j->t, j->to, at, buffer[2]);
-        j->curve->slope(saved, dy, dx, n);
+        j->slope(saved, dy, dx, n);
         dti_values_write(j->t, j->to, at, dx, n);
     }
 }
@@ -81,7 +94,9 @@ static void backward_task(const void *job, int64_t task)
 static dt_status run(const curve *f, dt_port saved, const dt_call *c, const dt_args *a)
 {
     const bool back = c->form == DT_BACKWARD;
-    const struct job j = {.curve = f,
+    const bool rounded = c->dtype == DT_BF16;
+    const struct job j = {.value = rounded ? f->rounded_value : f->value,
+        .slope = rounded ? f->rounded_slope : f->slope,
         .t = c->dtype,
         .count = a->n * dt_shape_sample(&c->node->info.y),
         .saved = a->port[saved],

@@ -6,11 +6,11 @@
  * are tried as well, of a program of no more ops than each says (auto_ops), unless a bound tells
  * that they are in vain. A run takes the fastest that fits. So no such policy or pair is ahead of
  * it; and of the ladder's budgets a lower one never gives a higher peak nor a shorter step, but by
- * what those that search find.
+ * what those that search find. With searches = front they search at all of the ladder's budgets,
+ * and a run takes what is found there and nothing else: then it holds of any two budgets.
  *
- * Where no plan fits, a run tries the same with the homes of each policy that has some, those on
- * the host first (session/plan_set.c): what lives elsewhere is away for the whole step, so none of
- * these plans is better for it but by its bytes.
+ * Where no plan fits, or a quick plan with homes elsewhere is faster, a run tries the same with the
+ * homes of each policy that has some, those on the host first (session/plan_set/choose.c).
  *
  * The search counts moves, never seconds: the same program and costs give the same plan. */
 #include <stdio.h>
@@ -25,15 +25,18 @@
 #include "memory/remat/remat.h"
 
 typedef struct options {
-    bool lossy, searches;
+    bool lossy;
+    int searches; /* a dti_auto_searches */
     int64_t moves;
 } options;
+
+static const char *const searches[] = {"off", "on", "front", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "take policies that change results, too"},
-    {"searches", DT_OPT_BOOL, AT(searches), "on", 0, 0, NULL, NULL, "take policies that search, too, at the run's own budget; of programs above 1,024 ops those alone that search briefly"},
+    {"searches", DT_OPT_ENUM, AT(searches), "on", 0, 0, searches, NULL, "take policies that search, too: at the run's own budget (on), or at the sixteen of the front and nowhere else (front), which takes many times as long; of programs above 1,024 ops those alone that search briefly"},
     {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "of annealing at each of sixteen budgets; 0: none"},
     {NULL,    DT_OPT_I64,  0,         NULL,  0, 0, NULL, NULL, NULL},
 };
@@ -320,6 +323,15 @@ static dt_status search(dti_auto *s, uint64_t own, dt_err *err)
     return improve(s, own, err);
 }
 
+/* At every budget of the ladder, the lowest first: what fits there fits the others. */
+static dt_status search_front(dti_auto *s, dt_err *err)
+{
+    const dti_auto_ladder down = dti_auto_ladder_of(s, s->least, s->most);
+    for (size_t i = down.n; i-- > 0;)
+        DT_CHECK(search(s, down.budget[i], err));
+    return DT_OK;
+}
+
 /* The front of all runs. */
 static dt_status find_front(dti_auto *s, dt_err *err)
 {
@@ -328,7 +340,10 @@ static dt_status find_front(dti_auto *s, dt_err *err)
     s->most = all.cost.device;
     DT_CHECK(dti_auto_add_policies(s, !s->env->hasty, err));
     find_range(s);
-    return s->env->hasty ? DT_OK : find_at(s, s->least, s->most, err);
+    if (s->env->hasty)
+        return DT_OK;
+    DT_CHECK(find_at(s, s->least, s->most, err));
+    return s->searches == DTI_AUTO_SEARCH_FRONT ? search_front(s, err) : DT_OK;
 }
 
 /* What cannot be kept is searched for again. */
@@ -407,13 +422,14 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
 {
     const dt_pass_env *e = s->env;
     const dt_program *p = s->p;
-    const bool searches = s->searches && own > 0; /* the front of all runs has none */
+    const bool front = s->searches == DTI_AUTO_SEARCH_FRONT;
+    const dti_auto_searches searched = own > 0 || front ? s->searches : DTI_AUTO_SEARCH_OFF;
     dt_sha256 sum;
     dt_sha256_init(&sum);
     ADD(sum, own);
     ADD(sum, s->moves);
     ADD(sum, s->lossy);
-    ADD(sum, searches);
+    ADD(sum, searched);
     ADD(sum, e->budgets.tier[DT_TIER_HOST]);
     ADD(sum, e->budgets.tier[DT_TIER_DISK]);
     ADD(sum, e->dense);
@@ -471,7 +487,7 @@ static dt_status find_own(dti_auto *s, uint64_t own, dt_err *err)
     s->own = own;
     DT_CHECK(dti_auto_add_policies(s, false, err));
     DT_CHECK(find_at(s, own, own, err));
-    return s->env->hasty || !s->searches ? DT_OK : search(s, own, err);
+    return s->env->hasty || s->searches == DTI_AUTO_SEARCH_OFF ? DT_OK : search(s, own, err);
 }
 
 static dt_status find_all(dti_auto *s, dt_err *err)
@@ -483,7 +499,9 @@ static dt_status find_all(dti_auto *s, dt_err *err)
     if (own > 0 && take_front(s, key))
         return DT_OK;
     DT_CHECK(find_or_take(s, err));
-    if (own == 0 || own >= s->most || (!s->searches && is_of_all_runs(s, own)))
+    const bool on_ladder = s->searches == DTI_AUTO_SEARCH_OFF && is_of_all_runs(s, own);
+    const bool front = s->searches == DTI_AUTO_SEARCH_FRONT && own >= s->least;
+    if (own == 0 || own >= s->most || on_ladder || front)
         return DT_OK;
     DT_CHECK(find_own(s, own, err));
     if (!s->env->hasty)
@@ -509,8 +527,11 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         return dti_auto_no_memory(err);
     lower.memo = dt_memo_create(); /* of what is tried most was tried before */
     own.lower = &lower;
-    *s = (dti_auto){
-        .p = p, .env = &own, .lossy = o->lossy, .searches = o->searches, .moves = o->moves};
+    *s = (dti_auto){.p = p,
+        .env = &own,
+        .lossy = o->lossy,
+        .searches = (dti_auto_searches)o->searches,
+        .moves = o->moves};
     dt_status st = find_all(s, err);
     if (st == DT_OK)
         st = make(s, choose(s), p, err);

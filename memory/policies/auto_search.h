@@ -23,6 +23,14 @@ typedef struct dti_auto_base {
     double floor;
 } dti_auto_base;
 
+/* Where policies that search are tried: nowhere, at the run's own budget, or at all of the
+ * ladder's, which then are all that a run takes its plan from. */
+typedef enum dti_auto_searches {
+    DTI_AUTO_SEARCH_OFF,
+    DTI_AUTO_SEARCH_ON,
+    DTI_AUTO_SEARCH_FRONT
+} dti_auto_searches;
+
 /**
  * struct dti_auto - a search.
  * @plan:  n plans, of which none is ahead of another in everything; it moves when one is added
@@ -36,7 +44,8 @@ typedef struct dti_auto_base {
 typedef struct dti_auto {
     dt_program *p;
     const dt_pass_env *env;
-    bool lossy, searches;
+    bool lossy;
+    dti_auto_searches searches;
     int64_t moves;
     size_t n, room;
     dti_found *plan;

@@ -1,12 +1,12 @@
 /* [memory.layers]: fates by layer. Keys are globs over the names of layers (* stands for any text,
  * ? for one character). Values are
  *     keep
- *     move [host | disk] [CODEC]   to a tier, packed on the way if a codec is named
+ *     offload [host | disk] [CODEC]   to a tier, packed on the way if a codec is named
  *     recompute
- *     encode [CODEC]               stays on the device, packed; zvc unless another is named
- *     encode CODEC move [host | disk]   is packed, and what it was packed to moves
- *     home device | host | disk     of persistent tensors: the key matches their names, as homes.h
- *                                   gives them, and not those of layers
+ *     encode [CODEC]   stays on the device, packed; zvc unless another is named
+ *     encode CODEC offload [host | disk]   is packed, and what it was packed to moves
+ *     home device | host | disk   of persistent tensors: the key matches their names, as homes.h
+ *                                 gives them, and not those of layers
  * What moves comes back as late as the link allows for backward not to wait, as far as the costs of
  * the machine tell. Where several lines match a layer the last one holds. A layer that was fused
  * with the ReLU behind it goes by both names.

@@ -228,6 +228,39 @@ static dti_pass_cost cost_under(const dt_lowered *m, const char *list, const dt_
     return cost_with(m, list, "", env);
 }
 
+/* Searches find something for one budget that they do not for the next; where all are made for the
+ * front, less bytes never take less time. */
+static void searched_over_the_front_less_bytes_take_no_less_time(void **state)
+{
+    (void)state;
+    enum { BUDGETS = 12 };
+    dt_take_turns(3, 4);
+    dt_costs costs;
+    dt_costs_of_card(&costs, dt_card_speed_find("p100"));
+    const int nets = dt_scaled(1, 1, 6);
+    for (int i = 0; i < nets; i++) {
+        dt_lowered m =
+            dt_program_of(dt_random_graph((uint64_t)i + dt_test_seed()), DT_PROGRAM_FIRST, 64);
+        dt_kept *kept = dt_kept_create(NULL, NULL);
+        dt_pass_env env = {.costs = &costs, .kept = kept};
+        const uint64_t most = cost_under(&m, "keep_all", &env).device;
+        dti_pass_cost before = {.device = UINT64_MAX};
+        for (uint64_t k = BUDGETS; k > 0; k--) {
+            env.budgets.device = most / 4 + (most - most / 4) * k / BUDGETS;
+            const dti_pass_cost own =
+                cost_with(&m, "auto", "[policy.auto]\nmoves = 1\nsearches = front\n", &env);
+            if (own.device > env.budgets.device)
+                break; /* below what any plan takes */
+            assert_true(own.device <= before.device);
+            assert_true(own.seconds >= before.seconds);
+            before = own;
+        }
+        assert_true(before.device < UINT64_MAX);
+        dt_kept_destroy(kept);
+        dt_lowered_close(&m);
+    }
+}
+
 /* Where backward reads masks in place of values, nothing leaves and nothing runs again for it: it
  * stands beside what recomputes as what offloads does. */
 static void no_pair_with_what_is_read_instead_is_ahead(void **state)
@@ -950,6 +983,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_search_that_takes_long_is_told),
         cmocka_unit_test(unet_takes_three_times_the_batch),
         cmocka_unit_test(lossy_says_that_results_change),
+        cmocka_unit_test(searched_over_the_front_less_bytes_take_no_less_time),
         cmocka_unit_test(a_pool_that_searches_places_nothing_that_is_tried),
         cmocka_unit_test(with_policies_from_outside_no_file_is_taken_or_made),
     };

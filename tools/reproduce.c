@@ -34,21 +34,20 @@ static void judge(dti_reproduced *r)
 
 static dt_status make(dti_reproduced *r, size_t n, const reproduce_flags *f, dt_err *err)
 {
-    const dti_reproduce_form *form = f->json       ? NULL
-                                     : f->markdown ? &dti_reproduce_markdown
-                                                   : &dti_reproduce_text;
-    if (form != NULL && form->head != NULL)
-        form->head();
+    const bool text = !f->json && !f->markdown;
     for (size_t i = 0; i < n; i++) {
         DT_TRY(err, dt_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s: %s", r[i].paper->name,
             r[i].of->where, r[i].of->what);
         judge(&r[i]);
-        if (form != NULL)
-            form->row(r, i);
+        if (text)
+            dti_reproduce_row(r, i);
     }
-    if (form == NULL)
+    if (f->json)
         return dti_reproduce_json(r, n, err);
-    form->summary(r, n);
+    if (text)
+        dti_reproduce_summary(r, n);
+    else
+        dti_reproduce_markdown(r, n);
     return DT_OK;
 }
 

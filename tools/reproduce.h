@@ -18,20 +18,11 @@ typedef struct dti_reproduced {
     dti_verdict verdict;
 } dti_reproduced;
 
-/**
- * struct dti_reproduce_form - how rows are printed as they are made.
- * @head: before the first; may be NULL
- * @row:  @all[@i]
- */
-typedef struct dti_reproduce_form {
-    void (*head)(void);
-    void (*row)(const dti_reproduced *all, size_t i);
-    void (*summary)(const dti_reproduced *r, size_t n);
-} dti_reproduce_form;
-
-extern const dti_reproduce_form dti_reproduce_text;     /* for a terminal */
-extern const dti_reproduce_form dti_reproduce_markdown; /* docs/reproduced.md */
-
-dt_status dti_reproduce_json(const dti_reproduced *r, size_t n, dt_err *err) DT_NODISCARD;
+/* For a terminal: @all[@i] as soon as it is made, and what all come to. */
+void dti_reproduce_row(const dti_reproduced *all, size_t i);
+void dti_reproduce_summary(const dti_reproduced *all, size_t n);
+/* docs/reproduced.md */
+void dti_reproduce_markdown(const dti_reproduced *all, size_t n);
+dt_status dti_reproduce_json(const dti_reproduced *all, size_t n, dt_err *err) DT_NODISCARD;
 
 #endif

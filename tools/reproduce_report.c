@@ -149,8 +149,8 @@ static void line_of_counts(const dti_reproduced *r, size_t n, const counted *all
 static void words_of_shares(char to[SHARES_BYTES], const counted *all)
 {
     snprintf(to, SHARES_BYTES,
-        "of the rows not apart as better %.1f %% are within their tolerance; %zu are apart, "
-        "%zu of them of rivals: with these counted as off it is %.1f %%, with all of them %.1f %%",
+        "%.1f %% of the rows that are not better are within their tolerance; %zu are better, "
+        "%zu of them rivals': counting these as off it is %.1f %%, counting all of them %.1f %%",
         share(all, 0), all->of[DTI_BETTER], all->rivals, share(all, all->rivals),
         share(all, all->of[DTI_BETTER]));
 }
@@ -168,7 +168,7 @@ static void text_paper(const dt_published_paper *p)
     printf("\n%-6s %9s %9s %6s\n", "kind", "published", "ours", "ratio");
 }
 
-static void text_row(const dti_reproduced *all, size_t i)
+void dti_reproduce_row(const dti_reproduced *all, size_t i)
 {
     const dti_reproduced *r = &all[i];
     char what[NOTE_BYTES], published[NUMBER_BYTES], ours[NUMBER_BYTES], part[NUMBER_BYTES];
@@ -206,7 +206,7 @@ static void text_kinds(const counted of[DT_PUBLISHED_KINDS])
                 100 * dt_published_tolerance((dt_published_kind)k));
 }
 
-static void text_summary(const dti_reproduced *r, size_t n)
+void dti_reproduce_summary(const dti_reproduced *r, size_t n)
 {
     char words[SHARES_BYTES];
     const tally t = tally_of(r, n);
@@ -224,8 +224,6 @@ static void text_summary(const dti_reproduced *r, size_t n)
     text_kinds(t.of);
 }
 
-const dti_reproduce_form dti_reproduce_text = {NULL, text_row, text_summary};
-
 /* ---- as a page ---- */
 
 static void markdown_head(void)
@@ -233,19 +231,36 @@ static void markdown_head(void)
     char now[DT_FACT_BYTES];
     printf(
         "# Published numbers, made again\n\n"
-        "Written by `dnntrain reproduce all --markdown` on %.10s. Nothing is trained: bytes are "
-        "those of verified plans for the kernels of %s (`DT_ISA`),\n"
-        "or of an account where a paper counts in its own way; times are simulated on the "
-        "papers' cards, so the machine matters little, but for searches, which a few bytes turn. A "
-        "row is `ok`\n"
-        "where ours ÷ published is within 1 %% of 1 for stated bytes and formulas, 10 %% for "
-        "bytes read from a figure, 15 %% for times, batches and\n"
-        "memory of other implementations; `better` where it is farther off to the advantage of a "
-        "system, the paper's own or a rival that it ran; `off` otherwise.\n"
-        "Frameworks and what keeps all are never `better`, nor is what comes of an assumption, "
-        "such as one density for all values or a network that the paper does not give, or of what "
-        "the simulator leaves out.\n",
+        "Written by `dnntrain reproduce all --markdown` on %.10s, for the kernels of %s "
+        "(`DT_ISA`). "
+        "Nothing is trained.\n\n"
+        "- Bytes are those of verified plans, or of an account where a paper counts in its own way "
+        "([commands.md](commands.md#accounts)).\n"
+        "- Times are simulated on the papers' cards, so the machine matters little, but for "
+        "searches, which a few bytes change.\n"
+        "- A row is `ok` where ours ÷ published is within 1 %% of 1 for stated bytes and formulas, "
+        "10 %% for bytes read from a figure,\n"
+        "  15 %% for times, batches and memory of other implementations. It is `better` where it "
+        "is "
+        "farther off to the advantage of a system,\n"
+        "  the paper's own or a rival that it ran, and `off` otherwise.\n"
+        "- Frameworks and what keeps all are never `better`; nor is what comes of an assumption, "
+        "such as one density for all values or a network\n"
+        "  that the paper does not give, or of what the simulator leaves out.\n",
         dt_date(now), dt_isa_name());
+}
+
+/* How many rows of each paper came out how. @r is sorted by paper. */
+static void markdown_papers(const dti_reproduced *r, size_t n)
+{
+    printf("| paper | rows | ok | better | off |\n| --- | ---: | ---: | ---: | ---: |\n");
+    for (size_t i = 0, end; i < n; i = end) {
+        counted c = {0};
+        for (end = i; end < n && r[end].paper == r[i].paper; end++)
+            count(&c, &r[end]);
+        printf("| [%s](#%s) | %zu | %zu | %zu | %zu |\n", r[i].paper->name, r[i].paper->name,
+            rows_of(&c), c.of[DTI_WITHIN], c.of[DTI_BETTER], c.of[DTI_OFF]);
+    }
 }
 
 static void markdown_paper(const dt_published_paper *p)
@@ -293,7 +308,7 @@ static void bars(const counted *others)
     char within[NUMBER_BYTES], within_near[NUMBER_BYTES];
     told_of_bar(within, share(others, 0), WITHIN_BAR);
     told_of_bar(within_near, near(others, 0), NEAR_BAR);
-    printf("\nOf times, batches and memory that are not apart %.0f %% are to be within their "
+    printf("\nOf times, batches and memory that are not better %.0f %% are to be within their "
            "tolerance over all papers: %s; and %.0f %% within %.0f %%: %s.\n",
         WITHIN_BAR, within, NEAR_BAR, 100 * NEAR, within_near);
 }
@@ -314,11 +329,12 @@ static void markdown_summary(const dti_reproduced *r, size_t n)
     char words[SHARES_BYTES];
     const tally t = tally_of(r, n);
     line_of_counts(r, n, &t.all);
+    markdown_papers(r, n);
     words_of_shares(words, &t.all);
     printf(
-        "%s\n\n"
-        "| rows | within | within %.0f %% | better, apart | of rivals | rivals' as off: within | "
-        "within %.0f %% | all better as off: within | within %.0f %% |\n"
+        "\n%s\n\n"
+        "| rows | within | within %.0f %% | better, left out | of these rivals' | rivals' as off: "
+        "within | within %.0f %% | all better as off: within | within %.0f %% |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
         words, 100 * NEAR, 100 * NEAR, 100 * NEAR);
     markdown_shares("bytes and formulas", &t.bytes);
@@ -328,7 +344,13 @@ static void markdown_summary(const dti_reproduced *r, size_t n)
     markdown_kinds(t.of);
 }
 
-const dti_reproduce_form dti_reproduce_markdown = {markdown_head, markdown_row, markdown_summary};
+void dti_reproduce_markdown(const dti_reproduced *r, size_t n)
+{
+    markdown_head();
+    markdown_summary(r, n);
+    for (size_t i = 0; i < n; i++)
+        markdown_row(r, i);
+}
 
 /* ---- as JSON ---- */
 

@@ -283,15 +283,15 @@ static void rivals_are_told_apart(void **state)
     assert_code(&r, 1);
     assert_has(r.out, "1 of 4 rows of 1 paper within their tolerance, 2 better than published, 1 ");
     assert_has(r.out,
-        "\nof the rows not apart as better 50.0 % are within their tolerance; 2 are apart,\n"
-        "1 of them of rivals: with these counted as off it is 33.3 %, with all of them\n25.0 %\n");
+        "\n50.0 % of the rows that are not better are within their tolerance; 2 are better,\n1 of "
+        "them rivals': counting these as off it is 33.3 %, counting all of them\n25.0 %\n");
     assert_has(
         r.out, "bytes and formulas            4   50.0 %        50.0 %       2          1\n");
     cli_done(&r);
     r = cli_run("reproduce p --rows FILE --markdown", path);
     assert_has(r.out,
-        "\nof the rows not apart as better 50.0 % are within their tolerance; 2 are apart, 1 of "
-        "them of rivals: with these counted as off it is 33.3 %, with all of them 25.0 %\n");
+        "\n50.0 % of the rows that are not better are within their tolerance; 2 are better, 1 of "
+        "them rivals': counting these as off it is 33.3 %, counting all of them 25.0 %\n");
     assert_has(r.out,
         "| bytes and formulas | 50.0 % | 50.0 % | 2 | 1 | 33.3 % | 33.3 % | 25.0 % | 25.0 % |");
     cli_done(&r);

@@ -43,7 +43,7 @@ CURVE(tanh, "hyperbolic tangent", "y", DT_Y);
 static const char *const approximations[] = {"none", "tanh", NULL};
 /* clang-format off */
 static const dt_opt gelu_opts[] = {
-    {"approximate", DT_OPT_ENUM, offsetof(dt_gelu, approximate), "none", 0, 0, approximations, NULL, "the error function itself, or an approximation through tanh"},
+    {"approximate", DT_OPT_ENUM, offsetof(dt_gelu, approximate), "none", 0, 0, approximations, NULL, "none: exact, by the error function; tanh: the approximation through tanh"},
     {NULL,          DT_OPT_I64,  0,                              NULL,   0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

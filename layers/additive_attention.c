@@ -13,9 +13,9 @@ static const char *const kinds[] = {"efficient", "naive", NULL};
 /* clang-format off */
 #define AT(f) offsetof(dt_additive_attention, f)
 static const dt_opt options[] = {
-    {"hidden", DT_OPT_I64,  AT(hidden), NULL,        1, MOST_HIDDEN, NULL,  NULL, "values of which a score is made"},
+    {"hidden", DT_OPT_I64,  AT(hidden), NULL,        1, MOST_HIDDEN, NULL,  NULL, "width of the small network that computes scores"},
     {"causal", DT_OPT_BOOL, AT(causal), "off",       0, 0,           NULL,  NULL, "a query sees only the keys up to its own position"},
-    {"kind",   DT_OPT_ENUM, AT(kind),   "efficient", 0, 0,           kinds, NULL, "naive keeps hidden values of each pair of positions for backward; efficient makes them again"},
+    {"kind",   DT_OPT_ENUM, AT(kind),   "efficient", 0, 0,           kinds, NULL, "naive keeps the hidden values of each pair of positions for backward; efficient recomputes them"},
     {0},
 };
 #undef AT

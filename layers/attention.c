@@ -13,9 +13,9 @@ static const char *const kinds[] = {"efficient", "naive", NULL};
 /* clang-format off */
 #define AT(f) offsetof(dt_attention, f)
 static const dt_opt options[] = {
-    {"heads",  DT_OPT_I64,  AT(heads),  "1",         1, MOST_HEADS, NULL,  NULL, "parts of the channels that attend apart"},
+    {"heads",  DT_OPT_I64,  AT(heads),  "1",         1, MOST_HEADS, NULL,  NULL, "number of attention heads"},
     {"causal", DT_OPT_BOOL, AT(causal), "off",       0, 0,          NULL,  NULL, "a position sees only itself and those before it"},
-    {"kind",   DT_OPT_ENUM, AT(kind),   "efficient", 0, 0,          kinds, NULL, "naive keeps all probabilities for backward; efficient computes them again, tile by tile"},
+    {"kind",   DT_OPT_ENUM, AT(kind),   "efficient", 0, 0,          kinds, NULL, "naive keeps all probabilities for backward; efficient recomputes them, tile by tile"},
     {0},
 };
 #undef AT

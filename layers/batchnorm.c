@@ -9,7 +9,7 @@
 static const dt_opt opts[] = {
     {"eps",      DT_OPT_F64, AT(eps),      "1e-5", 1e-12, 1, NULL, NULL, "added to the variance"},
     {"momentum", DT_OPT_F64, AT(momentum), "0.1",  0,     1, NULL, NULL, "weight of a batch in the running statistics"},
-    {"zero_init", DT_OPT_BOOL, AT(zero_init), "off", 0,   0, NULL, NULL, "start the weight at 0: for the last one of a residual branch"},
+    {"zero_init", DT_OPT_BOOL, AT(zero_init), "off", 0,   0, NULL, NULL, "start the weight at 0, as for the last batchnorm of a residual branch"},
     {NULL,       DT_OPT_I64, 0,            NULL,   0,     0, NULL, NULL, NULL},
 };
 /* clang-format on */

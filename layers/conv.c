@@ -13,7 +13,7 @@ enum { MOST_CHANNELS = 1 << 20, MOST_PIXELS = 4096 };
 static const dt_opt options[] = {
     {"out", DT_OPT_I64, AT(out), NULL, 1, MOST_CHANNELS, NULL, "channels", "output channels"},
     {"kernel", DT_OPT_SIDES, AT(kernel), NULL, 1, MOST_PIXELS, NULL, "pixels",
-        "height and width; 1x7 where they differ, of stride and pad as well"},
+        "height and width of the kernel; 1x7 if they differ, also for stride and pad"},
     {"stride", DT_OPT_SIDES, AT(stride), "1", 1, MOST_PIXELS, NULL, "pixels",
         "step between outputs"},
     {"pad", DT_OPT_SIDES, AT(pad), "0", 0, MOST_PIXELS, NULL, "pixels", "zeros on each side"},

@@ -11,11 +11,11 @@ enum { MOST_VOCAB = 1 << 24, MOST_OUT = 1 << 20 };
 /* clang-format off */
 #define AT(f) offsetof(dt_embedding, f)
 static const dt_opt options[] = {
-    {"vocab", DT_OPT_I64, AT(vocab), NULL, 1, MOST_VOCAB, NULL, "tokens", "tokens there are"},
+    {"vocab", DT_OPT_I64, AT(vocab), NULL, 1, MOST_VOCAB, NULL, "tokens", "number of different tokens"},
     {"out",   DT_OPT_I64, AT(out),   NULL, 1, MOST_OUT,   NULL, NULL,     "channels of a token's vector"},
-    {"sigma", DT_OPT_F64, AT(sigma), "1",  0, 1e3,        NULL, NULL,     "standard deviation of the first weights"},
-    {"first", DT_OPT_I64, AT(first), "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile of the vocabulary: its first token; tokens of other tiles give 0"},
-    {"rows",  DT_OPT_I64, AT(rows),  "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile: how many tokens; 0: all from the first on"},
+    {"sigma", DT_OPT_F64, AT(sigma), "1",  0, 1e3,        NULL, NULL,     "standard deviation of the initial weights"},
+    {"first", DT_OPT_I64, AT(first), "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile of the vocabulary, its first token; tokens of other tiles give 0"},
+    {"rows",  DT_OPT_I64, AT(rows),  "0",  0, MOST_VOCAB, NULL, "tokens", "of a tile of the vocabulary, its number of tokens; 0: all from first on"},
     {0},
 };
 #undef AT

@@ -6,7 +6,7 @@
 
 /* clang-format off */
 static const dt_opt options[] = {
-    {"slope", DT_OPT_F64, offsetof(dt_leaky_relu, slope), "0.01", 0, 1, NULL, NULL, "of what is below zero"},
+    {"slope", DT_OPT_F64, offsetof(dt_leaky_relu, slope), "0.01", 0, 1, NULL, NULL, "slope below zero"},
     {0},
 };
 /* clang-format on */

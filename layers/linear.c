@@ -9,8 +9,8 @@
 static const dt_opt options[] = {
     {"out",    DT_OPT_I64,  AT(out),    NULL,  1, DTI_MOST_OUT, NULL, NULL, "outputs of a position"},
     {"bias",   DT_OPT_BOOL, AT(bias),   "on",  0, 0,            NULL, NULL, "add a value to each output"},
-    {"in_out", DT_OPT_BOOL, AT(in_out), "off", 0, 0,            NULL, NULL, "the weight is [in, out] in files, as GPT-2's are"},
-    {"sigma",  DT_OPT_F64,  AT(sigma),  "0",   0, 1e3,          NULL, NULL, "standard deviation of the first weights; 0: uniform, as PyTorch's Linear"},
+    {"in_out", DT_OPT_BOOL, AT(in_out), "off", 0, 0,            NULL, NULL, "files hold the weight as [in, out], as GPT-2's do"},
+    {"sigma",  DT_OPT_F64,  AT(sigma),  "0",   0, 1e3,          NULL, NULL, "standard deviation of the initial weights; 0: uniform, as in PyTorch's Linear"},
     {0},
 };
 #undef AT

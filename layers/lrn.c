@@ -9,7 +9,7 @@
 #define AT(f) offsetof(dti_lrn, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"size",  DT_OPT_I64, AT(size),  "5",    1,    DTI_LRN_MOST, NULL, "channels", "in a window"},
+    {"size",  DT_OPT_I64, AT(size),  "5",    1,    DTI_LRN_MOST, NULL, "channels", "channels in a window"},
     {"alpha", DT_OPT_F64, AT(alpha), "1e-4", 0,    1e6,         NULL, NULL,       "weight of the mean square"},
     {"beta",  DT_OPT_F64, AT(beta),  "0.75", 1e-3, 8,           NULL, NULL,       "exponent"},
     {"k",     DT_OPT_F64, AT(k),     "1",    1e-6, 1e6,         NULL, NULL,       "added to the mean square"},

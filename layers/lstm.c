@@ -15,7 +15,7 @@ static const char *const kept[] = {"gates", "cells", NULL};
 static const dt_opt options[] = {
     {"out",  DT_OPT_I64,  AT(out),  NULL,    1, MOST_OUT, NULL, NULL, "channels of the state, and of the output"},
     {"bias", DT_OPT_BOOL, AT(bias), "on",    0, 0,        NULL, NULL, "add two values to each gate, as PyTorch does"},
-    {"keep", DT_OPT_ENUM, AT(keep), "gates", 0, 0,        kept, NULL, "for backward: gates and cells, or cells alone, a fifth of the bytes, of which the gates are made again"},
+    {"keep", DT_OPT_ENUM, AT(keep), "gates", 0, 0,        kept, NULL, "what is kept for backward; gates: gates and cells; cells: cells alone, a fifth of the bytes, from which gates are recomputed"},
     {0},
 };
 #undef AT

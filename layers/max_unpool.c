@@ -14,9 +14,9 @@ enum { MOST_STRIDE = 1024, MOST_SIDE = 1 << 24 };
 /* clang-format off */
 static const dt_opt opts[] = {
     {"kernel", DT_OPT_SIDES, AT(kernel), NULL, 1, DTI_MAXPOOL_MOST,     NULL, "pixels", "height and width of the pool's window; 1x7 where they differ"},
-    {"stride", DT_OPT_SIDES, AT(stride), "0",  0, MOST_STRIDE,          NULL, "pixels", "step between its windows, at least kernel; 0: as kernel"},
-    {"pad",    DT_OPT_SIDES, AT(pad),    "0",  0, DTI_MAXPOOL_MOST / 2, NULL, "pixels", "its border; at most half of kernel"},
-    {"more",   DT_OPT_SIDES, AT(more),   "0",  0, MOST_STRIDE,          NULL, "pixels", "rows and columns behind its last window, less than stride"},
+    {"stride", DT_OPT_SIDES, AT(stride), "0",  0, MOST_STRIDE,          NULL, "pixels", "step between the pool's windows, at least kernel; 0: as kernel"},
+    {"pad",    DT_OPT_SIDES, AT(pad),    "0",  0, DTI_MAXPOOL_MOST / 2, NULL, "pixels", "border of the pool; at most half of kernel"},
+    {"more",   DT_OPT_SIDES, AT(more),   "0",  0, MOST_STRIDE,          NULL, "pixels", "rows and columns behind the pool's last window; less than stride"},
     {NULL,     DT_OPT_I64,   0,          NULL, 0, 0,                    NULL, NULL,     NULL},
 };
 /* clang-format on */

@@ -10,7 +10,7 @@
 static const dt_opt opts[] = {
     {"kernel", DT_OPT_SIDES, AT(kernel), NULL,  1, DTI_MAXPOOL_MOST,     NULL, "pixels", "height and width of the window; 1x7 where they differ"},
     {"stride", DT_OPT_SIDES, AT(stride), "0",   0, 1024,           NULL, "pixels", "step between windows; 0: as kernel"},
-    {"pad",    DT_OPT_SIDES, AT(pad),    "0",   0, DTI_MAXPOOL_MOST / 2, NULL, "pixels", "border, which never wins; at most half of kernel"},
+    {"pad",    DT_OPT_SIDES, AT(pad),    "0",   0, DTI_MAXPOOL_MOST / 2, NULL, "pixels", "border that is never the maximum; at most half of kernel"},
     {"ceil",   DT_OPT_BOOL, AT(ceil),   "off", 0, 0,              NULL, NULL,     "round the output size up"},
     {NULL,     DT_OPT_I64,  0,          NULL,  0, 0,              NULL, NULL,     NULL},
 };

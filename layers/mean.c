@@ -7,7 +7,7 @@
 static const char *const axes[] = {"height", "width", "space", "channels", NULL};
 /* clang-format off */
 static const dt_opt options[] = {
-    {"over", DT_OPT_ENUM, offsetof(dti_mean, over), "space", 0, 0, axes, NULL, "what goes: height, of a sequence its positions, width, both, or channels"},
+    {"over", DT_OPT_ENUM, offsetof(dti_mean, over), "space", 0, 0, axes, NULL, "what to average over: height (a sequence's positions), width, space (both) or channels"},
     {0},
 };
 /* clang-format on */

@@ -4,7 +4,7 @@
 
 /* clang-format off */
 static const dt_opt options[] = {
-    {"sigma", DT_OPT_F64, offsetof(dt_position, sigma), "1", 0, 1e3, NULL, NULL, "standard deviation of the first weights"},
+    {"sigma", DT_OPT_F64, offsetof(dt_position, sigma), "1", 0, 1e3, NULL, NULL, "standard deviation of the initial weights"},
     {0},
 };
 /* clang-format on */

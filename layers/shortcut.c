@@ -9,8 +9,8 @@
 #define AT(f) offsetof(dt_shortcut, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"out",    DT_OPT_I64, AT(out),    NULL, 1, 1 << 20, NULL, "channels", "outputs, at least as many as inputs"},
-    {"stride", DT_OPT_I64, AT(stride), "1",  1, 1 << 16, NULL, "pixels",   "distance of the pixels taken"},
+    {"out",    DT_OPT_I64, AT(out),    NULL, 1, 1 << 20, NULL, "channels", "output channels; at least as many as the input has"},
+    {"stride", DT_OPT_I64, AT(stride), "1",  1, 1 << 16, NULL, "pixels",   "distance between the pixels that are taken"},
     {0},
 };
 /* clang-format on */

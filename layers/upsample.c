@@ -10,7 +10,7 @@ enum { MOST_FACTOR = 64 };
 
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"factor", DT_OPT_I64, offsetof(dt_upsample, factor), "2",  1, MOST_FACTOR, NULL, NULL, "by which height and width grow"},
+    {"factor", DT_OPT_I64, offsetof(dt_upsample, factor), "2",  1, MOST_FACTOR, NULL, NULL, "factor by which height and width grow"},
     {NULL,     DT_OPT_I64, 0,                             NULL, 0, 0,           NULL, NULL, NULL},
 };
 /* clang-format on */

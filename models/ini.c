@@ -85,9 +85,9 @@ typedef struct wiring {
 
 /* clang-format off */
 static const dt_opt wiring_rows[] = {
-    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "whose values it takes; default: the section above"},
+    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "layers whose values it takes; default: the section above"},
     {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
-    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DTI_MODEL_TILES, NULL, NULL, "that a linear layer is cut into"},
+    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DTI_MODEL_TILES, NULL, NULL, "number of tiles that a linear layer is cut into"},
     {0},
 };
 /* clang-format on */

@@ -41,42 +41,38 @@ static void overview(void)
 
 /* ---- [memory.layers]: its keys are globs, so no table of options has them ---- */
 
-static const char fates_text[] = "Fates by layer, before any policy. A key is a glob over the "
-                                 "names of layers (`*` any text, `?` one "
-                                 "character), its value a fate;\nthe last line that matches a "
-                                 "layer holds. A fate is that of what forward "
-                                 "leaves for backward: the layer's output, masks, "
-                                 "statistics.\nPolicies leave these values as they are.";
+static const char fates_text[] =
+    "Fates of single layers, set before any policy. A key is a glob over the names of layers (`*` "
+    "any text, `?` one character), its value\na fate; the last line that matches a layer counts. A "
+    "fate says what becomes of what forward leaves for backward: the layer's output,\nmasks, "
+    "statistics. Policies leave these values as they are.";
 
 static const struct {
     const char *value, *meaning;
 } fates[] = {
     {"keep", "it stays"},
     {"offload [TIER] [CODEC]",
-        "to a tier and back; without one where memory.tier says. Packed on the way if "
-        "a codec is named"},
-    {"recompute", "forward again, before backward; what cannot be made again stays"},
-    {"encode [CODEC]", "it stays, packed; by zvc unless another is named"},
-    {"home device, host, disk",
-        "where parameters, gradients and moments live; the key then matches their "
-        "names, and not those of layers"},
+        "it moves to a tier and back; without TIER where memory.tier says; packed on the way if a "
+        "codec is named"},
+    {"recompute", "forward runs again before backward; what cannot be recomputed stays"},
+    {"encode [CODEC]", "it stays, packed; by zvc unless another codec is named"},
+    {"home device, host, disk", "where parameters, gradients and moments live; the key then "
+                                "matches their names, not those of layers"},
 };
 
 static const char homes_text[] =
-    "What outlives a step is called as in files of weights, `conv1.weight`; its gradient "
-    "`conv1.weight.gradient`, the optimizer's state\n`conv1.weight.moments`, the running "
-    "statistics that a "
-    "step has made and not yet committed `bn1.running_mean.pending`. So `*.moments = home "
-    "host`\nmoves all of "
-    "the optimizer's state, and `* = home disk` everything. What lives in a tier is on the device "
-    "only while "
-    "ops need it; bits never change.\nThe tiers of homes count against `memory.host_budget` and "
-    "`memory.disk_budget`; the disk's file is in `memory.disk_path`, else in /var/tmp.";
+    "Tensors that outlive a step are named as in files of weights, `conv1.weight`; the gradient is "
+    "`conv1.weight.gradient`, the optimizer's\nstate `conv1.weight.moments`, and running "
+    "statistics that a step has made and not yet committed `bn1.running_mean.pending`. So\n"
+    "`*.moments = home host` moves all of the optimizer's state, and `* = home disk` everything. "
+    "What lives in a tier is on the device only\nwhile ops need it; bits never change. Homes count "
+    "against `memory.host_budget` and `memory.disk_budget`; the disk's file is in\n"
+    "`memory.disk_path`, else in /var/tmp.";
 
 static void tiers_text(char *to, size_t bytes)
 {
     snprintf(to, bytes,
-        "Tiers: %s, %s. 'dnntrain list codecs' names the codecs; a lossy one is for "
+        "Tiers: %s, %s. 'dnntrain list codecs' names the codecs; lossy ones need "
         "train.precision = fp32.",
         dt_tier_name(DT_TIER_HOST), dt_tier_name(DT_TIER_DISK));
 }
@@ -155,9 +151,9 @@ static void policy_sections(void)
 {
     size_t n;
     const dt_policy *const *all = dt_policy_all(&n);
-    printf("\n## Policies\n\nWhat memory.policy names may have options, in a section "
-           "[policy.NAME], or as --set policy.NAME.key=value;\nonly those of policies in use are "
-           "known.\n");
+    printf("\n## Policies\n\nOptions of a policy stand in a section [policy.NAME], or are "
+           "given as --set policy.NAME.key=value;\nthose of policies that are not in use are "
+           "refused.\n");
     for (size_t i = 0; i < n; i++) {
         if (all[i]->opts == NULL)
             continue;
@@ -171,12 +167,13 @@ static void layer_sections(void)
 {
     size_t n;
     const dt_layer_desc *const *all = dt_layer_all(&n);
-    printf("\n## Layers\n\nWithout model.name the network is written as a section [KIND NAME] a "
-           "layer, in the order in which they run.\n`input = NAME, ...` names what a layer takes: "
-           "layers above it, or image; without it, the section above.\n"
-           "`shares = NAME` lets a linear layer without bias use the weight of an embedding above "
-           "it; `tiles = N` cuts an fc or a linear layer by its outputs.\nThe input is an image of "
-           "model.image pixels, or model.context tokens.\n");
+    printf(
+        "\n## Layers\n\nWithout model.name the network is written as one section [KIND NAME] "
+        "per layer, in the order in which they run.\n`input = NAME, ...` names what a layer takes: "
+        "layers above it, or image; without it, the section above.\n"
+        "`shares = NAME` lets a linear layer without bias use the weight of an embedding above "
+        "it; `tiles = N` cuts an fc or a linear layer by its outputs.\nThe input is an image of "
+        "model.image pixels, or model.context tokens.\n");
     for (size_t i = 0; i < n; i++) {
         printf("\n[%s NAME]: %s\n", all[i]->name, all[i]->summary);
         options(all[i]->opts);

@@ -35,9 +35,9 @@ static const char *const searches[] = {"off", "on", "front", NULL};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "take policies that change results, too"},
-    {"searches", DT_OPT_ENUM, AT(searches), "on", 0, 0, searches, NULL, "take policies that search, too: at the run's own budget (on), or at the sixteen of the front and nowhere else (front), which takes many times as long; of programs above 1,024 ops those alone that search briefly"},
-    {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "of annealing at each of sixteen budgets; 0: none"},
+    {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "also try policies that change results"},
+    {"searches", DT_OPT_ENUM, AT(searches), "on", 0, 0, searches, NULL, "also try policies that search; on: at the run's own budget; front: only at the front's sixteen budgets, which takes many times as long. Above 1,024 ops only those that search briefly"},
+    {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "moves of annealing at each of sixteen budgets; 0: none"},
     {NULL,    DT_OPT_I64,  0,         NULL,  0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

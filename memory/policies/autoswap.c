@@ -55,15 +55,15 @@ static dti_gap_score *const scores[] = {[SWDOA] = dti_left_over,
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"score",   DT_OPT_ENUM,  AT(score),     "swdoa", 0, 0,     names, NULL, "by which values are picked; combined: all, weighted; search: weighted by what makes the best plan"},
-    {"budget",  DT_OPT_BYTES, AT(budget),    "0",     0, 0,     NULL,  NULL, "limit of the load; 0: memory.device_budget. Without one no op waits"},
+    {"score",   DT_OPT_ENUM,  AT(score),     "swdoa", 0, 0,     names, NULL, "score by which values are picked for swapping; combined: all four, weighted by w_doa to w_swdoa; search: combined, with the weights that make the best plan"},
+    {"budget",  DT_OPT_BYTES, AT(budget),    "0",     0, 0,     NULL,  NULL, "limit for the bytes in use; 0: memory.device_budget. Without a budget only swaps that no op waits for are made"},
     {"least",   DT_OPT_BYTES, AT(least),     "1MiB",  0, 0,     NULL,  NULL, "bytes of the smallest tensor that is swapped"},
-    {"w_doa",   DT_OPT_F64,   AT(weight[0]), "1",     0, 1e6,   NULL,  NULL, "combined: weight of the duration of absence"},
-    {"w_aoa",   DT_OPT_F64,   AT(weight[1]), "1",     0, 1e6,   NULL,  NULL, "combined: of its area"},
-    {"w_wdoa",  DT_OPT_F64,   AT(weight[2]), "1",     0, 1e6,   NULL,  NULL, "combined: of the load above the limit"},
-    {"w_swdoa", DT_OPT_F64,   AT(weight[3]), "1",     0, 1e6,   NULL,  NULL, "combined: of what earlier picks leave of it"},
-    {"samples", DT_OPT_I64,   AT(samples),   "16",    5, 10000, NULL,  NULL, "search: sets of weights that are planned; each score alone, all alike, the others drawn"},
-    {"seed",    DT_OPT_I64,   AT(seed),      "1",     0, 1e15,  NULL,  NULL, "search: of the sets that are drawn"},
+    {"w_doa",   DT_OPT_F64,   AT(weight[0]), "1",     0, 1e6,   NULL,  NULL, "with score = combined: weight of the duration of absence"},
+    {"w_aoa",   DT_OPT_F64,   AT(weight[1]), "1",     0, 1e6,   NULL,  NULL, "with score = combined: weight of the area of absence, its duration times bytes"},
+    {"w_wdoa",  DT_OPT_F64,   AT(weight[2]), "1",     0, 1e6,   NULL,  NULL, "with score = combined: weight of the load above the limit during the absence"},
+    {"w_swdoa", DT_OPT_F64,   AT(weight[3]), "1",     0, 1e6,   NULL,  NULL, "with score = combined: weight of the load above the limit that earlier picks leave"},
+    {"samples", DT_OPT_I64,   AT(samples),   "16",    5, 10000, NULL,  NULL, "with score = search: number of weight sets to plan: each score alone, all equal, the rest random"},
+    {"seed",    DT_OPT_I64,   AT(seed),      "1",     0, 1e15,  NULL,  NULL, "with score = search: seed of the random weight sets"},
     {NULL,      DT_OPT_I64,   0,             NULL,    0, 0,     NULL,  NULL, NULL},
 };
 /* clang-format on */

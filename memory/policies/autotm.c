@@ -48,11 +48,11 @@ static const char *const modes[] = {"static", "synchronous", "asynchronous", NUL
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"mode",   DT_OPT_ENUM,  AT(mode),   "asynchronous", 0, 0, modes, NULL, "one decision a value; one an absence; or that and where its copies are"},
-    {"reach",  DT_OPT_I64,   AT(reach),  "15",   1, 1000,    NULL, NULL, "asynchronous: ops from a use, beside which a copy may be"},
-    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "of branch and bound in each search, of which there are up to eight; 0, and wherever the program has more than 1000 columns: the relaxation is rounded, and no more"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
-    {"least",  DT_OPT_BYTES, AT(least),  "1MiB", 0, 0,       NULL, NULL, "bytes of the smallest tensor that is looked at"},
+    {"mode",   DT_OPT_ENUM,  AT(mode),   "asynchronous", 0, 0, modes, NULL, "what is decided; static: whether a value leaves whenever it is idle; synchronous: this for each absence; asynchronous: also beside which ops its copies run"},
+    {"reach",  DT_OPT_I64,   AT(reach),  "15",   1, 1000,    NULL, NULL, "with mode = asynchronous: how many ops away from a use a copy may run"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "100",  0, 1 << 30, NULL, NULL, "most branch-and-bound nodes of each search, of which there are up to eight; 0, or if the program has more than 1000 columns: the relaxation is only rounded"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget the lowest peak"},
+    {"least",  DT_OPT_BYTES, AT(least),  "1MiB", 0, 0,       NULL, NULL, "bytes of the smallest tensor that is considered"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
 /* clang-format on */

@@ -35,11 +35,11 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"budget",    DT_OPT_BYTES, AT(budget),    "0",    0, 0,  NULL, NULL, "of the device; 0: memory.device_budget. Without one all is swapped that hides"},
-    {"least",     DT_OPT_BYTES, AT(least),     "2MiB", 0, 0,  NULL, NULL, "bytes of the smallest tensor that is looked at"},
-    {"recompute", DT_OPT_BOOL,  AT(recompute), "on",   0, 0,  NULL, NULL, "recompute values where that is faster than to swap them"},
-    {"feedback",  DT_OPT_I64,   AT(feedback),  "10",   0, 50, NULL, NULL, "how often late copies back are begun earlier"},
-    {"every",     DT_OPT_I64,   AT(every),     "0",    0, 1e6, NULL, "epochs", "after which the step is planned anew by what its ops and copies took; 0: never"},
+    {"budget",    DT_OPT_BYTES, AT(budget),    "0",    0, 0,  NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget every swap that hides is made"},
+    {"least",     DT_OPT_BYTES, AT(least),     "2MiB", 0, 0,  NULL, NULL, "bytes of the smallest tensor that is considered"},
+    {"recompute", DT_OPT_BOOL,  AT(recompute), "on",   0, 0,  NULL, NULL, "recompute values where that is faster than swapping them"},
+    {"feedback",  DT_OPT_I64,   AT(feedback),  "10",   0, 50, NULL, NULL, "how many times copies back that ops wait for are started earlier"},
+    {"every",     DT_OPT_I64,   AT(every),     "0",    0, 1e6, NULL, "epochs", "epochs after which the step is planned anew by the measured times of its ops and copies; 0: never"},
     {NULL,        DT_OPT_I64,   0,             NULL,   0, 0,  NULL, NULL, NULL},
 };
 /* clang-format on */

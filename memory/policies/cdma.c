@@ -25,9 +25,9 @@ static const char *const bases[] = {"vdnn_all", "vdnn_conv", NULL};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"base",    DT_OPT_ENUM, AT(base),    "vdnn_all", 0, 0, bases, NULL, "what moves"},
-    {"density", DT_OPT_F64,  AT(density), "1",        0, 1, NULL,  NULL, "share of values not zero to make room for, where memory.profile says nothing"},
-    {"values",  DT_OPT_ENUM, AT(values),  "zeros",    0, 0, values, NULL, "what is packed where memory.profile says nothing: what a ReLU made, or, as the paper has it, all that moves"},
+    {"base",    DT_OPT_ENUM, AT(base),    "vdnn_all", 0, 0, bases, NULL, "policy whose copies are packed"},
+    {"density", DT_OPT_F64,  AT(density), "1",        0, 1, NULL,  NULL, "share of nonzero values to reserve space for, where memory.profile does not say"},
+    {"values",  DT_OPT_ENUM, AT(values),  "zeros",    0, 0, values, NULL, "what is packed where memory.profile says nothing: zeros: outputs of ReLUs; all: everything that moves, as in the paper"},
     {"join",    DT_OPT_ENUM, AT(join),    "reader",   0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
     {NULL,      DT_OPT_I64,  0,           NULL,       0, 0, NULL,  NULL, NULL},
 };

@@ -28,9 +28,9 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"segment", DT_OPT_STR,   AT(segment), "auto", 0, 0, NULL, NULL, "B of algorithm 3: a cut follows whenever so many bytes were made; auto searches"},
-    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto: recompute as little as fits; 0: memory.device_budget. Without one, or when none fits: the smallest"},
-    {"cuts",    DT_OPT_ENUM,  AT(cuts),    "auto", 0, 0, dti_chen_cuts_names, NULL, "where to cut, as of chen_sqrt"},
+    {"segment", DT_OPT_STR,   AT(segment), "auto", 0, 0, NULL, NULL, "B of the paper's algorithm 3: bytes after which the next cut follows; auto: searched for"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL, NULL, "with segment = auto, recompute as little as fits in this; 0: memory.device_budget. Without a budget, or if nothing fits: the lowest peak"},
+    {"cuts",    DT_OPT_ENUM,  AT(cuts),    "auto", 0, 0, dti_chen_cuts_names, NULL, "where the network may be cut, as in chen_sqrt"},
     {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL, NULL, NULL},
 };
 static const dt_opt segment_bytes =

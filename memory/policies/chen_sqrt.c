@@ -32,8 +32,8 @@ static const char *const roots[] = {"cuts", "values", NULL};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"cuts", DT_OPT_ENUM, AT(cuts), "auto", 0, 0, dti_chen_cuts_names, NULL, "where to cut: where one value alone crosses (points); after any, keeping all that cross (linear); auto: linear where points leave half of the bytes in one segment"},
-    {"root", DT_OPT_ENUM, AT(root), "cuts", 0, 0, roots,               NULL, "of what number so many segments are made: of the places where it may be cut, or of all values that backward reads, which makes more"},
+    {"cuts", DT_OPT_ENUM, AT(cuts), "auto", 0, 0, dti_chen_cuts_names, NULL, "where the network may be cut; points: where a single value crosses; linear: after any value, and all that cross are kept; auto: points, or linear if those leave over half of the bytes in one segment"},
+    {"root", DT_OPT_ENUM, AT(root), "cuts", 0, 0, roots,               NULL, "number whose square root is the number of segments; cuts: of places where the network may be cut; values: of values that backward reads, which makes more segments"},
     {NULL,   DT_OPT_I64,  0,        NULL,   0, 0, NULL,                NULL, NULL},
 };
 /* clang-format on */

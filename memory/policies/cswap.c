@@ -46,11 +46,11 @@ static const char *const picks[] = {"fastest", "rule", NULL};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"moves",   DT_OPT_ENUM, AT(moves),   "conv", 0, 0,   moves,  NULL, "what moves: as vdnn_conv or vdnn_all"},
-    {"codec",   DT_OPT_ENUM, AT(codec),   "best", 0, 0,   codecs, NULL, "what packs: the one that gains the most, or one alone"},
-    {"pick",    DT_OPT_ENUM, AT(pick),    "fastest", 0, 0, picks, NULL, "of the rule's plan and others, the fastest as the machine's costs have it, where they are known; or the rule's, as the paper has it"},
-    {"density", DT_OPT_F64,  AT(density), "1",    0, 1,   NULL,   NULL, "share of values not zero of what a ReLU made, until it is measured; at 1 nothing is packed before that"},
-    {"every",   DT_OPT_I64,  AT(every),   "1",    0, 1e6, NULL,   "epochs", "after which densities are measured and the step is planned anew; 0: never"},
+    {"moves",   DT_OPT_ENUM, AT(moves),   "conv", 0, 0,   moves,  NULL, "which values move: those of vdnn_conv or of vdnn_all"},
+    {"codec",   DT_OPT_ENUM, AT(codec),   "best", 0, 0,   codecs, NULL, "codec that packs; best: the one that gains the most"},
+    {"pick",    DT_OPT_ENUM, AT(pick),    "fastest", 0, 0, picks, NULL, "which copies are packed; fastest: as in the fastest of several plans, the paper's rule among them, where costs are known; rule: always by the paper's rule"},
+    {"density", DT_OPT_F64,  AT(density), "1",    0, 1,   NULL,   NULL, "share of nonzero values in outputs of ReLUs, until it is measured; at 1 nothing is packed before that"},
+    {"every",   DT_OPT_I64,  AT(every),   "1",    0, 1e6, NULL,   "epochs", "epochs after which densities are measured and the step is planned anew; 0: never"},
     {NULL,      DT_OPT_I64,  0,           NULL,   0, 0,   NULL,   NULL, NULL},
 };
 /* clang-format on */

@@ -41,11 +41,11 @@ static const dt_tier tiers[] = {DT_TIER_DISK, DT_TIER_HOST};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"tier",    DT_OPT_ENUM,  AT(tier),    "disk", 0, 0, places, NULL, "where values wait; host: the paper's comparison"},
-    {"density", DT_OPT_F64,   AT(density), "1",    0, 1, NULL,   NULL, "share of values not zero of what a ReLU made, where memory.profile says nothing; at 1 nothing is packed"},
-    {"fp16",    DT_OPT_BOOL,  AT(fp16),    "off",  0, 0, NULL,   NULL, "packed values wait in half precision, which changes results"},
-    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL,   NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
-    {"least",   DT_OPT_BYTES, AT(least),   "1MiB", 0, 0, NULL,   NULL, "bytes of the smallest tensor that goes"},
+    {"tier",    DT_OPT_ENUM,  AT(tier),    "disk", 0, 0, places, NULL, "where values wait; host is the paper's comparison"},
+    {"density", DT_OPT_F64,   AT(density), "1",    0, 1, NULL,   NULL, "share of nonzero values in outputs of ReLUs, where memory.profile does not say; at 1 nothing is packed"},
+    {"fp16",    DT_OPT_BOOL,  AT(fp16),    "off",  0, 0, NULL,   NULL, "pack values in half precision, which changes results"},
+    {"budget",  DT_OPT_BYTES, AT(budget),  "0",    0, 0, NULL,   NULL, "most device memory to use; 0: memory.device_budget. Without a budget the lowest peak"},
+    {"least",   DT_OPT_BYTES, AT(least),   "1MiB", 0, 0, NULL,   NULL, "bytes of the smallest tensor that moves"},
     {NULL,      DT_OPT_I64,   0,           NULL,   0, 0, NULL,   NULL, NULL},
 };
 /* clang-format on */

@@ -29,8 +29,8 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"move",   DT_OPT_STR,   AT(move),   "*", 0, 0, NULL, NULL, "layers whose values are staged: globs over their names, separated by commas"},
-    {"pin",    DT_OPT_STR,   AT(pin),    "",  0, 0, NULL, NULL, "layers whose values stay all the same"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0", 0, 0, NULL, NULL, "of the device; 0: memory.device_budget; without one only what is named is pinned"},
+    {"pin",    DT_OPT_STR,   AT(pin),    "",  0, 0, NULL, NULL, "layers whose values stay, even if move names them: globs over their names, separated by commas"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0", 0, 0, NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget only what pin names is pinned"},
     {NULL,     DT_OPT_I64,   0,          NULL, 0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

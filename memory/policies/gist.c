@@ -19,8 +19,8 @@ static const char *const sparse[] = {"csr_fp16", "csr_fp10", "csr_fp8"};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"dpr",     DT_OPT_ENUM, AT(dpr),     "fp16", 0, 0, formats, NULL, "what values are rounded to between forward and backward"},
-    {"density", DT_OPT_F64,  AT(density), "1",    0, 1, NULL,    NULL, "share of values not zero to make room for, where memory.profile says nothing; a sparse matrix is taken where it is smaller"},
+    {"dpr",     DT_OPT_ENUM, AT(dpr),     "fp16", 0, 0, formats, NULL, "format that values are rounded to between forward and backward"},
+    {"density", DT_OPT_F64,  AT(density), "1",    0, 1, NULL,    NULL, "share of nonzero values to reserve space for, where memory.profile does not say; sparse matrices are used where they are smaller"},
     {NULL,      DT_OPT_I64,  0,           NULL,   0, 0, NULL,    NULL, NULL},
 };
 /* clang-format on */

@@ -10,7 +10,7 @@ typedef struct options {
 
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"density", DT_OPT_F64, offsetof(options, density), "1",  0, 1, NULL, NULL, "share of values not zero to make room for, where memory.profile says nothing; at 1 nothing is stored as a sparse matrix"},
+    {"density", DT_OPT_F64, offsetof(options, density), "1",  0, 1, NULL, NULL, "share of nonzero values to reserve space for, where memory.profile does not say; at 1 nothing is stored as a sparse matrix"},
     {NULL,      DT_OPT_I64, 0,                          NULL, 0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

@@ -28,8 +28,8 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"stages",    DT_OPT_STR,  AT(stages),    "*",   0,  0,   NULL, NULL, "layers whose outputs may be kept: globs over their names, separated by commas"},
-    {"grouped",   DT_OPT_BOOL, AT(grouped),   "off", 0,  0,   NULL, NULL, "outputs of layers that one glob matches are kept or dropped together"},
-    {"threshold", DT_OPT_I64,  AT(threshold), "-1",  -1, 1e9, NULL, NULL, "MiB after which the next is kept; -1: the one of nine that takes the fewest bytes"},
+    {"grouped",   DT_OPT_BOOL, AT(grouped),   "off", 0,  0,   NULL, NULL, "outputs of layers that match the same glob are kept or dropped together"},
+    {"threshold", DT_OPT_I64,  AT(threshold), "-1",  -1, 1e9, NULL, NULL, "MiB of values made since the last kept one after which the next is kept; -1: of nine tried, the one that takes the fewest bytes"},
     {NULL,        DT_OPT_I64,  0,             NULL,  0,  0,   NULL, NULL, NULL},
 };
 /* clang-format on */

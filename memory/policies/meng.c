@@ -37,9 +37,9 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"threshold", DT_OPT_I64,   AT(threshold), "10",    0, 1e6, NULL, NULL, "levels between an op and a reader that is near"},
-    {"nearest",   DT_OPT_I64,   AT(nearest),   "1",     1, 1e6, NULL, NULL, "levels between its trigger and the reader, at least"},
-    {"farthest",  DT_OPT_I64,   AT(farthest),  "5",     1, 1e6, NULL, NULL, "levels between its trigger and the reader, at most"},
+    {"threshold", DT_OPT_I64,   AT(threshold), "10",    0, 1e6, NULL, NULL, "swap values whose readers are more than this many levels after the op that made them"},
+    {"nearest",   DT_OPT_I64,   AT(nearest),   "1",     1, 1e6, NULL, NULL, "fewest levels between the op that triggers a copy back and the reader"},
+    {"farthest",  DT_OPT_I64,   AT(farthest),  "5",     1, 1e6, NULL, NULL, "most levels between the op that triggers a copy back and the reader"},
     {"least",     DT_OPT_BYTES, AT(least),     "64KiB", 0, 0,   NULL, NULL, "bytes of the smallest tensor that is swapped"},
     {NULL,        DT_OPT_I64,   0,             NULL,    0, 0,   NULL, NULL, NULL},
 };

@@ -44,10 +44,10 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0, NULL, NULL, "of the device; 0: memory.device_budget. Without one nothing moves"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0, NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget nothing moves"},
     {"least",  DT_OPT_BYTES, AT(least),  "64KiB", 0, 0, NULL, NULL, "bytes of the smallest tensor that moves"},
-    {"share",  DT_OPT_F64,   AT(share),  "0.15",  0, 1, NULL, NULL, "of all ops, whose values must fit at once: where train.micro_batch = 0, the most samples for which they do are taken at once"},
-    {"split",  DT_OPT_BOOL,  AT(split),  "on",    0, 0, NULL, NULL, "an op whose scratch is too large runs in pieces of the batch, where that is faster than to make room"},
+    {"share",  DT_OPT_F64,   AT(share),  "0.15",  0, 1, NULL, NULL, "share of the step's ops, in a row, whose values must fit at once; with train.micro_batch = 0, as many samples are computed at once as fit so"},
+    {"split",  DT_OPT_BOOL,  AT(split),  "on",    0, 0, NULL, NULL, "run an op whose scratch is too large in pieces of the batch, where that is faster than making space"},
     {NULL,     DT_OPT_I64,   0,          NULL,    0, 0, NULL, NULL, NULL},
 };
 /* clang-format on */

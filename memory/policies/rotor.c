@@ -24,9 +24,9 @@ static const char *const cuts[] = {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end: where one value alone crosses (points), after any (linear), or as chen_sqrt has it"},
-    {"stages", DT_OPT_I64,   AT(stages), "64",   2, 512, NULL, NULL, "at most so many; neighbours become one"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "the fastest that fits; 0: memory.device_budget; without one: the lowest peak"},
+    {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end; points: where a single value crosses; linear: after any value; auto: chosen as in chen_sqrt"},
+    {"stages", DT_OPT_I64,   AT(stages), "64",   2, 512, NULL, NULL, "most stages of the chain; neighbouring ones are merged if there are more"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,   NULL, NULL, NULL},
 };
 /* clang-format on */

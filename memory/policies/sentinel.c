@@ -41,10 +41,10 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"layers", DT_OPT_I64,   AT(layers), "0",     0, 1e6, NULL, NULL, "of a migration interval; 0: the number that hides the most and fits"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0,   NULL, NULL, "of the device; 0: memory.device_budget; without one: the lowest peak"},
+    {"layers", DT_OPT_I64,   AT(layers), "0",     0, 1e6, NULL, NULL, "layers per migration interval; 0: the number that fits and hides the most copies"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",     0, 0,   NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget the lowest peak"},
     {"least",  DT_OPT_BYTES, AT(least),  "64KiB", 0, 0,   NULL, NULL, "bytes of the smallest tensor that moves"},
-    {"stay",   DT_OPT_BOOL,  AT(stay),   "on",    0, 0,   NULL, NULL, "with a budget, values stay as far as it has room; off: each leaves as soon as its interval and the next need it no more"},
+    {"stay",   DT_OPT_BOOL,  AT(stay),   "on",    0, 0,   NULL, NULL, "with a budget, keep values as far as they fit; off: each leaves when neither its interval nor the next one needs it"},
     {NULL,     DT_OPT_I64,   0,          NULL,    0, 0,   NULL, NULL, NULL},
 };
 /* clang-format on */

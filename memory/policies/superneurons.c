@@ -39,11 +39,11 @@ static const char *const modes[] = {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"recompute", DT_OPT_ENUM,  AT(recompute), "aware", 0, 0, modes, NULL, "cheap segments again once for their backward (speed), for each layer (memory), or by their bytes (aware)"},
-    {"offload",   DT_OPT_BOOL,  AT(offload),   "on",    0, 0, NULL, NULL, "outputs of convolutions wait on the host"},
-    {"prefetch",  DT_OPT_BOOL,  AT(prefetch),  "on",    0, 0, NULL, NULL, "they come back one convolution ahead; off: when they are read"},
-    {"cache",     DT_OPT_BOOL,  AT(cache),     "on",    0, 0, NULL, NULL, "under a budget move only what does not fit, the least recently used first"},
-    {"budget",    DT_OPT_BYTES, AT(budget),    "0",     0, 0, NULL, NULL, "of the cache; 0: memory.device_budget"},
+    {"recompute", DT_OPT_ENUM,  AT(recompute), "aware", 0, 0, modes, NULL, "how segments of cheap layers run again; off: not at all; speed: once for their whole backward; memory: anew for each layer; aware: once where that takes no more than the largest layer, else anew"},
+    {"offload",   DT_OPT_BOOL,  AT(offload),   "on",    0, 0, NULL, NULL, "move outputs of convolutions to the host until backward"},
+    {"prefetch",  DT_OPT_BOOL,  AT(prefetch),  "on",    0, 0, NULL, NULL, "fetch them back one convolution ahead; off: when they are read"},
+    {"cache",     DT_OPT_BOOL,  AT(cache),     "on",    0, 0, NULL, NULL, "with a budget, move only what does not fit, the least recently used first"},
+    {"budget",    DT_OPT_BYTES, AT(budget),    "0",     0, 0, NULL, NULL, "size of the cache; 0: memory.device_budget"},
     {"least",     DT_OPT_BYTES, AT(least),     "64KiB", 0, 0, NULL, NULL, "bytes of the smallest tensor that the cache moves"},
     {NULL,        DT_OPT_I64,   0,             NULL,    0, 0, NULL, NULL, NULL},
 };

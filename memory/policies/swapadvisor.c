@@ -67,16 +67,16 @@ static const uint64_t smallest[] = {0, 64 << 20, 16 << 20, 4 << 20, 1 << 20, 64 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"seed",       DT_OPT_I64,   AT(seed),       "1",    0, 1e15,  NULL,   NULL, "of the numbers that are drawn"},
-    {"samples",    DT_OPT_I64,   AT(samples),    "4000", 4, 1e9,   NULL,   NULL, "individuals that are judged; more make no slower plan"},
-    {"population", DT_OPT_I64,   AT(population), "32",   2, 10000, NULL,   NULL, "individuals that live on; the paper's is 144"},
-    {"mutation",   DT_OPT_F64,   AT(mutation),   "0.1",  0, 1,     NULL,   NULL, "share of an individual's genes that change"},
-    {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "ops for which a tensor stays that was used"},
-    {"budget",     DT_OPT_BYTES, AT(budget),     "0",    0, 0,     NULL,   NULL, "of the device; 0: memory.device_budget; without one nothing is done"},
+    {"seed",       DT_OPT_I64,   AT(seed),       "1",    0, 1e15,  NULL,   NULL, "seed of the search's random numbers"},
+    {"samples",    DT_OPT_I64,   AT(samples),    "4000", 4, 1e9,   NULL,   NULL, "individuals to judge; more never make a slower plan"},
+    {"population", DT_OPT_I64,   AT(population), "32",   2, 10000, NULL,   NULL, "individuals that survive a generation; the paper has 144"},
+    {"mutation",   DT_OPT_F64,   AT(mutation),   "0.1",  0, 1,     NULL,   NULL, "share of an individual's genes that are mutated"},
+    {"guard",      DT_OPT_I64,   AT(guard),      "1",    0, 1e6,   NULL,   NULL, "number of ops for which a tensor stays after its use"},
+    {"budget",     DT_OPT_BYTES, AT(budget),     "0",    0, 0,     NULL,   NULL, "most device memory to use; 0: memory.device_budget. Without a budget nothing is done"},
     {"least",      DT_OPT_BYTES, AT(least),      "1MiB", 0, 0,     NULL,   NULL, "bytes of the smallest tensor that is swapped"},
-    {"weights",      DT_OPT_ENUM,  AT(weights),  "off",  0, 0,     whose,  NULL, "which parameters live on the host with their gradients and states: none, those from weights_from on, or those that make the fastest run"},
-    {"weights_from", DT_OPT_BYTES, AT(weights_from), "0", 0, 0,    NULL,   NULL, "weights = host: bytes of the smallest tensor that lives there"},
-    {"weights_samples", DT_OPT_I64, AT(individuals), "32", 0, MOST_INDIVIDUALS, NULL, NULL, "weights = search: individuals of a gene a parameter that are planned, behind those by bytes"},
+    {"weights",      DT_OPT_ENUM,  AT(weights),  "off",  0, 0,     whose,  NULL, "which parameters live on the host, with their gradients and states; off: none; host: those of weights_from bytes and more; search: those that make the fastest run"},
+    {"weights_from", DT_OPT_BYTES, AT(weights_from), "0", 0, 0,    NULL,   NULL, "with weights = host: bytes of the smallest parameter that lives there"},
+    {"weights_samples", DT_OPT_I64, AT(individuals), "32", 0, MOST_INDIVIDUALS, NULL, NULL, "with weights = search: number of choices by single parameters to plan, after the seven by size"},
     {NULL,         DT_OPT_I64,   0,              NULL,   0, 0,     NULL,   NULL, NULL},
 };
 /* clang-format on */

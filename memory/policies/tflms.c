@@ -39,11 +39,11 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"threshold", DT_OPT_I64,   AT(threshold), "-1", -1, 1e6, NULL, NULL, "levels between an op and a reader that is near; -1: the most that fits"},
+    {"threshold", DT_OPT_I64,   AT(threshold), "-1", -1, 1e6, NULL, NULL, "swap values whose readers are more than this many levels after the op that made them; -1: the most that fits"},
     {"ahead",     DT_OPT_I64,   AT(ahead),     "-1", -1, 1e6, NULL, NULL, "levels before its reader at which a value is fetched; -1: the most that fits"},
-    {"groupby",   DT_OPT_I64,   AT(groupby),   "-1", -1, 1e6, NULL, NULL, "levels between readers that share a swap; -1: the most that fits"},
-    {"sync",      DT_OPT_I64,   AT(sync),      "-1", -1, 3,   NULL, NULL, "ops wait for copies out (1), in (2), both (3) or neither (0); -1: as little as fits"},
-    {"budget",    DT_OPT_BYTES, AT(budget),    "0",  0,  0,   NULL, NULL, "of the device; 0: memory.device_budget. Without one all is swapped"},
+    {"groupby",   DT_OPT_I64,   AT(groupby),   "-1", -1, 1e6, NULL, NULL, "readers within this many levels of each other share one swap; -1: the most that fits"},
+    {"sync",      DT_OPT_I64,   AT(sync),      "-1", -1, 3,   NULL, NULL, "copies that ops wait for; 0: none, 1: out, 2: back, 3: both; -1: as few as fit"},
+    {"budget",    DT_OPT_BYTES, AT(budget),    "0",  0,  0,   NULL, NULL, "most device memory to use; 0: memory.device_budget. Without a budget all is swapped that can be"},
     {"least",     DT_OPT_BYTES, AT(least),     "64KiB", 0, 0, NULL, NULL, "bytes of the smallest tensor that is swapped"},
     {NULL,        DT_OPT_I64,   0,             NULL, 0,  0,   NULL, NULL, NULL},
 };

@@ -33,8 +33,9 @@ typedef struct dti_vdnn_section {
 extern const dt_opt dti_vdnn_config[];
 extern const char *const dti_vdnn_joins[];
 #define DTI_VDNN_JOIN_HELP                                                                         \
-    "when a value comes back: as soon as there is room, awaited by its first reader; or, as the "  \
-    "paper has it, during the layer beside which it is brought"
+    "reader: a value is fetched back as soon as there is space, and only its first reader waits "  \
+    "for it; layer: it is fetched beside one layer, which ends only when it is back, as in the "   \
+    "paper"
 
 /* Whether the policy's own section says join = layer. */
 bool dti_vdnn_joins_layers(const dt_pass_env *e);

@@ -36,11 +36,11 @@ static const char *const moves[] = {"all", "conv", NULL};
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"moves",    DT_OPT_ENUM,  AT(moves),    "all", 0, 0, moves, NULL, "what moves: as vdnn_all or vdnn_conv"},
-    {"join",     DT_OPT_BOOL,  AT(join),     "off", 0, 0, NULL,  NULL, "a layer ends when its copy out does, as vDNN's"},
-    {"compress", DT_OPT_BOOL,  AT(compress), "off", 0, 0, NULL,  NULL, "zeros are left out of what waits on the host, which has room in slots"},
-    {"density",  DT_OPT_F64,   AT(density),  "0.5", 0, 1, NULL,  NULL, "share of values not zero to make room for, where memory.profile says nothing; from 0 to below 1/8 that is one slot"},
-    {"budget",   DT_OPT_BYTES, AT(budget),   "0",   0, 0, NULL,  NULL, "of the device; 0: memory.device_budget; without one what vDNN takes"},
+    {"moves",    DT_OPT_ENUM,  AT(moves),    "all", 0, 0, moves, NULL, "which values move: those of vdnn_all or of vdnn_conv"},
+    {"join",     DT_OPT_BOOL,  AT(join),     "off", 0, 0, NULL,  NULL, "make a layer end only when its copy out does, as in vDNN"},
+    {"compress", DT_OPT_BOOL,  AT(compress), "off", 0, 0, NULL,  NULL, "leave zeros out of what waits on the host, where space comes in slots, eighths of a tensor"},
+    {"density",  DT_OPT_F64,   AT(density),  "0.5", 0, 1, NULL,  NULL, "share of nonzero values to reserve space for, where memory.profile does not say; below 1/8: one slot"},
+    {"budget",   DT_OPT_BYTES, AT(budget),   "0",   0, 0, NULL,  NULL, "most device memory to use; 0: memory.device_budget. Without a budget what vDNN takes"},
     {NULL,       DT_OPT_I64,   0,            NULL,  0, 0, NULL,  NULL, NULL},
 };
 /* clang-format on */

@@ -26,9 +26,9 @@ typedef struct zero_infinity_opts {
 #define AT(f) offsetof(zero_infinity_opts, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on the host as far as memory.host_budget has room, and on the disk beyond it or without one"},
-    {"gradients",  DT_OPT_ENUM, AT(gradients),  "auto", 0, 0, places, NULL, "where gradients live, in what parameters leave"},
-    {"states",     DT_OPT_ENUM, AT(states),     "auto", 0, 0, places, NULL, "where the optimizer's state lives, in what both leave"},
+    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on the host as far as memory.host_budget has space, else, and without a host_budget, on the disk"},
+    {"gradients",  DT_OPT_ENUM, AT(gradients),  "auto", 0, 0, places, NULL, "where gradients live; auto: as parameters, in the space that those leave"},
+    {"states",     DT_OPT_ENUM, AT(states),     "auto", 0, 0, places, NULL, "where the optimizer's state lives; auto: as parameters, in the space that parameters and gradients leave"},
     {NULL, DT_OPT_BOOL, 0, NULL, 0, 0, NULL, NULL, NULL}};
 /* clang-format on */
 

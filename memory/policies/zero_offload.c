@@ -32,9 +32,9 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on a processor the device, for a card the host, which then updates them"},
-    {"delay",  DT_OPT_BOOL, AT(delay),  "off", 0, 0,   NULL, NULL,    "an update takes the gradients of the step before, which changes results; for one micro-batch, on a processor"},
-    {"warmup", DT_OPT_I64,  AT(warmup), "40",  0, 1e15, NULL, "steps", "with delay: steps before it begins"},
+    {"parameters", DT_OPT_ENUM, AT(parameters), "auto", 0, 0, places, NULL, "where parameters live; auto: on the device where a processor computes; for a card on the host, which then updates them"},
+    {"delay",  DT_OPT_BOOL, AT(delay),  "off", 0, 0,   NULL, NULL,    "update with the gradients of the step before, which changes results; needs one micro-batch and a processor"},
+    {"warmup", DT_OPT_I64,  AT(warmup), "40",  0, 1e15, NULL, "steps", "with delay = on: steps before the delay begins"},
     {NULL, DT_OPT_BOOL, 0, NULL, 0, 0, NULL, NULL, NULL}};
 /* clang-format on */
 

@@ -22,6 +22,7 @@ enum { WANTED = 3, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
  * that does not search
  * @below: the budget is below what any plan of these samples takes
+ * @most_host: what may be on the host beside the disk: more would make no process smaller
  * @said: when something was last heard of the search
  * @seconds @until: of processor time, when it ends at the latest; @stopped: it did so */
 typedef struct search {
@@ -37,12 +38,27 @@ typedef struct search {
     double said, until;
     int seconds;
     bool below, stopped;
+    uint64_t most_host;
     const char *host; /* what is to be said of values that move there; NULL: nothing */
     size_t n_pair;
     char pair[MOST_PAIRS][2 * DT_NAME_BYTES]; /* twice for each that says where tensors live */
 } search;
 
 /* ---- other configurations, planned to see whether they fit ---- */
+
+/* Whether it takes bytes of the host where these make no process smaller. */
+static bool wastes_host(const search *x, const dti_trial *t)
+{
+    return t->v.tier == DT_TO_DISK && t->need.tier[DT_TIER_HOST] > x->most_host;
+}
+
+/* Whether what is needed beside the device is there. */
+static bool fits_tiers(const search *x, const dt_need *need)
+{
+    dt_available tiers = *x->available;
+    tiers.device = tiers.memory = UINT64_MAX;
+    return dt_need_fits(need, &tiers);
+}
 
 static dt_status judge(const search *x, dti_trial *t, const dt_plan_set *plans, dt_err *err)
 {
@@ -54,7 +70,7 @@ static dt_status judge(const search *x, dti_trial *t, const dt_plan_set *plans, 
     t->need = dt_plan_set_need(plans);
     t->score = dt_plan_set_score(plans);
     t->seconds = step.known ? step.seconds : 0;
-    t->fits = t->can && dt_need_fits(&t->need, x->available);
+    t->fits = t->can && dt_need_fits(&t->need, x->available) && !wastes_host(x, t);
     return DT_OK;
 }
 
@@ -88,14 +104,6 @@ static dt_status plan_trial(const search *x, dti_trial *t, dt_err *err)
         return DT_OK;
     }
     return st == DT_OK ? st : dt_err_append(err, st, why.text);
-}
-
-/* Whether what is needed beside the device is there. */
-static bool fits_tiers(const search *x, const dt_need *need)
-{
-    dt_available tiers = *x->available;
-    tiers.device = tiers.memory = UINT64_MAX;
-    return dt_need_fits(need, &tiers);
 }
 
 static bool same_variant(const dti_alternative *a, const dti_alternative *b)
@@ -537,10 +545,15 @@ static void tell_whole(const search *x, dt_err *err)
     for (size_t i = 0; i < x->n_all; i++) {
         const dti_trial *t = &x->all[i];
         any = any || t->fits;
-        if (t->can && (least == NULL || t->need.device < least->need.device))
+        const bool less = least == NULL || t->need.device < least->need.device;
+        if (t->can && less && fits_tiers(x, &t->need) && !wastes_host(x, t))
             least = t;
     }
-    if (!any && !x->auto_fits && least != NULL)
+    if (!any && !x->auto_fits && least == NULL)
+        (void)DT_FAIL(err, DT_E_BUDGET,
+            "  taken at once, this batch fits under no policy that was tried; each needs more than "
+            "there is of the host or the disk");
+    else if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  taken at once, this batch fits under no policy that was tried; "
             "%s needs the least, %s (%" PRIu64 " bytes)",
@@ -554,7 +567,7 @@ static void tell_whole(const search *x, dt_err *err)
 static void lower(const search *x, dti_trial *least, const dti_trial *t)
 {
     const bool less = !least->can || t->need.device < least->need.device;
-    if (t->can && less && fits_tiers(x, &t->need))
+    if (t->can && less && fits_tiers(x, &t->need) && !wastes_host(x, t))
         *least = *t;
 }
 
@@ -722,6 +735,8 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, int seconds, d
         .said = dt_seconds(),
         .seconds = seconds,
         .until = dt_thread_seconds() + seconds,
+        .most_host =
+            dt_session_spares_host(s) ? dt_plan_set_need(s->plans).tier[DT_TIER_HOST] : UINT64_MAX,
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);

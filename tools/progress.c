@@ -185,6 +185,8 @@ static void show_memory(screen *s, const dti_progress_facts *f)
     int role[DT_ROLE_COUNT];
     const int n = sort_roles(f, role);
     say(s, "%s\n", n > 0 ? "; at the peak:" : "");
+    if (f->host_planned > 0 && f->host_is_device)
+        say(s, "%*sthe host is the same memory here\n", LABEL, "");
     if (n == 0)
         return;
     const int width = dti_terminal_width(&s->t, s->f);

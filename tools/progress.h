@@ -38,6 +38,7 @@ typedef struct dti_progress_facts {
     bool pixels, exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;
+    bool host_is_device;
 } dti_progress_facts;
 
 /* Where and when; for tests. A NULL clock is the monotonic one, in seconds. */

@@ -66,6 +66,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .planned = dt_plan_set_peak(s->plans),
         .budget = s->opts.memory.device_budget,
         .host_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_HOST),
+        .host_is_device = dt_session_host_is_device(s),
         .disk_planned = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK),
         .eval = r->feeds.eval_note[0] != '\0' ? r->feeds.eval_note : NULL};
     if (st == DT_OK) {

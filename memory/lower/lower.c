@@ -37,6 +37,7 @@ typedef struct tier_slot {
 typedef struct lowering {
     dt_program *p;
     const dt_lower_opts *o;
+    uint64_t ahead[DT_TIERS];
     const dt_pool_desc *pool; /* of the two in @o, known with the plan's bound */
     size_t n_segment, n_block, n_slot;
     live_segment *segment; /* by tensor, then by place */
@@ -168,7 +169,7 @@ static dt_status all_segments(lowering *l, const dti_stays *stays, dt_err *err)
 static dt_status segments(lowering *l, dt_err *err)
 {
     dti_stays stays;
-    dt_status st = dti_stays_find(&stays, l->p, l->o->ahead, err);
+    dt_status st = dti_stays_find(&stays, l->p, l->ahead, err);
     if (st == DT_OK)
         st = all_segments(l, &stays, err);
     dti_stays_deinit(&stays);
@@ -810,10 +811,62 @@ static dt_status lay_out(lowering *l, dt_err *err)
     return blocks(l, err);
 }
 
+static void drop_layout(lowering *l)
+{
+    dt_free(l->segment);
+    dt_free(l->first);
+    dt_free(l->block);
+    l->segment = NULL;
+    l->first = NULL;
+    l->block = NULL;
+    l->n_segment = l->n_block = 0;
+}
+
+/* Half as many bytes ahead; false where none came. */
+static bool come_later(lowering *l)
+{
+    enum { FEW = 64 << 10 };
+    bool any = false;
+    for (int t = 0; t < DT_TIERS; t++)
+        if (l->p->map->tier_bytes[t] > 0 && l->ahead[t] > 0) {
+            const uint64_t all = l->p->map->tier_bytes[t]; /* more is as much */
+            l->ahead[t] = (l->ahead[t] < all ? l->ahead[t] : all) / 2;
+            l->ahead[t] = l->ahead[t] < FEW ? 0 : l->ahead[t];
+            any = true;
+        }
+    return any;
+}
+
+/* Everything but addresses, with as many bytes ahead as may leave the plan within what it keeps to.
+ */
+static dt_status lay_out_within(lowering *l, dt_err *err)
+{
+    memcpy(l->ahead, l->o->ahead, sizeof l->ahead);
+    DT_CHECK(lay_out(l, err));
+    const uint64_t room = l->o->keep_to > l->p->map->bytes ? l->o->keep_to - l->p->map->bytes : 0;
+    while (l->o->keep_to > 0 && dt_pool_lower_bound(l->block, l->n_block) > room && come_later(l)) {
+        drop_layout(l);
+        DT_CHECK(lay_out(l, err));
+    }
+    return DT_OK;
+}
+
+/* A pool may leave holes, and be above the bound by as much. */
+static dt_status place_within(lowering *l, dt_err *err)
+{
+    DT_CHECK(lay_out_within(l, err));
+    DT_CHECK(place_blocks(l, err));
+    while (l->o->keep_to > 0 && l->plan->peak > l->o->keep_to && come_later(l)) {
+        drop_layout(l);
+        DT_CHECK(lay_out(l, err));
+        DT_CHECK(place_blocks(l, err));
+    }
+    return DT_OK;
+}
+
 static dt_status lower(lowering *l, dt_err *err)
 {
-    DT_CHECK(lay_out(l, err));
-    DT_CHECK(place_blocks(l, err));
+    DT_CHECK(place_within(l, err));
     DT_CHECK(tiers(l, err));
     DT_CHECK(lower_rows(l, err));
     return dti_sync(l->plan, err);
@@ -821,9 +874,7 @@ static dt_status lower(lowering *l, dt_err *err)
 
 static void deinit(lowering *l)
 {
-    dt_free(l->segment);
-    dt_free(l->first);
-    dt_free(l->block);
+    drop_layout(l);
     dt_free(l->slot);
     dt_free(l->slot_of);
     dt_reasons_deinit(&l->reasons);

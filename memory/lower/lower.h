@@ -16,7 +16,8 @@ typedef struct dt_lower_opts {
     uint64_t host_budget;
     uint64_t ahead[DT_TIERS]; /* of homes there: bytes that come before they are needed, and as many
                                  that may still be on their way back behind the ops */
-    dt_memo *memo;            /* what was placed and timed before; NULL: nothing is remembered */
+    uint64_t keep_to; /* where the plan would be above it, fewer bytes come ahead; 0: none */
+    dt_memo *memo;    /* what was placed and timed before; NULL: nothing is remembered */
     const dt_pool_desc *pool_above; /* places it instead where the bound is above @above, as where
                                        it is of no use then; NULL: @pool whatever it comes to */
     uint64_t above;

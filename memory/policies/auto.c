@@ -451,6 +451,7 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
         ADD(sum, e->lower->tier);
         ADD(sum, e->lower->spill);
         ADD(sum, e->lower->ahead);
+        ADD(sum, e->lower->keep_to);
     }
     dt_sha256_add_text(&sum, e->pool != NULL ? e->pool->name : "");
     add_means(&sum);
@@ -509,6 +510,31 @@ static dt_status find_all(dti_auto *s, dt_err *err)
     return DT_OK;
 }
 
+/* Whether what persists lives elsewhere and may come ahead, so that plans are smaller where less
+ * does. */
+static bool may_come_later(const dt_map *m, const dt_lower_opts *o)
+{
+    for (int t = 0; m != NULL && t < DT_TIERS; t++)
+        if (m->tier_bytes[t] > 0 && o->ahead[t] > 0)
+            return true;
+    return false;
+}
+
+/* Where no plan fits as much as comes ahead for any budget, all are made for the run's own. */
+static dt_status find_within(dti_auto *s, dt_lower_opts *lower, dt_err *err)
+{
+    const uint64_t own = s->env->budgets.device;
+    lower->keep_to = 0;
+    DT_CHECK(find_all(s, err));
+    const dti_found *best = best_within(s, own);
+    if (own == 0 || (best != NULL && best->cost.device <= own) || !may_come_later(s->p->map, lower))
+        return DT_OK;
+    lower->keep_to = own;
+    drop_plans(s);
+    dti_auto_drop_bases(s);
+    return find_all(s, err);
+}
+
 /* Without a budget as much as keep_all takes, never more. */
 static const dti_found *choose(const dti_auto *s)
 {
@@ -532,7 +558,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         .lossy = o->lossy,
         .searches = (dti_auto_searches)o->searches,
         .moves = o->moves};
-    dt_status st = find_all(s, err);
+    dt_status st = find_within(s, &lower, err);
     if (st == DT_OK)
         st = make(s, choose(s), p, err);
     drop_plans(s);

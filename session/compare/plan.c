@@ -405,12 +405,27 @@ static dt_status check_kept(const dt_compare *c, dt_err *err)
     return DT_FAIL(err, DT_E_CONFIG, "%s", dt_compare_why(first, why, sizeof why));
 }
 
+/* Of what lives elsewhere less comes ahead where the budget wants it: then a list that goes by none
+ * takes less, too. */
+static dt_status plan_closer(dt_compare *c, size_t p, size_t b, uint64_t budget, dt_err *err)
+{
+    const dt_compare_row *r = &c->row[c->of[p][b]];
+    if (r->refused != NULL || !lives_elsewhere(r) || r->need.device <= budget)
+        return DT_OK;
+    c->of[p][b] = c->n;
+    return add_row(c, &c->variants.pair[p], budget, err);
+}
+
 static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
 {
     for (size_t p = 0; p < c->variants.n_pair; p++) {
         const dt_variant_list *pair = &c->variants.pair[p];
         const dt_compare_under *u = &c->under[pair->variant];
-        for (size_t b = 0; b < u->n && by[p]; b++) {
+        for (size_t b = 0; b < u->n; b++) {
+            if (!by[p]) {
+                DT_CHECK(plan_closer(c, p, b, u->budget[b], err));
+                continue;
+            }
             c->of[p][b] = c->n;
             DT_CHECK(add_row(c, pair, u->budget[b], err));
         }

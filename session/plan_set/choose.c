@@ -110,7 +110,7 @@ static dt_status climb(search *x, const dt_policy *ladder, dt_err *err)
     char asked[DT_ASKED];
     if (x->r->budgets.device == 0)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s takes the first of several plans that fits: say what, as in "
+            "%s takes the first of several plans that fits a budget: set one, as in "
             "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
             dt_session_asked(asked, x->session, "memory", "policy"));
     x->refused = dt_alloc(ladder->n_rung, sizeof *x->refused);
@@ -138,12 +138,14 @@ dt_status dti_plan_set_by_ladder(
 
 /* ---- homes, for a policy that takes them where nothing else fits ---- */
 
-/* On the disk only where something was said of it, as it is nobody's memory. */
+/* On the disk only where something was said of it, as it is nobody's memory; and on the host not
+ * where that would make no process smaller, which is what the disk was named for. */
 static bool may_use(const dt_plan_set *p, dt_tier tier)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool disk = m->disk_path != NULL || m->disk_budget > 0 || p->asked.tier == DT_TO_DISK;
-    return p->map->tier_bytes[tier] == 0 || tier == DT_TIER_HOST || disk;
+    const bool may = tier == DT_TIER_HOST ? !dt_session_spares_host(p->session) : disk;
+    return p->map->tier_bytes[tier] == 0 || may;
 }
 
 /* Whether the plans are within what the search is for: all budgets, and with a choice of homes that
@@ -175,7 +177,8 @@ static dt_status open_homes(search *x, const char *more, const double *worth, si
     DT_CHECK(dt_policies_with(&p->rung, x->r->policies, more, s->config, err));
     dt_policies_choose_home(&p->rung, worth, choice);
     DT_CHECK(dti_plan_set_open(p, err));
-    *may = may_use(p, DT_TIER_HOST) && may_use(p, DT_TIER_DISK);
+    const bool asked_for = more == NULL && worth == NULL; /* by the user */
+    *may = asked_for || (may_use(p, DT_TIER_HOST) && may_use(p, DT_TIER_DISK));
     return DT_OK;
 }
 

@@ -24,6 +24,7 @@ dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo)
                  m->disk_path != NULL,
         .host_budget = p->asked.budgets.tier[DT_TIER_HOST],
         .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead},
+        .keep_to = p->asked.budgets.device,
         .memo = memo};
 }
 

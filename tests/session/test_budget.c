@@ -338,7 +338,7 @@ static void smaller_algorithms_are_suggested(void **state)
     put_text("w.ini", WAYS);
     const uint64_t small = peak("plan w.ini --json --set memory.algorithms=small", "device");
     snprintf(words, sizeof words, "w.ini --set memory.device_budget=%" PRIu64, small);
-    assert_int_equal(all_suggestions_fit(words, dt_picked(0, 2, 2, 1)), 1);
+    assert_true(all_suggestions_fit(words, dt_picked(0, 2, 2, 1)) > 0);
     snprintf(words, sizeof words, "plan w.ini --set memory.device_budget=%" PRIu64, small);
     ran r = refused(words, DT_E_BUDGET);
     assert_has(r.err, "fits if: [memory] algorithms = small, which needs ");

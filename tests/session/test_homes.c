@@ -488,6 +488,22 @@ static void auto_takes_homes_where_nothing_else_fits(void **state)
     remove_all("kept");
 }
 
+/* The host is the processor's memory: where values are to go to the disk, so do homes, unless it is
+ * said how much of the host they may take. */
+static void auto_spares_the_host_where_the_disk_is_named(void **state)
+{
+    (void)state;
+    dt_take_turns(1, 4); /* three plans by auto */
+    char list[DT_POLICY_LIST];
+    const uint64_t alone = auto_takes(1, "tier = disk\n", list).device;
+    assert_string_equal(list, "auto");
+    const dt_need disk = auto_takes(alone - 1, "tier = disk\n", list);
+    assert_string_equal(list, "auto,zero_infinity");
+    assert_true(disk.device < alone && disk.tier[DT_TIER_HOST] == 0 && disk.tier[DT_TIER_DISK] > 0);
+    const dt_need host = auto_takes(alone - 1, "tier = disk\nhost_budget = 1MiB\n", list);
+    assert_true(host.device < alone && host.tier[DT_TIER_HOST] > 0);
+}
+
 /* Under swapadvisor; seconds of a step in *seconds. */
 static dt_need swapped(uint64_t budget, const char *weights, uint64_t *at_home, double *seconds)
 {
@@ -689,7 +705,96 @@ static void homes_are_suggested_with_a_policy_of_values(void **state)
     const size_t name = strlen("fits if: [memory] policy = ");
     const size_t word = strcspn(fits + name, " \n");
     assert_non_null(memchr(fits + name, ',', word - 1)); /* not the one behind the list */
+    assert_has(r.err, "the host is the same memory here");
     cli_done(&r);
+}
+
+/* Six large layers, of which a window of memory.ahead holds all. */
+static const char *layers_on_the_disk(const char *policy, const char *memory)
+{
+    static char text[2048];
+    size_t at = (size_t)snprintf(text, sizeof text, "[model]\nimage = 8\nclasses = 3\n");
+    for (int i = 0; i < 6; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "[fc f%d]\nout = 400\n", i);
+    snprintf(text + at, sizeof text - at,
+        "[fc f]\nout = 3\n" DATA "[train]\nbatch = 8\nlr = 0.01\nseed = 3\nsteps = 4\n"
+        "optimizer = adamw\n[memory]\ntier = disk\ndisk_path = .\npolicy = %s\n%s",
+        policy, memory);
+    return text;
+}
+
+static dt_need needs(const char *text)
+{
+    dt_session *s = dt_session_planned(text);
+    const dt_need need = dt_plan_set_need(s->plans);
+    dt_session_close(s);
+    return need;
+}
+
+/* As much as memory.ahead allows where it fits, and down to nothing where that is what fits; the
+ * same for policies that choose by what plans take. */
+static void less_comes_ahead_where_the_budget_wants_it(void **state)
+{
+    NEED_BINARY();
+    static const char *const policies[] = {"zero_infinity", "auto", "zero_infinity,chen_sqrt"};
+    const uint64_t wide = needs(layers_on_the_disk("zero_infinity", "")).device;
+    const uint64_t tight = needs(layers_on_the_disk("zero_infinity", "ahead = 0\n")).device;
+    assert_true(tight < wide / 2);
+    for (uint64_t part = 0; part <= 3; part++)
+        for (size_t i = 0; i < DT_COUNT(policies); i++) {
+            char memory[128];
+            const uint64_t budget = tight + (wide - tight) * part / 3;
+            snprintf(memory, sizeof memory, "device_budget = %llu\n", (unsigned long long)budget);
+            const dt_need need = needs(layers_on_the_disk(policies[i], memory));
+            if (need.device > budget)
+                fail_msg("%s takes %llu bytes of %llu", policies[i],
+                    (unsigned long long)need.device, (unsigned long long)budget);
+            if (i == 0 && part == 3)
+                assert_true(need.device == wide);
+        }
+    size_t n;
+    char words[256];
+    put_text("c.ini", layers_on_the_disk("zero_infinity", ""));
+    ran r = cli_run("c.ini --set run.dir=wide", NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *want = left_by("wide", &n);
+    snprintf(words, sizeof words, "c.ini --set run.dir=tight --set memory.device_budget=%llu",
+        (unsigned long long)tight);
+    r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    size_t m;
+    char *got = left_by("tight", &m);
+    assert_true(n == m && memcmp(want, got, n) == 0);
+    dt_free(got);
+    dt_free(want);
+    remove_all("wide");
+    remove_all("tight");
+}
+
+/* What is suggested beside the disk puts nothing on the host, where that makes no process smaller
+ * or there is no room; and what needs the least of the device fits there, too. */
+static void nothing_is_suggested_that_the_host_has_no_room_for(void **state)
+{
+    NEED_BINARY();
+    static const char *const sets[] = {"--set memory.tier=disk",
+        "--set memory.tier=disk --set memory.host_budget=1", "--set memory.host_budget=1"};
+    const uint64_t pair = device_of("zero_infinity,chen_sqrt");
+    put_text("c.ini", deep("keep_all"));
+    for (size_t i = 0; i < DT_COUNT(sets); i++)
+        for (uint64_t part = 1; part <= 2; part++) {
+            char words[512];
+            snprintf(words, sizeof words,
+                "c.ini --set run.dir=away --set memory.device_budget=%llu %s",
+                (unsigned long long)(pair / part), sets[i]);
+            ran r = cli_run(words, NULL);
+            assert_code(&r, DT_E_BUDGET);
+            assert_has_not(r.err, "zero_offload");
+            assert_has_not(r.err, "on the host");
+            assert_has_not(r.err, "memory.tier = disk does");
+            cli_done(&r);
+        }
 }
 
 /* moDNN's bound for VGG-16 of 1,000 classes, by single pictures: 1,080 MiB. */
@@ -790,6 +895,9 @@ DT_TEST_GROUP(homes)
         cmocka_unit_test(swapadvisor_searches_where_weights_live),
         cmocka_unit_test(no_bit_changes_by_weights_that_are_searched),
         cmocka_unit_test(auto_takes_homes_where_nothing_else_fits),
+        cmocka_unit_test(auto_spares_the_host_where_the_disk_is_named),
+        cmocka_unit_test(less_comes_ahead_where_the_budget_wants_it),
+        cmocka_unit_test(nothing_is_suggested_that_the_host_has_no_room_for),
         cmocka_unit_test(the_host_takes_what_its_budget_has_room_for),
         cmocka_unit_test(compare_says_what_lives_where),
         cmocka_unit_test(homes_that_do_not_fit_are_refused_with_what_would),

@@ -135,8 +135,9 @@ static void a_run_over_its_budget_allocates_nothing(void **state) /* case 13 */
         DT_E_BUDGET,
         {"does not fit: the device needs ", "(c.ini:6)",
             "largest at the peak of 'first': ", "fits if: [train] batch = "}});
-    refuse(&(refusal){"[model]\nname = vgg16\n[memory]\ndevice_budget = 1GiB\n", NULL, DT_E_BUDGET,
-        {"not even one sample fits", "this batch fits under no policy that was tried; "}});
+    refuse(
+        &(refusal){"[model]\nname = vgg16\n[memory]\ndevice_budget = 256MiB\n", NULL, DT_E_BUDGET,
+            {"not even one sample fits", "this batch fits under no policy that was tried; "}});
     cli.child = NULL;
 }
 

@@ -13,8 +13,10 @@
 #include "tools/xml.h"
 
 enum { WIDTH = 1000, LEFT = 76, RIGHT = 232, TOP = 72, HEIGHT = 520, BOTTOM = 60 };
-enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, LEGEND = 76 };
-enum { EDGE = 9, TENTHS = 9, TIMES = 2 }; /* the axis ends at twice what nine tenths are within */
+enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, KEY_LINE = 18 };
+/* An axis of MANY plans ends at twice what nine tenths are within, where others are far beyond. */
+enum { EDGE = 9, TENTHS = 9, TIMES = 2, MANY = 10 };
+static const double far = 1.5;
 enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 /* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
  * a row's height, and what of it is above the plot and below. */
@@ -107,17 +109,23 @@ static double links_alone(const picture *m, double bytes)
 
 /* ---- axes ---- */
 
-/* A policy that is many times slower than the others would leave them no room. @some: scratch */
+/* A policy that is many times slower than many others would leave them no room. One of the front is
+ * always on the axis: it is what the picture is for. @some: scratch */
 static double axis_end(picture *m, double *some, double high)
 {
     size_t n = 0;
-    for (size_t i = 0; i < m->c->n; i++)
-        if (shown(m, &m->c->row[i]))
-            some[n++] = each(m, &m->c->row[i], m->c->row[i].time.seconds);
+    double end = 0;
+    for (size_t i = 0; i < m->c->n; i++) {
+        const dt_compare_row *r = &m->c->row[i];
+        if (!shown(m, r))
+            continue;
+        some[n++] = each(m, r, r->time.seconds);
+        end = r->best ? fmax(end, some[n - 1]) : end;
+    }
     qsort(some, n, sizeof *some, dt_order_f64);
-    const double end = n > 0 ? TIMES * some[(n - 1) * TENTHS / 10] : high;
-    m->slowest = high > end ? high : 0;
-    return fmin(high, end);
+    end = n >= MANY ? fmax(end, TIMES * some[(n - 1) * TENTHS / 10]) : high;
+    m->slowest = high > far * end ? high : 0;
+    return m->slowest > 0 ? end : high;
 }
 
 /* What lies between them is drawn, and a margin. @some: scratch, a number a row */
@@ -408,13 +416,24 @@ static void point(const picture *m, const dt_compare_row *r)
     mark_end(m);
 }
 
+/* The plans of a series, each once; @all: NULL, or where they are put. */
+static size_t plans_of(const picture *m, series s, const dt_compare_row **all)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < m->c->n; i++) {
+        if (!is_of(&m->c->row[i], s) || m->c->row[i].again)
+            continue;
+        if (all != NULL)
+            all[n] = &m->c->row[i];
+        n++;
+    }
+    return n;
+}
+
 /* Plans of one series under several budgets hang together: by dots, as none is between them. */
 static void thread(const picture *m, series s, const dt_compare_row **all)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < m->c->n; i++)
-        if (is_of(&m->c->row[i], s) && !m->c->row[i].again)
-            all[n++] = &m->c->row[i];
+    const size_t n = plans_of(m, s, all);
     qsort(all, n, sizeof(dt_compare_row *), smaller_first);
     if (n < 2)
         return;
@@ -523,6 +542,14 @@ static void names(picture *m, const dt_compare_row **all)
 
 /* ---- what lists, variants and lines are ---- */
 
+/* Times of different machines are no choice between plans, so none stands beside the other. */
+static bool by_machine(const dt_compare *c)
+{
+    const char *key = c->vary.n == 1 ? c->vary.key[0].name : "";
+    return c->variants.n > 1 &&
+           (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0);
+}
+
 /* Where its next line goes; behind the lowest, at @bottom, comes another column @next to the right.
  */
 typedef struct cursor {
@@ -591,28 +618,64 @@ static void variant_lines(const picture *m, cursor *at)
         write_line(m, at, text, "");
 }
 
-static void line_lines(const picture *m, double x, double y)
+/* Whether plans of a policy hang together by budgets: those of auto, or of another. */
+static bool any_thread(const picture *m, bool of_auto)
 {
-    fprintf(m->f,
-        "<path class=\"p\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n"
-        "<path class=\"x\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s, by "
-        "budgets</text>\n"
-        "<path class=\"d\" d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">ops alone; links, "
-        "if what</text>\n<text x=\"%.1f\" y=\"%.1f\">is not there was moved</text>\n",
-        x - 8, y - 4, x + 14, y, groups(m) ? "best of the same bits" : "no exact plan is ahead",
-        x - 8, y + 14, x + 14, y + 18, m->panel == ALL ? "one policy" : "auto", x - 8, y + 32,
-        x + 14, y + 36, x + 14, y + 52);
+    bool any = false;
+    for (size_t p = 0; p < m->c->variants.n_pair && !any; p++) {
+        const series s = {m->c->variants.pair[p].list, m->c->variants.pair[p].variant};
+        any = is_auto(m->c->lists.list[s.list]) == of_auto && plans_of(m, s, NULL) > 1;
+    }
+    return any;
 }
 
-/* Every list with its mark, and every variant with its shape; many stand closer together. Below are
- * LEGEND of lines and what they say, of which the last is no lower than the axis and its name. */
+static double line_line(const picture *m, double x, double y, const char *how, const char *text)
+{
+    fprintf(m->f, "<path %s d=\"M%.1f %.1fh16\"/><text x=\"%.1f\" y=\"%.1f\">%s</text>\n", how,
+        x - 8, y - 4, x + 14, y, text);
+    return y + KEY_LINE;
+}
+
+/* In panels auto has a line of its own. */
+static bool auto_line(const picture *m)
+{
+    return by_machine(m->c) && any_thread(m, true);
+}
+
+static bool dots_line(const picture *m)
+{
+    return any_thread(m, false) || (!by_machine(m->c) && any_thread(m, true));
+}
+
+/* What lines are, of those that are drawn. */
+static void line_lines(const picture *m, double x, double y)
+{
+    const char *dots = by_machine(m->c) ? "class=\"t\" stroke=\"#888\"" : "class=\"x\"";
+    y = line_line(
+        m, x, y, "class=\"p\"", groups(m) ? "best of the same bits" : "no exact plan is ahead");
+    if (dots_line(m))
+        y = line_line(m, x, y, dots, "one policy, by budgets");
+    if (auto_line(m))
+        y = line_line(m, x, y, "class=\"x\"", "auto, by budgets");
+    y = line_line(m, x, y, "class=\"d\"", "ops alone; links, if what");
+    fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">is not there was moved</text>\n", x + 14, y - 2);
+}
+
+/* How tall that is. */
+static double lines_tall(const picture *m)
+{
+    return 4 + KEY_LINE * (3 + dots_line(m) + auto_line(m));
+}
+
+/* Every list with its mark, and every variant with its shape; many stand closer together. Below is
+ * what lines say, of which the last is no lower than the axis and its name. */
 static void column(const picture *m)
 {
     const size_t variants = m->c->variants.n < MOST_VARIANTS ? m->c->variants.n : MOST_VARIANTS;
     const size_t lines = m->c->lists.n + (several(m) ? variants + 2 : 0);
     cursor at = {.x = LEFT + PLOT + 26,
         .y = TOP + 10,
-        .step = fmin(19, (double)(HEIGHT - LEGEND) / (double)lines),
+        .step = fmin(19, (HEIGHT - lines_tall(m)) / (double)lines),
         .bottom = HUGE_VAL};
     list_lines(m, &at);
     if (several(m))
@@ -622,19 +685,11 @@ static void column(const picture *m)
 
 /* ---- all of it ---- */
 
-/* Times of different machines are no choice between plans, so none stands beside the other. */
-static bool by_machine(const dt_compare *c)
-{
-    const char *key = c->vary.n == 1 ? c->vary.key[0].name : "";
-    return c->variants.n > 1 &&
-           (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0);
-}
-
 static bool all_simulated(const dt_compare *c)
 {
     for (size_t i = 0; i < c->variants.n; i++) {
         const dt_session *s = c->variants.variant[i].session;
-        if (s == NULL || !s->costs.simulated)
+        if (s != NULL && !s->costs.simulated)
             return false;
     }
     return true;
@@ -736,16 +791,42 @@ static dti_area cell(size_t i)
 }
 
 /* All lists, in as many columns as they want, and below what lines say. */
+enum { KEY_TOP = 20, KEY_GAP = 8, KEY_STEP = 17 };
+
+static double key_columns(const picture *m)
+{
+    const double room = ROW - KEY_TOP - KEY_GAP - lines_tall(m);
+    return ceil((double)m->c->lists.n * KEY_STEP / room);
+}
+
+static double key_lines(const picture *m)
+{
+    return ceil((double)m->c->lists.n / key_columns(m));
+}
+
+static double key_tall(const picture *m)
+{
+    return KEY_TOP + key_lines(m) * KEY_STEP + KEY_GAP + lines_tall(m);
+}
+
 static void key_of_panels(const picture *m, dti_area in)
 {
-    const double room = ROW - ROW_TOP - LEGEND - 10, step = 17;
-    const double columns = ceil((double)m->c->lists.n * step / room);
-    const double lines = ceil((double)m->c->lists.n / columns);
-    cursor at = {.x = in.x + 22, .y = in.y + 20, .step = step, .next = (CELL - 22) / columns};
+    const double lines = key_lines(m) * KEY_STEP;
+    cursor at = {.x = in.x + 22,
+        .y = in.y + KEY_TOP,
+        .step = KEY_STEP,
+        .next = (CELL - 22) / key_columns(m)};
     at.top = at.y;
-    at.bottom = at.top + (lines - 1) * step + 1;
+    at.bottom = at.top + lines - KEY_STEP + 1;
     list_lines(m, &at);
-    line_lines(m, in.x + 22, at.top + lines * step + 8);
+    line_lines(m, in.x + 22, at.top + lines + KEY_GAP);
+}
+
+/* Behind the last of @n panels is the key, or in a row of its own, which is as tall as it wants. */
+static double panels_tall(const picture *m, size_t n)
+{
+    const double rows = (double)(n / COLUMNS);
+    return TOP + rows * ROW + (n % COLUMNS > 0 ? ROW : key_tall(m));
 }
 
 static void panels(picture *m, const dt_compare_row **all, double *used)
@@ -753,7 +834,7 @@ static void panels(picture *m, const dt_compare_row **all, double *used)
     size_t n = 0;
     for (size_t v = 0; v < m->c->variants.n; v++)
         n += m->c->row[m->c->under[v].kept].refused == NULL;
-    head(m, TOP + ROW * (double)(n / COLUMNS + 1));
+    head(m, panels_tall(m, n));
     /* what auto comes to is what others are held against */
     fputs("<style>.x{stroke-dasharray:none;stroke-width:2;stroke-opacity:.55}</style>\n", m->f);
     n = 0;

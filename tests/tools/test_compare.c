@@ -570,6 +570,159 @@ static void what_is_far_slower_stands_at_the_end_of_the_axis(void **state)
     dt_free(svg);
 }
 
+/* ---- heights of marks ---- */
+
+enum { MOST_MARKS = 128, TITLE = 512 };
+
+/* @front: it is larger, as no exact plan is ahead of it */
+typedef struct mark {
+    double x, y, seconds;
+    bool front;
+} mark;
+
+static size_t marks_of(const char *svg, mark *all)
+{
+    char title[TITLE];
+    size_t n = 0;
+    for (const char *at = svg; (at = strstr(at, "<path transform=")) != NULL; at++) {
+        mark m = {.front = false};
+        const char *words = strstr(at, "<title>"), *end = strstr(at, "</title>");
+        assert_int_equal(sscanf(at, "<path transform=\"translate(%lf %lf)", &m.x, &m.y), 2);
+        assert_true(words != NULL && end != NULL && end - words < TITLE);
+        snprintf(title, sizeof title, "%.*s", (int)(end - words), words);
+        const char *larger = strstr(at, " scale(");
+        m.front = larger != NULL && larger < words;
+        const char *seconds = strstr(title, " MiB, "); /* in the key there are none */
+        if (seconds == NULL || sscanf(seconds, " MiB, %lf s", &m.seconds) != 1)
+            continue;
+        assert_true(n < MOST_MARKS);
+        all[n++] = m;
+    }
+    return n;
+}
+
+/* A number of the axis of times. */
+typedef struct tick {
+    double y, value;
+} tick;
+
+static tick tick_at(const char *at)
+{
+    tick t;
+    double x;
+    assert_int_equal(
+        sscanf(at, "<text class=\"r\" x=\"%lf\" y=\"%lf\">%lf<", &x, &t.y, &t.value), 3);
+    t.y -= 4; /* of the line beside it */
+    return t;
+}
+
+/* A mark's height by its seconds, where the logarithm is the axis. */
+static double height_of(const char *svg, double seconds)
+{
+    const char *first = strstr(svg, "<text class=\"r\""), *last = first;
+    assert_non_null(first);
+    for (const char *at = first; at != NULL; at = strstr(at + 1, "<text class=\"r\""))
+        last = at;
+    const double unit = strstr(svg, ", milliseconds<") != NULL   ? 1e-3
+                        : strstr(svg, ", microseconds<") != NULL ? 1e-6
+                                                                 : 1;
+    const tick a = tick_at(first), b = tick_at(last);
+    assert_true(a.value < b.value);
+    return a.y + (b.y - a.y) * log(seconds / unit / a.value) / log(b.value / a.value);
+}
+
+static char *picture_of(const char *words)
+{
+    char path[1024], all[4096];
+    snprintf(path, sizeof path, "%s", dt_temp_path("heights.svg"));
+    snprintf(all, sizeof all, "compare %.2000s --svg %.1000s", words, path);
+    ran r = cli_run(all, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    return cli_text(path);
+}
+
+/* Of few plans all stand where their time is, and of many those of the front: also one of them that
+ * takes many times as long as all others. */
+static void a_mark_stands_where_its_time_is(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *policies;
+        bool few;
+    } asked[] = {
+        {"vdnn_all", true},
+        {"chen_sqrt;vdnn_all", true},
+        {"chen_sqrt;vdnn_all;zero_infinity", true},
+        {"chen_sqrt;chen_cheap;chen_recursive;memonger;gist_lossless;network_wide;gist;"
+         "zero_offload;chen_budget;vdnn_all",
+            false},
+        {"all", false},
+    };
+    for (size_t k = 0; k < DT_COUNT(asked); k++) {
+        char words[2048];
+        mark all[MOST_MARKS];
+        snprintf(words, sizeof words, "%s --budgets 2 --set memory.simulate=p100 --policies %s",
+            dt_source_path("configs/chain.ini"), asked[k].policies);
+        char *svg = picture_of(words);
+        const size_t n = marks_of(svg, all);
+        assert_true(n >= 2);
+        assert_true(!asked[k].few || strstr(svg, "at the top") == NULL);
+        for (size_t i = 0; i < n; i++)
+            if ((asked[k].few || all[i].front) &&
+                !(fabs(all[i].y - height_of(svg, all[i].seconds)) < 1.5))
+                fail_msg("%s: a mark of %g s stands at %g, which is not %g", asked[k].policies,
+                    all[i].seconds, all[i].y, height_of(svg, all[i].seconds));
+        dt_free(svg);
+    }
+}
+
+/* The lines that a picture tells of are those in it. */
+static void lines_are_told_where_they_are_drawn(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words;
+        bool dots, of_auto;
+    } asked[] = {
+        {"--policies chen_sqrt;vdnn_all", false, false},
+        {"--policies geeps", true, false},
+        {"--policies chen_sqrt;vdnn_all --vary memory.simulate=p100,v100", false, false},
+        {"--policies geeps --vary memory.simulate=p100,v100", true, false},
+        {"--policies vdnn_all;auto --vary memory.simulate=p100,v100", false, true},
+    };
+    for (size_t k = 0; k < DT_COUNT(asked); k++) {
+        char words[2048];
+        snprintf(words, sizeof words, "%s --budgets 4MiB,8MiB %s%s",
+            dt_source_path("configs/chain.ini"), asked[k].words,
+            strstr(asked[k].words, "--vary") != NULL ? "" : " --set memory.simulate=p100");
+        char *svg = picture_of(words);
+        if ((strstr(svg, ">one policy, by budgets<") != NULL) != asked[k].dots ||
+            (strstr(svg, ">auto, by budgets<") != NULL) != asked[k].of_auto)
+            fail_msg("%s: lines in the key that are not there, or none for those that are",
+                asked[k].words);
+        dt_free(svg);
+    }
+}
+
+/* Where the key has a row of its own it is no taller than what stands in it. */
+static void a_picture_ends_where_its_key_does(void **state)
+{
+    NEED_BINARY();
+    char words[2048];
+    double tall, x, y, last = 0;
+    snprintf(words, sizeof words, "%s --policies chen_sqrt --vary memory.simulate=p100,v100",
+        dt_source_path("configs/chain.ini"));
+    char *svg = picture_of(words);
+    assert_int_equal(
+        sscanf(strstr(svg, "viewBox=\"0 0 1000 "), "viewBox=\"0 0 1000 %lf", &tall), 1);
+    for (const char *at = svg; (at = strstr(at, "<text x=\"")) != NULL; at++)
+        if (sscanf(at, "<text x=\"%lf\" y=\"%lf\"", &x, &y) == 2)
+            last = fmax(last, y);
+    assert_true(last < tall && tall < last + 40);
+    dt_free(svg);
+}
+
 /* A name in the plot: where it begins, its baseline, and a width that its letters do not exceed by
  * far. */
 typedef struct name {
@@ -763,6 +916,9 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
+        cmocka_unit_test(a_mark_stands_where_its_time_is),
+        cmocka_unit_test(lines_are_told_where_they_are_drawn),
+        cmocka_unit_test(a_picture_ends_where_its_key_does),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(times_of_defaults_say_so),

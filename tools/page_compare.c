@@ -36,7 +36,34 @@ static const char *results(const dt_compare *c, const dt_compare_row *r, char *t
     return to;
 }
 
-static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r, bool ran)
+/* Columns that have something in them. */
+typedef struct filled {
+    bool budget, away, ran;
+} filled;
+
+static bool in_table(const dt_compare_row *r)
+{
+    return !r->again && r->refused == NULL;
+}
+
+static uint64_t away(const dt_compare_row *r)
+{
+    return r->need.tier[DT_TIER_HOST] + r->need.tier[DT_TIER_DISK];
+}
+
+static filled filled_of(const dt_compare *c)
+{
+    filled f = {false, false, false};
+    for (size_t i = 0; i < c->n; i++) {
+        const dt_compare_row *r = &c->row[i];
+        f.budget = f.budget || (in_table(r) && r->budget > 0);
+        f.away = f.away || (in_table(r) && away(r) > 0);
+        f.ran = f.ran || r->measured > 0;
+    }
+    return f;
+}
+
+static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r, filled has)
 {
     char text[64];
     dti_page_row(p, r->best ? "best" : NULL);
@@ -46,13 +73,15 @@ static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r,
         : r->budget > 0 && r->need.device > r->budget ? " above its budget"
                                                       : "");
     dti_page_cell(p, text);
-    dti_page_bytes(p, r->budget);
+    if (has.budget)
+        dti_page_bytes(p, r->budget);
     dti_page_bytes(p, r->need.device);
     dti_page_share(p, (double)r->need.device / (double)dt_compare_kept(c, r)->need.device);
-    dti_page_bytes(p, r->need.tier[DT_TIER_HOST] + r->need.tier[DT_TIER_DISK]);
+    if (has.away)
+        dti_page_bytes(p, away(r));
     put_seconds(p, r->time.seconds);
     put_seconds(p, r->time.stalled);
-    if (ran)
+    if (has.ran)
         put_seconds(p, r->measured);
     const double again = r->score.flops > 0 ? r->score.recompute_flops / r->score.flops : 0;
     snprintf(text, sizeof text, "%.1f %%", 100 * again);
@@ -61,7 +90,7 @@ static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r,
     dti_page_row_end(p);
 }
 
-enum { OWN = 11, MEASURED = 8, COLUMNS = OWN + DT_VARIED_KEYS };
+enum { OWN = 10, COLUMNS = 1 + OWN + DT_VARIED_KEYS };
 
 /* A column of the policy, and one of each key that is varied. Returns how many. */
 static size_t name_columns(const dt_compare *c, dti_page_column *to)
@@ -74,29 +103,30 @@ static size_t name_columns(const dt_compare *c, dti_page_column *to)
 
 static void table(const dti_page *p, const dt_compare *c)
 {
-    static const dti_page_column columns[OWN] = {{"policy", false}, {"", false},
-        {"planned by", true}, {"peak", true}, {"of keep_all", false}, {"host, disk", true},
-        {"step, s", true}, {"of it waits", true}, {"measured", true}, {"again", true},
-        {"results", false}};
+    const filled has = filled_of(c);
+    const struct {
+        dti_page_column column;
+        bool shown;
+    } own[OWN] = {{{"note", false}, true}, {{"planned by", true}, has.budget},
+        {{"peak", true}, true}, {{"of keep_all", false}, true}, {{"host, disk", true}, has.away},
+        {{"step, s", true}, true}, {{"of it waits", true}, true}, {{"measured", true}, has.ran},
+        {{"again", true}, true}, {{"results", false}, true}};
     dti_page_column shown[COLUMNS];
-    bool ran = false;
     size_t n = name_columns(c, shown);
-    for (size_t i = 0; i < c->n; i++)
-        ran = ran || c->row[i].measured > 0;
-    for (size_t i = 1; i < OWN; i++)
-        if (i != MEASURED || ran)
-            shown[n++] = columns[i];
+    for (size_t i = 0; i < OWN; i++)
+        if (own[i].shown)
+            shown[n++] = own[i].column;
     dti_page_section(p, "plans", "The plans");
     dti_page_table(p, shown, n);
     for (size_t i = 0; i < c->n; i++)
-        if (!c->row[i].again && c->row[i].refused == NULL)
-            one(p, c, &c->row[i], ran);
+        if (in_table(&c->row[i]))
+            one(p, c, &c->row[i], has);
     dti_page_table_end(p);
     fprintf(p->f,
-        "<p class=\"hint\">★ no exact plan takes less of both memory and time%s. Planned by: the "
-        "budget, where plans go by one. Again: operations computed again, of those of forward and "
-        "backward.%s</p>\n",
+        "<p class=\"hint\">★ no exact plan takes less of both memory and time%s.%s Again: "
+        "operations computed again, of those of forward and backward.%s</p>\n",
         c->variants.n_group > 1 ? ", of those that train the same bits" : "",
+        has.budget ? " Planned by: the budget, where plans go by one." : "",
         c->variants.n_group > 1 ? " Results: plans of one letter train the same bits, those of "
                                   "keep_all under the same algorithms and precision."
                                 : "");

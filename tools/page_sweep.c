@@ -32,8 +32,9 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
 static void table(const dti_page *p, const dti_sweep *w)
 {
     static const dti_page_column columns[] = {{"policy", false}, {"largest batch", true},
-        {"", false}, {"peak", true}, {"host", true}, {"disk", true}, {"moved out", true},
-        {"moved in", true}, {"again", true}, {"samples/s", true}, {"results", false}};
+        {"of the largest", false}, {"peak", true}, {"host", true}, {"disk", true},
+        {"moved out", true}, {"moved in", true}, {"again", true}, {"samples/s", true},
+        {"results", false}};
     char missing[DTI_SWEEP_LEFT_OUT];
     int64_t most = 0;
     for (size_t i = 0; i < w->n; i++)

@@ -25,6 +25,15 @@
         if (!(from >= 0)) { check(false, `'${t.textContent}' begins at ${from}`); break; }
       }
     }
+    /* in a wide window nothing is cut off, and on paper nothing can be scrolled to */
+    const fits = where => {
+      for (const e of document.querySelectorAll('.wide, .rows'))
+        check(e.scrollWidth <= e.clientWidth + 1, `${where}, what is ${e.scrollWidth} pixels wide is cut at ${e.clientWidth}`);
+    };
+    if (innerWidth > 1200 || matchMedia('print').matches) fits(`${innerWidth} pixels`);
+    for (const b of document.querySelectorAll('button'))
+      check((b.getAttribute('aria-label') || b.textContent).trim() !== '', 'a button without a name');
+    if (matchMedia('print').matches) return wrong;
     if (data.plan) {
       const boxes = [...document.querySelectorAll('#maps .both [data-of=tensor] rect')];
       check(boxes.length > 0, 'no boxes');

@@ -3,6 +3,7 @@
 #include "tools/plan_map.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,26 +189,53 @@ static void tick(const dti_map *m, uint64_t at)
         DTI_MAP_WIDTH - DTI_MAP_RIGHT);
 }
 
+static double peak_across(const dti_map *m)
+{
+    return dti_map_across(m, (double)m->peak + 0.5);
+}
+
+/* Of the budget, or where it would be. */
+static double budget_up(const dti_map *m)
+{
+    return m->budget <= m->scale ? up(m, (double)m->budget) : m->top;
+}
+
+/* Whether the budget is at a height where the peak's name is. */
+static bool budget_near_peak(const dti_map *m)
+{
+    const double away = up(m, (double)m->p->peak) - budget_up(m);
+    return m->budget > 0 && m->peak >= 0 && fabs(away) < DTI_MAP_LINE;
+}
+
+/* Whether what ends on the right would lie over the peak's mark. */
+static bool reaches_peak(const dti_map *m, const char *text)
+{
+    const double wide = letters_wide(text) * (m->page ? DTI_MAP_LARGER : 1);
+    return peak_across(m) > DTI_MAP_WIDTH - DTI_MAP_RIGHT - wide - DTI_MAP_GAP;
+}
+
 /* Or, where the picture would be mostly empty below it, words. */
 static void budget(const dti_map *m)
 {
-    char bytes[DT_HUMAN_BYTES];
+    char bytes[DT_HUMAN_BYTES], text[DT_HUMAN_BYTES + 24];
     const uint64_t at = m->budget;
     const bool over = m->p->peak > at;
     if (at == 0)
         return;
     const bool drawn = at <= m->scale;
-    const double y = drawn ? up(m, (double)at) : m->top;
+    const double y = budget_up(m);
+    snprintf(text, sizeof text, "budget %s%s", dt_human_bytes(bytes, at),
+        over    ? ", exceeded"
+        : drawn ? ""
+                : ", far above");
+    const bool left = budget_near_peak(m) && reaches_peak(m, text);
     fprintf(m->f, "<g data-y=\"%.1f\">", y);
     if (drawn)
         fprintf(m->f, "<path class=\"budget\" d=\"M%d %.1fH%d\"/>\n", DTI_MAP_LEFT, y,
             DTI_MAP_WIDTH - DTI_MAP_RIGHT);
-    fprintf(m->f, "<text class=\"%s\" x=\"%d\" y=\"%.1f\">budget %s%s</text></g>\n",
-        over ? "end limit over" : "end limit", DTI_MAP_WIDTH - DTI_MAP_RIGHT, y - 4,
-        dt_human_bytes(bytes, at),
-        over    ? ", exceeded"
-        : drawn ? ""
-                : ", far above");
+    fprintf(m->f, "<text class=\"limit%s%s\" x=\"%d\" y=\"%.1f\">%s</text></g>\n",
+        left ? "" : " end", over ? " over" : "",
+        left ? DTI_MAP_LEFT : DTI_MAP_WIDTH - DTI_MAP_RIGHT, y - 4, text);
 }
 
 /* The op at which it is. */
@@ -224,14 +252,15 @@ static void peak(const dti_map *m)
 {
     if (m->peak < 0)
         return;
-    const double x = dti_map_across(m, (double)m->peak + 0.5);
+    const double x = peak_across(m), y = up(m, (double)m->p->peak);
+    const double name_y = budget_near_peak(m) ? fmin(y, budget_up(m)) : y; /* not over its line */
     const bool right = x > DTI_MAP_WIDTH / 2;
     fprintf(m->f,
-        "<g data-x=\"%.1f\"><path class=\"peak\" d=\"M%.1f %.1fl-4-7h8z\"/><text%s x=\"%.1f\" "
-        "y=\"%.1f\">peak: ",
-        x, x, m->top, right ? " class=\"end\"" : "", right ? x - 8 : x + 8, m->top - 4);
+        "<g data-y=\"%.1f\"><g data-x=\"%.1f\"><path class=\"peak\" d=\"M%.1f %.1fl-4-7h8z\"/>"
+        "<text class=\"limit%s\" x=\"%.1f\" y=\"%.1f\">peak: ",
+        y, x, x, y, right ? " end" : "", right ? x - 8 : x + 8, name_y - 4);
     dti_xml_text(m->f, peak_name(m));
-    fprintf(m->f, "</text></g>\n");
+    fprintf(m->f, "</text></g></g>\n");
 }
 
 static void axis(const dti_map *m)
@@ -321,6 +350,10 @@ void dti_plan_map_key(const dti_plan_picture *v, FILE *f)
     for (int i = 0; i < DT_OP_KINDS; i++)
         if (u.kind[i])
             key(f, dt_op_kind_name((dt_op_kind)i), dt_op_kind_name((dt_op_kind)i));
+    if (dti_map_waits(v, true))
+        key(f, "waits", "ops wait");
+    if (dti_map_waits(v, false))
+        key(f, "waits apart", "a copy waits");
     fputs("</p>\n", f);
 }
 

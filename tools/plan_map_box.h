@@ -22,6 +22,7 @@ typedef struct dti_plan_picture {
 enum { DTI_MAP_WIDTH = 1000, DTI_MAP_LEFT = 84, DTI_MAP_RIGHT = 16, DTI_MAP_TALL = 400 };
 enum { DTI_MAP_LANE = 12, DTI_MAP_COPIES = 26, DTI_MAP_GAP = 6, DTI_MAP_LINE = 15 };
 #define DTI_MAP_LETTER 5.8 /* how wide a letter is at 11 pixels, roughly */
+#define DTI_MAP_LARGER 1.7 /* so many times as large in a page whose window is narrow */
 
 /* A rectangle of a class (NULL: that of its group) begins: what it is follows, then dti_map_end. In
  * a page it is number @i of a table, which is all of it. False: nothing is to follow. */

@@ -85,6 +85,15 @@ static void one_wait(const lanes *l, double begin, double end, double y)
     }
 }
 
+static bool any_wait(const lanes *l, bool ops)
+{
+    bool any = false;
+    for (size_t i = 0; i < l->p->n_row && l->t != NULL && !any; i++)
+        any = l->p->row[i].kind == DT_ROW_WAIT && (l->p->row[i].stream == DT_MAIN_STREAM) == ops &&
+              shown(l, i, l->p->row[i].stream);
+    return any;
+}
+
 /* Waits that follow each other are one. */
 static void waits(const lanes *l, int stream, double y)
 {
@@ -168,6 +177,13 @@ double dti_map_time_tall(const dti_plan_picture *v)
     return tall > 0 ? tall + FOOT : 0;
 }
 
+bool dti_map_waits(const dti_plan_picture *v, bool ops)
+{
+    const lanes predicted = lanes_of(v, v->time, NULL, false);
+    const lanes measured = lanes_of(v, v->measured, NULL, false);
+    return any_wait(&predicted, ops) || any_wait(&measured, ops);
+}
+
 /* What a colour says, with its right end at @x. */
 static void key(FILE *f, const char *class, const char *text, int x, double y)
 {
@@ -181,8 +197,10 @@ void dti_map_time(const dti_plan_picture *v, bool page, FILE *f, double y)
 {
     const lanes predicted = lanes_of(v, v->time, f, page);
     const lanes measured = lanes_of(v, v->measured, f, page);
-    key(f, "waits", "ops wait", RIGHT, y + HEAD);
-    key(f, "waits apart", "a copy waits", RIGHT - KEY, y + HEAD);
+    if (!page && dti_map_waits(v, true))
+        key(f, "waits", "ops wait", RIGHT, y + HEAD);
+    if (!page && dti_map_waits(v, false))
+        key(f, "waits apart", "a copy waits", RIGHT - KEY, y + HEAD);
     if (v->time != NULL)
         y = one_timeline(&predicted, dt_costs_said(v->costs), y);
     if (v->measured != NULL)

@@ -25,6 +25,16 @@
         if (!(from >= 0)) { check(false, `'${t.textContent}' begins at ${from}`); break; }
       }
     }
+    /* no number of an axis and no name beside it lies over another one */
+    for (const svg of document.querySelectorAll('#maps svg.map, svg.chart')) {
+      const seen = [...svg.querySelectorAll('text')].filter(t => !t.closest('.names') && t.getClientRects().length > 0);
+      const texts = seen.map(t => ({ t, at: t.getBoundingClientRect() })).filter(e => e.at.width > 0);
+      texts.forEach((a, i) => texts.slice(0, i).forEach(b => {
+        const wide = Math.min(a.at.right, b.at.right) - Math.max(a.at.left, b.at.left);
+        const tall = Math.min(a.at.bottom, b.at.bottom) - Math.max(a.at.top, b.at.top);
+        check(wide < 2 || tall < 0.35 * a.at.height, `'${a.t.textContent}' lies over '${b.t.textContent}'`);
+      }));
+    }
     /* in a wide window nothing is cut off, and on paper nothing can be scrolled to */
     const fits = where => {
       for (const e of document.querySelectorAll('.wide, .rows'))

@@ -253,6 +253,76 @@ static void as_by_avx2(void)
     assert_int_equal(setenv("DT_ISA", "avx2", 1), 0);
 }
 
+/* A text of a picture, as wide as its letters at the most. */
+typedef struct label {
+    double from, to, y;
+} label;
+
+/* The one that begins so. */
+static label label_of(const char *svg, const char *words)
+{
+    enum { LETTER = 6 };
+    const char *said = strstr(svg, words), *at = said;
+    assert_non_null(said);
+    while (strncmp(at, "<text", 5) != 0)
+        at--;
+    const double x = member(at, " x=\""), wide = LETTER * (double)strcspn(said + 1, "<");
+    const char *end = strstr(at, "end\"");
+    const bool ends = end != NULL && end < said;
+    return (label){ends ? x - wide : x, ends ? x : x + wide, member(at, " y=\"")};
+}
+
+/* The picture of a plan, and the MiB of its peak. */
+static char *picture_under(const char *policy, const char *budget, double *mib)
+{
+    char words[1024], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("budget.svg"));
+    snprintf(words, sizeof words,
+        "plan FILE --set memory.policy=%s --set memory.device_budget=%s --map %s", policy, budget,
+        path);
+    ran r = cli_run(words, dt_source_path("configs/resnet50.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    *mib = member(strstr(svg, "class=\"caption\""), ": ");
+    assert_has(svg, " MiB at the peak");
+    return svg;
+}
+
+/* However far above the peak a budget is: the peak's mark points at its bytes, and its name does
+ * not lie over the budget's. */
+static void the_peak_and_a_budget_are_both_read(void **state)
+{
+    NEED_BINARY();
+    static const int percent[] = {100, 101, 105, 130, 190, 400};
+    static const char *const policy[] = {"vdnn_all", "chen_sqrt"};
+    for (size_t i = 0; i < DT_COUNT(percent) * DT_COUNT(policy); i++) {
+        const char *of = policy[i % DT_COUNT(policy)];
+        char budget[64], tick[64];
+        double mib, x, y;
+        dt_free(picture_under(of, "0", &mib));
+        snprintf(budget, sizeof budget, "%.0fKiB",
+            (mib + 0.01) * 1024 * percent[i / DT_COUNT(policy)] / 100);
+        char *svg = picture_under(of, budget, &mib);
+        const char *mark = strstr(svg, "<path class=\"peak\"");
+        assert_non_null(mark);
+        assert_int_equal(sscanf(mark, "<path class=\"peak\" d=\"M%lf %lf", &x, &y), 2);
+        snprintf(tick, sizeof tick, ">%.2f MiB</text><path class=\"line\"", mib);
+        assert_true(fabs(label_of(svg, tick).y - 4 - y) < 0.2);
+        const label a = label_of(svg, ">budget "), b = label_of(svg, ">peak: ");
+        const char *line = strstr(svg, "<path class=\"budget\"");
+        double at = 0;
+        if (line != NULL)
+            assert_int_equal(sscanf(line, "<path class=\"budget\" d=\"M%*d %lf", &at), 1);
+        if (at > b.y - 9 && at < b.y + 2)
+            fail_msg("budget %s: its line goes through the peak's name", budget);
+        if (fabs(a.y - b.y) < 11 && a.from < fmax(b.to, x + 4) && a.to > fmin(b.from, x - 4))
+            fail_msg("budget %s: from %g to %g, over the peak's from %g to %g", budget, a.from,
+                a.to, b.from, b.to);
+        dt_free(svg);
+    }
+}
+
 static void stages_have_names_that_fit(void **state)
 {
     NEED_BINARY();
@@ -364,6 +434,7 @@ DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
         cmocka_unit_test(several_plans_are_on_one_scale),
+        cmocka_unit_test(the_peak_and_a_budget_are_both_read),
         cmocka_unit_test(stages_have_names_that_fit), cmocka_unit_test(a_colour_means_one_thing),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,18 +40,36 @@
     const course = data.course;
     const cross = one('.cross', chart), least = +chart.dataset.least, most = +chart.dataset.most;
     if (!course) continue;
-    chart.addEventListener('pointermove', event => {
-      const box = chart.getBoundingClientRect();
-      const at = least + (most - least) * ((event.clientX - box.left) / box.width * 1000 - 62) / 924;
-      let i = 0;
-      course.step.forEach((s, k) => { if (Math.abs(s - at) < Math.abs(course.step[i] - at)) i = k; });
-      const x = 62 + 924 * (course.step[i] - least) / (most - least);
-      cross.setAttribute('transform', `translate(${x} 0)`);
+    let last = -1;
+    const across = i => 62 + 924 * (course.step[i] - least) / (most - least);
+    const show = (i, event) => {
+      last = i;
+      cross.setAttribute('transform', `translate(${across(i)} 0)`);
       cross.setAttribute('visibility', 'visible');
       tell(event, `step ${course.step[i]}\nloss ${short(course.loss[i])}, smoothed ${short(course.smoothed[i])}\n` +
         `${short(course.rate[i])} samples a second\nlearning rate ${short(course.lr[i])}`);
+    };
+    const hide = () => { cross.setAttribute('visibility', 'hidden'); quiet(); };
+    chart.tabIndex = 0;
+    chart.setAttribute('role', 'img');
+    chart.setAttribute('aria-label', `${one('.caption', chart).textContent} by step; left and right go through the steps`);
+    chart.addEventListener('pointermove', event => {
+      const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse());
+      const at = least + (most - least) * (x - 62) / 924;
+      let i = 0;
+      course.step.forEach((s, k) => { if (Math.abs(s - at) < Math.abs(course.step[i] - at)) i = k; });
+      show(i, event);
     });
-    chart.addEventListener('pointerleave', () => { cross.setAttribute('visibility', 'hidden'); quiet(); });
+    chart.addEventListener('keydown', event => {
+      const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      const i = Math.min(Math.max(last + by, 0), course.step.length - 1);
+      const { x, y } = new DOMPoint(across(i), 26).matrixTransform(chart.getScreenCTM());
+      show(i, { clientX: x, clientY: y });
+    });
+    chart.addEventListener('pointerleave', hide);
+    chart.addEventListener('blur', hide);
   }
 
   /* ---- tables: a click on a heading sorts by that column ---- */
@@ -271,6 +289,8 @@
   for (const v of views) {
     let from = null, moved = false;
     v.svg.tabIndex = 0;
+    v.svg.setAttribute('role', 'group');
+    v.svg.setAttribute('aria-label', `the plan by ${v.live ? 'addresses' : 'seconds'}; plus and minus zoom, arrows move, 0 shows all`);
     v.svg.addEventListener('wheel', event => {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();

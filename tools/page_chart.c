@@ -119,12 +119,13 @@ static void draw(
     fputs(l->dots ? "\n" : "\"/>\n", f);
 }
 
-/* What is drawn how. Letters are of the size that they have in a narrow window. */
+/* What is drawn how, and over what. Letters are of the size that they have in a narrow window. */
 #define LETTER 9.5
 static void legend(const dti_chart *c, FILE *f)
 {
     double x = LEFT;
     fprintf(f, "<text class=\"caption\" x=\"%.0f\" y=\"14\">%s</text>\n", x, c->title);
+    fprintf(f, "<text class=\"end\" x=\"%d\" y=\"14\">across: steps</text>\n", LEFT + PLOT);
     x += 24 + LETTER * (double)strlen(c->title);
     for (size_t k = 0; k < c->n && c->n > 1; k++) {
         fprintf(f,

@@ -41,13 +41,14 @@ static void moved(const dti_page *p, const dt_score *c)
 
 static void predicted(const dti_page *p, const dt_session *s, const dt_prediction *t)
 {
+    char rate[DT_HUMAN_BYTES];
     if (!t->known) {
         dti_page_item(p, "a step takes", "not predicted: nothing was measured of this machine");
         return;
     }
     dti_page_item(p, s->costs.simulated ? "a step takes, simulated" : "a step takes, predicted",
-        "%.6f s (%.1f samples a second), of which the ops wait %.6f s; by %s", t->seconds, t->rate,
-        t->stalled, s->costs.name);
+        "%.6f s (%s samples a second), of which the ops wait %.6f s; by %s", t->seconds,
+        dt_human_rate(rate, t->rate), t->stalled, s->costs.name);
 }
 
 /* "18.4 ms", "3.2 s" */
@@ -209,8 +210,8 @@ static const char tools_of_map[] =
     "</button><button type=\"button\" data-zoom=\"out\" aria-label=\"zoom out\">&minus;</button>"
     "<button type=\"button\" data-zoom=\"all\">whole</button></span></div>\n"
     "<p class=\"hint\">Upwards addresses, across the ops in their order. Ctrl and the wheel, "
-    "a double click, or + and &minus; zoom in; dragging moves; a click on a box or a row chooses "
-    "its tensor.</p>\n";
+    "a double click, or + and &minus; zoom; dragging or the arrow keys move; 0 shows all again; a "
+    "click on a box or a row, or Enter on it, chooses its tensor.</p>\n";
 static const char table_of_map[] =
     "<p id=\"chosen\" aria-live=\"polite\" hidden></p>\n<div class=\"rows\"><table id=\"tensors\">"
     "<thead><tr><th scope=\"col\"><button type=\"button\" data-by=\"name\">tensor</button></th>"

@@ -296,7 +296,17 @@ static void memory(const dti_page *p, const dt_run *r)
     }
 }
 
-static void begin(dti_page *p, const dt_run *r, dt_status st, FILE *f)
+/* A run that was stopped has done what it was told to. */
+static void tell_why(const dti_page *p, dt_status st, const char *why)
+{
+    if (st == DT_OK || st == DT_E_STOPPED || why[0] == '\0')
+        return;
+    fputs("<p class=\"failed\">", p->f);
+    dti_xml_text(p->f, why);
+    fputs("</p>\n", p->f);
+}
+
+static void begin(dti_page *p, const dt_run *r, dt_status st, const char *why, FILE *f)
 {
     char title[512], about[512];
     const dt_session *s = r->s;
@@ -307,6 +317,7 @@ static void begin(dti_page *p, const dt_run *r, dt_status st, FILE *f)
         r->course.step > r->feeds.steps ? r->course.step : r->feeds.steps, s->opts.train.batch,
         dt_session_precision(s), dt_device_name(s->context.device));
     dti_page_begin(p, f, title, about);
+    tell_why(p, st, why);
     dti_page_tiles(p);
     learned(p, r);
     took(p, r);
@@ -319,6 +330,7 @@ static void begin(dti_page *p, const dt_run *r, dt_status st, FILE *f)
 typedef struct report {
     dt_run *r;
     dt_status st;
+    const char *why; /* of a run that failed */
     course c;
     dt_sample *sample;
     size_t n_sample;
@@ -345,7 +357,7 @@ static dt_status print(const void *arg, FILE *f, dt_err *err)
 {
     const report *x = arg;
     dti_page p;
-    begin(&p, x->r, x->st, f);
+    begin(&p, x->r, x->st, x->why, f);
     const dt_status st = fill(&p, x, err);
     const dt_status ended = dti_page_end(&p, st == DT_OK ? err : NULL);
     return st != DT_OK ? st : ended;
@@ -373,9 +385,10 @@ static void read_trace(report *x, const char *path, dt_timeline *to)
         x->measured = to;
 }
 
-dt_status dti_page_run(dt_run *r, dt_status st, const char *trace, bool *written, dt_err *err)
+dt_status dti_page_run(
+    dt_run *r, dt_status st, const char *why, const char *trace, bool *written, dt_err *err)
 {
-    report x = {.r = r, .st = st};
+    report x = {.r = r, .st = st, .why = why};
     dt_timeline time = {0};
     *written = false;
     if (!r->s->opts.train.report || !r->begun)

@@ -23,8 +23,7 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
     dti_page_bytes(p, r->traffic.in);
     snprintf(text, sizeof text, "%.1f %%", 100 * r->recompute);
     dti_page_number(p, r->recompute, text);
-    snprintf(text, sizeof text, "%.1f", r->rate);
-    dti_page_number(p, r->rate, r->step > 0 ? text : "–");
+    dti_page_number(p, r->rate, r->step > 0 ? dt_human_rate(text, r->rate) : "–");
     dti_page_cell(p, r->exact ? "the same bits" : "change");
     dti_page_row_end(p);
 }

@@ -55,10 +55,10 @@ static bool asked_to_stop(void *self)
 /* ---- the run ---- */
 
 /* A run is what it is without its page. */
-static void leave_report(dt_run *r, dti_train_show *show, dt_status st)
+static void leave_report(dt_run *r, dti_train_show *show, dt_status st, const char *ended)
 {
     dt_err why = {0};
-    if (dti_page_run(r, st, getenv("DT_TRACE"), &show->reported, &why) != DT_OK &&
+    if (dti_page_run(r, st, ended, getenv("DT_TRACE"), &show->reported, &why) != DT_OK &&
         show->progress != NULL)
         dti_progress_note(show->progress, "%-9s no " DT_RUN_REPORT ": %.*s", "report",
             (int)strcspn(why.text, "\n"), why.text);
@@ -73,7 +73,7 @@ static dt_status run(dt_run *r, dti_train_show *show, dt_err *err)
         st = dt_run_train(r, 0, err);
         dti_progress_clear(show->progress);
         st = dt_run_end(r, st, err);
-        leave_report(r, show, st);
+        leave_report(r, show, st, err->text);
     }
     dti_train_show_end(show, r, st);
     return st;

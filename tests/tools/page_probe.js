@@ -142,6 +142,12 @@
       check(where.height > 50, 'no chart of losses');
       chart.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: where.left + where.width / 2, clientY: where.top }));
       check(one('#tip').textContent.includes('loss'), 'no loss under the mouse');
+      const press = key => chart.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+      for (let i = 0; i < 400; i++) press('ArrowLeft');
+      check(chart.tabIndex === 0 && one('#tip').textContent.startsWith(`step ${data.course.step[0]}\n`), 'keys do not go to the first step');
+      press('ArrowRight');
+      check(one('#tip').textContent.startsWith(`step ${data.course.step[1]}\n`), 'a key does not go to the second step');
+      for (const c of document.querySelectorAll('svg.chart')) check(/\bsteps\b/.test(c.textContent), `${c.id} does not say over what it is`);
     }
     for (const table of [...document.querySelectorAll('table.plain')].filter(t => t.querySelector('[data-v]'))) {
       const column = () => [...table.tBodies[0].rows].map(r => +r.querySelector('[data-v]').dataset.v);

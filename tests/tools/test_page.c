@@ -272,6 +272,7 @@ static void a_run_leaves_one(void **state)
     cli_done(&r);
     char *page = cli_text(path);
     check_page(page);
+    assert_has_not(page, "<p class=\"failed\"");
     assert_has(page, "planned, and measured to the byte");
     assert_has(page, "done after 4 of 4 steps");
     cJSON *data = data_of(page);
@@ -280,6 +281,26 @@ static void a_run_leaves_one(void **state)
     for (int i = 0; i < 4; i++)
         assert_int_equal(cJSON_GetArrayItem(list(course, "step"), i)->valuedouble, i + 1);
     cJSON_Delete(data);
+    dt_free(page);
+}
+
+/* What the program has said of a failure stands in the page, as text. */
+static void a_run_that_failed_says_why(void **state)
+{
+    NEED_BINARY();
+    char dir[512], path[600], line[256];
+    snprintf(dir, sizeof dir, "%s", dt_temp_path("failed"));
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    ran r = train("--set train.lr=1e6", dir);
+    assert_code(&r, 7);
+    const char *said = strstr(r.err, "dnntrain: step ");
+    assert_non_null(said);
+    said += strlen("dnntrain: ");
+    snprintf(line, sizeof line, "<p class=\"failed\">%.*s", (int)strcspn(said, "'\n"), said);
+    char *page = cli_text(path);
+    check_page(page);
+    assert_has(page, line);
+    cli_done(&r);
     dt_free(page);
 }
 
@@ -511,7 +532,8 @@ DT_TEST_GROUP(page)
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
         cmocka_unit_test(text_is_escaped), cmocka_unit_test(comparisons_and_sweeps_have_pages),
-        cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
+        cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_failed_says_why),
+        cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
         cmocka_unit_test(hostile_classes_stay_text), cmocka_unit_test(long_runs_have_few_points),
         cmocka_unit_test(measured_rows_stand_beside_the_predicted),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};

@@ -346,15 +346,24 @@ static bool several(const picture *m)
     return m->panel == ALL && m->c->variants.n > 1;
 }
 
+/* Of a variant, which it is of those that could be planned. */
+static size_t nth(const picture *m, size_t variant)
+{
+    size_t n = 0;
+    for (size_t v = 0; v < variant; v++)
+        n += m->c->variants.variant[v].session != NULL;
+    return n;
+}
+
 static const char *color_of(const picture *m, series s)
 {
-    return color[(s.list + (several(m) ? s.variant / SHAPES : 0)) % DT_COUNT(color)];
+    return color[(s.list + (several(m) ? nth(m, s.variant) / SHAPES : 0)) % DT_COUNT(color)];
 }
 
 static size_t shape_of(const picture *m, series s)
 {
     if (several(m))
-        return s.variant % SHAPES;
+        return nth(m, s.variant) % SHAPES;
     return is_auto(m->c->lists.list[s.list]) ? 3 : s.list / DT_COUNT(color) % SHAPES;
 }
 

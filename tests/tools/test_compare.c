@@ -705,6 +705,30 @@ static void lines_are_told_where_they_are_drawn(void **state)
     }
 }
 
+/* As many variants as there are shapes have one each, whatever else was refused. */
+static void variants_have_shapes_of_their_own(void **state)
+{
+    NEED_BINARY();
+    enum { VARIANTS = 6, SHAPE = 128 };
+    char words[2048], shape[VARIANTS][SHAPE];
+    size_t n = 0;
+    snprintf(words, sizeof words,
+        "%s --policies gist --vary policy.gist.dpr=no,never,fp16,off,fp8 "
+        "--vary memory.algorithms=fast,small --budgets 1",
+        dt_source_path("configs/chain.ini"));
+    char *svg = picture_of(words);
+    for (const char *at = svg; (at = strstr(at, "<g class=\"v\">")) != NULL; at++, n++) {
+        assert_true(n < VARIANTS);
+        const char *d = strstr(at, " d=\"");
+        assert_non_null(d);
+        snprintf(shape[n], SHAPE, "%.*s", (int)strcspn(d + 4, "\""), d + 4);
+        for (size_t i = 0; i < n; i++)
+            assert_string_not_equal(shape[i], shape[n]);
+    }
+    assert_int_equal(n, VARIANTS);
+    dt_free(svg);
+}
+
 /* Where the key has a row of its own it is no taller than what stands in it. */
 static void a_picture_ends_where_its_key_does(void **state)
 {
@@ -918,6 +942,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
         cmocka_unit_test(a_mark_stands_where_its_time_is),
         cmocka_unit_test(lines_are_told_where_they_are_drawn),
+        cmocka_unit_test(variants_have_shapes_of_their_own),
         cmocka_unit_test(a_picture_ends_where_its_key_does),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),

@@ -439,6 +439,16 @@ static size_t plans_of(const picture *m, series s, const dt_compare_row **all)
     return n;
 }
 
+/* Those of the front, @best, lie over the others. */
+static void points(const picture *m, bool best)
+{
+    for (size_t i = 0; i < m->c->n; i++) {
+        const dt_compare_row *r = &m->c->row[i];
+        if (!r->again && r->best == best && shown(m, r))
+            point(m, r);
+    }
+}
+
 /* Plans of one series under several budgets hang together: by dots, as none is between them. */
 static void thread(const picture *m, series s, const dt_compare_row **all)
 {
@@ -776,9 +786,8 @@ static void draw(picture *m, const dt_compare_row **all, double *used)
         if (m->panel == ALL || pair->variant == (size_t)m->panel)
             thread(m, (series){pair->list, pair->variant}, all);
     }
-    for (size_t i = 0; i < m->c->n; i++)
-        if (!m->c->row[i].again && shown(m, &m->c->row[i]))
-            point(m, &m->c->row[i]);
+    points(m, false);
+    points(m, true);
     names(m, all);
 }
 

@@ -1,8 +1,21 @@
 /* Tables in a page, whose script sorts them by the column that is asked for. */
 #include <math.h>
+#include <string.h>
 
 #include "session/human.h"
 #include "tools/page.h"
+
+/* The name of a key may go on in another line behind a dot. */
+static void put_heading(const dti_page *p, const char *text)
+{
+    char part[128];
+    for (const char *dot; (dot = strchr(text, '.')) != NULL; text = dot + 1) {
+        snprintf(part, sizeof part, "%.*s", (int)(dot - text), text);
+        dti_xml_text(p->f, part);
+        fputs(".<wbr>", p->f);
+    }
+    dti_xml_text(p->f, text);
+}
 
 void dti_page_table(const dti_page *p, const dti_page_column *column, size_t n)
 {
@@ -10,7 +23,7 @@ void dti_page_table(const dti_page *p, const dti_page_column *column, size_t n)
     for (size_t i = 0; i < n; i++) {
         fprintf(p->f, "<th scope=\"col\"%s><button type=\"button\">",
             column[i].number ? " class=\"number\"" : "");
-        dti_xml_text(p->f, column[i].heading);
+        put_heading(p, column[i].heading);
         fputs("</button></th>", p->f);
     }
     fputs("</tr></thead>\n<tbody>\n", p->f);

@@ -668,6 +668,8 @@ static void a_mark_stands_where_its_time_is(void **state)
         const size_t n = marks_of(svg, all);
         assert_true(n >= 2);
         assert_true(!asked[k].few || strstr(svg, "at the top") == NULL);
+        for (size_t i = 1; i < n; i++)
+            assert_true(all[i].front || !all[i - 1].front); /* these lie over the others */
         for (size_t i = 0; i < n; i++)
             if ((asked[k].few || all[i].front) &&
                 !(fabs(all[i].y - height_of(svg, all[i].seconds)) < 1.5))

@@ -430,12 +430,69 @@ static void a_colour_means_one_thing(void **state)
     dt_free(svg);
 }
 
+/* A colour, of 1 each, as eyes without a kind of cone see it: by the matrices of Machado, Oliveira
+ * and Fernandes, A Physiologically-based Model for Simulation of Color Vision Deficiency, table 1.
+ */
+static void seen(const char *fill, const double eye[3][3], double to[3])
+{
+    double linear[3];
+    const long all = strtol(fill + 1, NULL, 16);
+    assert_int_equal(strlen(fill), 7);
+    for (int i = 0; i < 3; i++) {
+        const double v = (double)(all >> (16 - 8 * i) & 0xff) / 255;
+        linear[i] = v <= 0.04045 ? v / 12.92 : pow((v + 0.055) / 1.055, 2.4);
+    }
+    for (int i = 0; i < 3; i++) {
+        double v = 0;
+        for (int k = 0; k < 3; k++)
+            v += eye[i][k] * linear[k];
+        v = fmin(1, fmax(0, v));
+        to[i] = v <= 0.0031308 ? 12.92 * v : 1.055 * pow(v, 1 / 2.4) - 0.055;
+    }
+}
+
+/* Waits stand between ops, which are of these colours, some with hatching. */
+static void waits_are_told_from_ops_by_all_eyes(void **state)
+{
+    NEED_BINARY();
+    static const double eyes[][3][3] = {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+        {{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216},
+            {-0.003882, -0.048116, 1.051998}},
+        {{0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413},
+            {-0.011820, 0.042940, 0.968881}}};
+    static const char *const ops[] = {
+        "forward", "orange", "update", "navy", "reorder", "pink", "decode"};
+    char words[1024], path[512], fill[32];
+    snprintf(path, sizeof path, "%s", dt_temp_path("eyes.svg"));
+    snprintf(words, sizeof words, "plan FILE --map %s", path);
+    ran r = cli_run(words, dt_source_path("configs/chain.ini"));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    for (size_t e = 0; e < DT_COUNT(eyes); e++)
+        for (size_t i = 0; i < DT_COUNT(ops); i++) {
+            double a[3], b[3];
+            fill_of(svg, "waits", fill, sizeof fill);
+            seen(fill, eyes[e], a);
+            fill_of(svg, ops[i], fill, sizeof fill);
+            if (fill[4] == '\0')
+                snprintf(fill, sizeof fill, "#cccccc");
+            seen(fill, eyes[e], b);
+            const double apart =
+                sqrt(pow(a[0] - b[0], 2) + pow(a[1] - b[1], 2) + pow(a[2] - b[2], 2));
+            if (!(apart > 0.2))
+                fail_msg("to eyes %zu waits and %s are %.2f apart", e, ops[i], apart);
+        }
+    dt_free(svg);
+}
+
 DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
         cmocka_unit_test(several_plans_are_on_one_scale),
         cmocka_unit_test(the_peak_and_a_budget_are_both_read),
         cmocka_unit_test(stages_have_names_that_fit), cmocka_unit_test(a_colour_means_one_thing),
+        cmocka_unit_test(waits_are_told_from_ops_by_all_eyes),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

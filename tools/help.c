@@ -55,7 +55,9 @@ static const struct {
         "it moves to a tier and back; without TIER where memory.tier says; packed on the way if a "
         "codec is named"},
     {"recompute", "forward runs again before backward; what cannot be recomputed stays"},
-    {"encode [CODEC]", "it stays, packed; by zvc unless another codec is named"},
+    {"encode [CODEC]",
+        "it stays, packed; by zvc unless another codec is named. Codecs that pack by zeros "
+        "need a profile that counted them"},
     {"home device, host, disk", "where parameters, gradients and moments live; the key then "
                                 "matches their names, not those of layers"},
 };

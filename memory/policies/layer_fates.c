@@ -206,12 +206,12 @@ static dt_status read_home(
     return dti_home_rules_add(&f->homes, l->glob, (dt_tier)tier, err);
 }
 
-static dt_status add_line(dt_layer_fates *f, const line *l, dt_pin pin, dt_err *err)
+static dt_status add_line(dt_layer_fates *f, const line *l, const dt_layer_fate *fate, dt_err *err)
 {
     if (!dt_grow(&f->line, &f->cap_line, f->n_line, sizeof *f->line))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the lines of [" DT_LAYER_FATES "]");
     dt_fate_line *to = &f->line[f->n_line++];
-    *to = (dt_fate_line){.glob = l->glob, .pin = pin};
+    *to = (dt_fate_line){.glob = l->glob, .pin = fate->pin, .codec = fate->codec};
     snprintf(to->text, sizeof to->text, "%.40s = %.36s", l->glob, l->value);
     return DT_OK;
 }
@@ -229,7 +229,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     if (st == DT_OK)
         st = check_codec(l, fate.codec, g->dtype, err);
     fate.line = f->n_line;
-    DT_CHECK(add_line(f, l, fate.pin, err));
+    DT_CHECK(add_line(f, l, &fate, err));
     for (size_t i = 0; i < g->n_node; i++)
         if (dt_glob(l->glob, g->node[i].name) ||
             (g->node[i].with[0] != '\0' && dt_glob(l->glob, g->node[i].with))) {
@@ -283,7 +283,8 @@ dt_status dt_layer_fates_open(
 {
     *out = (dt_layer_fates){0};
     for (size_t i = 0; i < dt_config_section_count(c); i++)
-        if (strcmp(dt_config_section(c, i).text, DT_LAYER_FATES) == 0)
+        if (strcmp(dt_config_section(c, i).text, DT_LAYER_FATES) == 0 &&
+            dt_config_key_count(c, i) > 0)
             return read_section(out, c, i, g, old, err);
     return DT_OK;
 }
@@ -311,6 +312,7 @@ bool dt_layer_fates_exact(const dt_layer_fates *f)
  * @older: by tensor, the version before it; DT_NONE behind the first
  * @n_seen: tensors that are in both
  * @moves: copies that are listed and not put in yet
+ * @done: by line, what it comes to; NULL: nobody asks
  */
 typedef struct applying {
     const dt_layer_fates *fates;
@@ -320,6 +322,7 @@ typedef struct applying {
     size_t n_seen, cap;
     dti_remakes remakes;
     dti_offloads moves;
+    dt_fate_done *done;
 } applying;
 
 static dt_status see_versions(applying *a, dt_err *err)
@@ -373,9 +376,20 @@ static dt_status move_packed(
     return st;
 }
 
-dt_status dt_layer_fate_reason(dt_program *p, const char *text, int32_t *number, dt_err *err)
+/* A line comes to the most that it does with one of its values. */
+static void note(applying *a, const value *v, dt_fate_done done)
 {
-    return dt_reasons_add(&p->reasons, number, err, "[" DT_LAYER_FATES "] %s", text);
+    if (a->done != NULL && a->done[v->to->line] < done)
+        a->done[v->to->line] = done;
+}
+
+static dt_status encode(applying *a, const dti_gap *g, const value *v, dt_err *err)
+{
+    const size_t ops = a->p->n_op;
+    int32_t packed;
+    DT_CHECK(dti_pass_encode(a->p, a->env, g, v->to->codec, 1, &packed, err));
+    note(a, v, a->p->n_op > ops ? DT_FATE_DONE : DT_FATE_NO_SMALLER);
+    return packed != DT_NONE && v->to->moves ? move_packed(a->p, packed, v, g->reason, err) : DT_OK;
 }
 
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
@@ -386,25 +400,22 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
     const dt_layer_fate *to = v->to;
     const dt_tensor *t = &p->tensor[g->tensor];
     const bool packs = to->codec != NULL && dt_packs(t);
-    const double density = dti_pass_density(env, t, 1);
-    int32_t packed;
     if ((to->pin == DT_PIN_ENCODE && !packs) ||
         (to->pin == DT_PIN_RECOMPUTE && !dti_repeatable(p, g->tensor)))
         return DT_OK;
-    DT_CHECK(dt_layer_fate_reason(p, a->fates->line[to->line].text, &g->reason, err));
-    if (to->pin == DT_PIN_MOVE) {
-        const dti_offload_opt o = {.release_after = DT_NONE,
-            .fetch_before = v->fetch,
-            .tier = to->tier,
-            .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
-            .density = density};
-        return dti_offloads_add(&a->moves, p, g, &o, err);
-    }
-    if (to->pin == DT_PIN_ENCODE) {
-        DT_CHECK(dti_pass_encode(p, env, g, to->codec, 1, &packed, err));
-        return packed != DT_NONE && to->moves ? move_packed(p, packed, v, g->reason, err) : DT_OK;
-    }
-    return dti_remakes_before(&a->remakes, g->to, &g->tensor, 1, g->reason, err);
+    DT_CHECK(dt_reasons_add(
+        &p->reasons, &g->reason, err, "[" DT_LAYER_FATES "] %s", a->fates->line[to->line].text));
+    if (to->pin == DT_PIN_ENCODE)
+        return encode(a, g, v, err);
+    note(a, v, DT_FATE_DONE);
+    if (to->pin == DT_PIN_RECOMPUTE)
+        return dti_remakes_before(&a->remakes, g->to, &g->tensor, 1, g->reason, err);
+    const dti_offload_opt o = {.release_after = DT_NONE,
+        .fetch_before = v->fetch,
+        .tier = to->tier,
+        .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
+        .density = dti_pass_density(env, t, 1)};
+    return dti_offloads_add(&a->moves, p, g, &o, err);
 }
 
 /* Set one fate. */
@@ -532,10 +543,10 @@ static dt_status apply_all(applying *a, value *v, size_t n, dt_err *err)
     return DT_OK;
 }
 
-static dt_status apply(
-    const dt_layer_fates *f, value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
+static dt_status apply(const dt_layer_fates *f, value *v, size_t n, dt_program *p,
+    const dt_pass_env *env, dt_fate_done *done, dt_err *err)
 {
-    applying a = {.fates = f, .p = p, .env = env};
+    applying a = {.fates = f, .p = p, .env = env, .done = done};
     const dt_status st = apply_all(&a, v, n, err);
     dti_remakes_close(&a.remakes);
     dt_free(a.newest);
@@ -544,7 +555,7 @@ static dt_status apply(
 }
 
 dt_status dt_layer_fates_apply(
-    const dt_layer_fates *f, dt_program *p, const dt_pass_env *env, dt_err *err)
+    const dt_layer_fates *f, dt_program *p, const dt_pass_env *env, dt_fate_done *done, dt_err *err)
 {
     if (f->n == 0 || p->loss == DT_NONE)
         return DT_OK;
@@ -552,7 +563,7 @@ dt_status dt_layer_fates_apply(
     value *v = dt_alloc(p->n_tensor, sizeof *v);
     if (v == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
-    const dt_status st = apply(f, v, collect(f, p, v), p, env, err);
+    const dt_status st = apply(f, v, collect(f, p, v), p, env, done, err);
     dt_free(v);
     if (st != DT_OK)
         return DT_FAIL(err, st, "[" DT_LAYER_FATES "]");

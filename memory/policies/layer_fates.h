@@ -33,11 +33,12 @@ typedef struct dt_layer_fate {
     size_t line;
 } dt_layer_fate;
 
-/* A line that is no home. @glob: borrowed from the configuration. @text: "GLOB = VALUE". @holds: of
- * some layer it is the last that matches. */
+/* A line that is no home. @glob: borrowed from the configuration. @text: "GLOB = VALUE". @codec:
+ * that it packs by; NULL: it packs nothing. @holds: of some layer it is the last that matches. */
 typedef struct dt_fate_line {
     const char *glob;
     dt_pin pin;
+    const dt_codec *codec;
     bool holds;
     char text[80];
 } dt_fate_line;
@@ -69,14 +70,14 @@ void dt_layer_fates_close(dt_layer_fates *f);
 
 bool dt_layer_fates_exact(const dt_layer_fates *f); /* no codec of theirs loses a bit */
 
-/* The number of a line's text as a reason of @p, which has it before where the line has done
- * something. DT_E_NOMEM. */
-dt_status dt_layer_fate_reason(
-    dt_program *p, const char *text, int32_t *number, dt_err *err) DT_NODISCARD;
+/* What a line comes to in a program: nothing of what it names waits for backward and can be treated
+ * so; such values are there, but its codec makes none smaller; some are treated so. */
+typedef enum dt_fate_done { DT_FATE_IDLE, DT_FATE_NO_SMALLER, DT_FATE_DONE } dt_fate_done;
 
 /* Rewrite a program of that graph. Every value is computed again at most once, so layers that stand
- * next to each other are made again together. Programs without backward are left alone. */
-dt_status dt_layer_fates_apply(
-    const dt_layer_fates *f, dt_program *p, const dt_pass_env *env, dt_err *err) DT_NODISCARD;
+ * next to each other are made again together. Programs without backward are left alone.
+ * @done: by line, IDLE all, told what each comes to; NULL: nobody asks */
+dt_status dt_layer_fates_apply(const dt_layer_fates *f, dt_program *p, const dt_pass_env *env,
+    dt_fate_done *done, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -85,7 +85,7 @@ static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, cons
         .tries = p->session->searching != NULL && !p->asked.hasty ? tell_search : NULL,
         .listener = &x};
     if (p->asked.fates != NULL)
-        DT_CHECK(dt_layer_fates_apply(p->asked.fates, to->program, &env, err));
+        DT_CHECK(dt_layer_fates_apply(p->asked.fates, to->program, &env, NULL, err));
     return dt_policies_apply(policies, to->program, &env, err);
 }
 

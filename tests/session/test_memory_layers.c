@@ -14,6 +14,7 @@
 #include "memory/verify/verify.h"
 #include "tests/fixture/parse_config.h"
 #include "tests/fixture/planned.h"
+#include "tests/fixture/profile_file.h"
 #include "tests/fixture/run_cli.h"
 #include "session/open.h"
 #include "session/run_plans.h"
@@ -611,6 +612,36 @@ static void lines_that_save_nothing_are_told(void **state)
     cli_done(&r);
 }
 
+/* Codecs that leave zeros out make nothing smaller of values of which nobody knows any. */
+static void a_codec_without_zeros_saves_nothing_and_says_so(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *share, *says; /* NULL: that it saves nothing is not said */
+    } counted[] = {{"", "packs by zeros, which nobody has counted"},
+        {"1", "makes nothing of that smaller by the zeros that were counted"}, {"0.1", NULL}};
+    static const char *const codecs[] = {"csr", "rle", "zvc"};
+    for (size_t i = 0; i < DT_COUNT(counted); i++)
+        for (size_t k = 0; k < DT_COUNT(codecs); k++) {
+            char shares[PROFILE_WORDS] = "", words[PROFILE_WORDS + 16], text[64], line[64];
+            char says[160];
+            snprintf(text, sizeof text, "[density]\n* = %s\n", counted[i].share);
+            snprintf(words, sizeof words, "plan FILE %s",
+                counted[i].share[0] != '\0' ? profile_words("shares.ini", text, shares) : "");
+            snprintf(line, sizeof line, "r* = encode %s\n", codecs[k]);
+            snprintf(says, sizeof says,
+                "layers.ini:12: [memory.layers] r* = encode %s saves nothing: %s %s", codecs[k],
+                codecs[k], counted[i].says != NULL ? counted[i].says : "");
+            ran r = cli_run(words, with(line));
+            assert_code(&r, 0);
+            if (counted[i].says != NULL)
+                assert_has(r.err, says);
+            else
+                assert_has_not(r.err, "saves nothing");
+            cli_done(&r);
+        }
+}
+
 static void of_many_lines_that_save_nothing_some_are_told(void **state)
 {
     NEED_BINARY();
@@ -719,6 +750,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(of_thousands_of_wrong_lines_some_are_told),
         cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
         cmocka_unit_test(lines_that_save_nothing_are_told),
+        cmocka_unit_test(a_codec_without_zeros_saves_nothing_and_says_so),
         cmocka_unit_test(of_many_lines_that_save_nothing_some_are_told),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),

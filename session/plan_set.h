@@ -181,7 +181,7 @@ dt_status dt_plan_set_bound(
 typedef struct dt_saving {
     uint64_t kept;
     bool none;
-    char text[256];
+    char text[512];
 } dt_saving;
 
 /* Plans all of it again, under keep_all, and a list of up to four by each of its policies. Of a set

@@ -186,8 +186,9 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
             dt_session_policy(e->s));
         if (r.saving.kept > 0)
             printf(", %s with all kept", dt_human_bytes(kept, r.saving.kept));
-        printf("\ncosts     a step moves %s out, and runs %" PRId64 " ops again\n",
-            dt_human_bytes(moved, r.cost.out), r.cost.recomputes);
+        printf("\ncosts     a step moves %s out, and runs %" PRId64 " op%s again\n",
+            dt_human_bytes(moved, r.cost.out), r.cost.recomputes,
+            r.cost.recomputes == 1 ? "" : "s");
         if (r.saving.text[0] != '\0')
             dti_term_wrap(stdout, 0, REASON, r.saving.text);
         printf("what it deals with in program '%s'\n", e->x->plan->program);

@@ -382,16 +382,13 @@ static void totals(const dti_report *r)
     if (r->need.tier[DT_TIER_DISK] > 0 || m->disk_budget > 0)
         tier("disk", r->need.tier[DT_TIER_DISK], m->disk_budget);
     here(r);
-    if (r->saving.text[0] != '\0') {
-        char text[sizeof r->saving.text + 256];
-        snprintf(text, sizeof text, "%.200s %s", dt_session_policy(r->session), r->saving.text);
-        dti_term_wrap(stdout, 0, 2, text);
-    }
+    if (r->saving.text[0] != '\0')
+        dti_term_wrap(stdout, 0, 2, r->saving.text);
     if (c->out > 0)
         moved(r);
     if (c->recomputes > 0)
-        printf("recompute    %12" PRId64 " ops   %s a step\n", c->recomputes,
-            dt_human_flops(amount, c->recompute_flops));
+        printf("recompute    %12" PRId64 " op%s   %s a step\n", c->recomputes,
+            c->recomputes == 1 ? " " : "s", dt_human_flops(amount, c->recompute_flops));
     predicted(r);
     if (!dt_plan_set_exact(r->session->plans))
         printf("results      change: values are packed with fewer bits\n");

@@ -27,10 +27,24 @@ bool dti_takes_homes(const dt_plan_request *r);
  * placed; NULL: nothing is remembered. */
 dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo);
 
-/* Whether neither policies nor fates change what is kept. */
+/* Whether the policies keep all; whether there are fates, which may change that; and whether
+ * neither changes what is kept. */
+static inline bool dti_policies_keep_all(const dt_plan_set *p)
+{
+    bool all = true;
+    for (size_t i = 0; i < p->policies->n; i++)
+        all = all && strcmp(p->policies->pass[i].policy->name, "keep_all") == 0;
+    return all;
+}
+
+static inline bool dti_has_fates(const dt_plan_set *p)
+{
+    return p->asked.fates != NULL && p->asked.fates->n > 0;
+}
+
 static inline bool dti_keeps_all(const dt_plan_set *p)
 {
-    return strcmp(p->list, "keep_all") == 0 && (p->asked.fates == NULL || p->asked.fates->n == 0);
+    return dti_policies_keep_all(p) && !dti_has_fates(p);
 }
 
 /* By policies and fates, whatever the plans hold. */

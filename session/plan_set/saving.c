@@ -17,8 +17,8 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
         n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it moves %s out a step",
             dt_human_bytes(size, s.out));
     if (s.recomputes > 0 && n < sizeof to->text)
-        n += (size_t)snprintf(
-            to->text + n, sizeof to->text - n, "; it runs %" PRId64 " ops again", s.recomputes);
+        n += (size_t)snprintf(to->text + n, sizeof to->text - n, "; it runs %" PRId64 " op%s again",
+            s.recomputes, s.recomputes == 1 ? "" : "s");
     if (s.packed > 0 && n < sizeof to->text)
         snprintf(
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
@@ -165,10 +165,29 @@ static void tell_alone(
     dt_human_bytes(size, peak);
     if (at == ALIKE)
         snprintf(out->text, sizeof out->text,
-            "is no better here than %.40s alone, which takes %s at the same cost", name, size);
+            "%.200s is no better here than %.40s alone, which takes %s at the same cost", p->list,
+            name, size);
     else
-        snprintf(out->text, sizeof out->text, "is worse here than %.40s alone, which takes %s%s",
-            name, size, peak == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+        snprintf(out->text, sizeof out->text,
+            "%.200s is worse here than %.40s alone, which takes %s%s", p->list, name, size,
+            peak == dt_plan_set_peak(p) ? " as well, and costs less" : "");
+}
+
+/* "vdnn_all saves nothing here: keep_all takes 1.53 GiB as well"; where the policies keep all,
+ * fates do not. */
+static void tell_none(const dt_plan_set *p, dt_saving *out)
+{
+    static const char fates[] = "[" DT_LAYER_FATES "]";
+    const bool kept = dti_policies_keep_all(p);
+    char size[DT_HUMAN_BYTES];
+    snprintf(out->text, sizeof out->text, "%.200s%s%s saves nothing here: keep_all%s takes %s%s",
+        kept ? "" : p->list, !kept && dti_has_fates(p) ? " with " : "",
+        dti_has_fates(p) ? fates : "", dti_has_fates(p) ? " without it" : "",
+        dt_human_bytes(size, out->kept),
+        dt_plan_set_peak(p) > out->kept ? ", which is less" : " as well");
+    tell_price(p, out);
+    if (!tell_no_budget(p, out))
+        tell_least(p, out);
 }
 
 /* The best of those alone: one that is ahead before one that is alike. */
@@ -210,7 +229,6 @@ static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
 {
     const uint64_t peak = dt_plan_set_peak(p);
-    char size[DT_HUMAN_BYTES];
     *out = (dt_saving){.kept = peak};
     if (dti_keeps_all(p))
         return DT_OK;
@@ -220,14 +238,11 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
         st = keep_all_peak(p, &keep_all, &out->kept, err);
     dt_policies_close(&keep_all);
     out->none = st == DT_OK && peak >= out->kept;
-    if (!out->none)
-        return st == DT_OK ? compare_parts(p, out, err) : st;
-    snprintf(out->text, sizeof out->text, "saves nothing here: keep_all takes %s%s",
-        dt_human_bytes(size, out->kept), peak > out->kept ? ", which is less" : " as well");
-    tell_price(p, out);
-    if (!tell_no_budget(p, out))
-        tell_least(p, out);
-    return DT_OK;
+    if (st == DT_OK && !out->none)
+        return compare_parts(p, out, err);
+    if (st == DT_OK)
+        tell_none(p, out);
+    return st;
 }
 
 const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p)

@@ -220,7 +220,7 @@ static dt_status tell_saving(dt_run *r, dt_err *err)
     DT_CHECK(dt_plan_set_saving(r->s->plans, &r->saving, err));
     char above[DT_ABOVE_TEXT];
     if (r->saving.text[0] != '\0')
-        dti_run_tell(r, "policy", "%s %s", dt_session_policy(r->s), r->saving.text);
+        dti_run_tell(r, "policy", "%s", r->saving.text);
     if (dt_plan_set_above(above, r->s->plans)[0] != '\0')
         dti_run_tell(r, "policy", "the plan %s", above);
     return DT_OK;

@@ -642,6 +642,29 @@ static void a_codec_without_zeros_saves_nothing_and_says_so(void **state)
         }
 }
 
+static void lines_that_save_nothing_are_not_laid_at_keep_all(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE", with("r1 = encode csr\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "[memory.layers] saves nothing here: keep_all without it takes ");
+    assert_has_not(r.out, "keep_all saves nothing");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=network_wide", with("r1 = encode csr\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "network_wide with [memory.layers] saves nothing here: keep_all without");
+    cli_done(&r);
+    r = cli_run("plan FILE --json", with("d1 = keep\npool = recompute\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "[memory.layers] saves nothing here: keep_all without it takes ");
+    assert_has(r.out, "; it runs 1 op again");
+    cli_done(&r);
+    r = cli_run("plan FILE --set memory.policy=keep_all,keep_all", with(""));
+    assert_code(&r, 0);
+    assert_has_not(r.out, "saves nothing");
+    cli_done(&r);
+}
+
 static void of_many_lines_that_save_nothing_some_are_told(void **state)
 {
     NEED_BINARY();
@@ -751,6 +774,7 @@ DT_TEST_GROUP(memory_layers)
         cmocka_unit_test(a_lossy_codec_is_refused_where_values_are_bf16),
         cmocka_unit_test(lines_that_save_nothing_are_told),
         cmocka_unit_test(a_codec_without_zeros_saves_nothing_and_says_so),
+        cmocka_unit_test(lines_that_save_nothing_are_not_laid_at_keep_all),
         cmocka_unit_test(of_many_lines_that_save_nothing_some_are_told),
         cmocka_unit_test(fates_can_be_set_on_the_command_line),
         cmocka_unit_test(networks_with_a_name_have_layers_too),

@@ -346,49 +346,6 @@ dt_status dti_cli_check_file(const char *path, dt_err *err)
     return missing(path, err);
 }
 
-static bool is_file(const char *path)
-{
-    struct stat st;
-    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
-}
-
-bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes)
-{
-    return snprintf(to, bytes, "%s/" DT_RUN_CONFIG, folder) < (int)bytes && is_file(to);
-}
-
-static bool names_weights(const dti_cli *cli)
-{
-    static const char key[] = "model.weights";
-    for (size_t i = 0; i < cli->n_set; i++) {
-        const char *set = cli->set[i] + strspn(cli->set[i], " \t");
-        const char *behind = set + strlen(key);
-        if (strncmp(set, key, strlen(key)) == 0 && behind[strspn(behind, " \t")] == '=')
-            return true;
-    }
-    return false;
-}
-
-dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
-{
-    static const char set[] = "model.weights=";
-    const char *folder = cli->word[0];
-    if (!dti_cli_config_of_run(folder, keep->config, sizeof keep->config) ||
-        snprintf(keep->weights, sizeof keep->weights, "%s%s/%s", set, folder, DT_RUN_WEIGHTS) >=
-            (int)sizeof keep->weights)
-        return DT_OK;
-    cli->word[0] = keep->config;
-    if (names_weights(cli))
-        return DT_OK;
-    if (!is_file(keep->weights + strlen(set)))
-        return DT_FAIL(err, DT_E_CONFIG, "the run in '%s' has left no weights, which are '%s'",
-            folder, keep->weights + strlen(set));
-    memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
-    cli->set[0] = keep->weights;
-    cli->n_set++;
-    return DT_OK;
-}
-
 void dti_cli_notice(const char *line)
 {
     fprintf(stderr, "dnntrain: %s\n", line);

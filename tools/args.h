@@ -75,20 +75,6 @@ dt_status dti_cli_check_file(const char *path, dt_err *err) DT_NODISCARD;
 /* The same of a file that is no configuration: @what it is, as in "a graph of ops". */
 dt_status dti_cli_check_data(const char *path, const char *what, dt_err *err) DT_NODISCARD;
 
-/* "FOLDER/config.ini", when there is such a file: the configuration of the run in that folder. */
-bool dti_cli_config_of_run(const char *folder, char *to, size_t bytes);
-
-/* What the folder of a run stands for; texts that a dti_cli has borrowed. */
-typedef struct dti_run_paths {
-    char config[4096], weights[4096];
-} dti_run_paths;
-
-/* Where the first word is the folder of a run: its configuration takes the word's place, and unless
- * --set names weights, its own come before all that --set says. @keep: as long as @cli. DT_E_CONFIG
- * where they are wanted and that run has left none; DT_OK, and nothing done, where the word is
- * something else. */
-dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
-
 /* Every command, for help and suggestions, in the order of tools.def; NULL when there is none of
  * the name. */
 const dti_command *const *dti_command_all(size_t *n);

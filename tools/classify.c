@@ -4,8 +4,8 @@
 
 #include "engine/base/text.h"
 #include "session/run.h"
-#include "tools/args.h"
 #include "tools/json_out.h"
+#include "tools/of_run.h"
 
 enum { NAME_COLUMNS = 40, CLASS_BYTES = 256 };
 
@@ -88,7 +88,7 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
 {
     bool json = false;
     dt_run *r = NULL;
-    dti_run_paths paths;
+    dti_run_paths paths = {0};
     dti_cli cli;
     const dti_flag flags[] = {
         {"--json", NULL, "as a list of objects", &json, NULL},
@@ -96,7 +96,6 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
     };
     dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, SIZE_MAX, err);
     if (st == DT_OK && !cli.help) {
-        const char *named = cli.n_word > 0 ? cli.word[0] : NULL;
         st = cli.n_word > 1 ? dti_cli_take_run(&cli, &paths, err)
                             : DT_FAIL(err, DT_E_CONFIG, "name a RUN and a PICTURE; usage: %s",
                                   dt_command_classify.usage);
@@ -104,8 +103,8 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
             st = dti_cli_check_file(cli.word[0], err);
         if (st == DT_OK)
             st = dt_run_open(&r, cli.word[0], cli.set, cli.n_set, err);
-        if (st == DT_OK && cli.word[0] != named) /* the folder of a run */
-            st = dt_run_take_classes(r, named, err);
+        if (st == DT_OK && paths.run[0] != '\0')
+            st = dt_run_take_classes(r, paths.run, err);
         if (st == DT_OK)
             st = classify_all(r, &cli, json, err);
         dt_run_close(r);

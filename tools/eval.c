@@ -7,10 +7,10 @@
 
 #include "engine/base/clock.h"
 #include "engine/config/options.h"
-#include "tools/args.h"
 #include "session/human.h"
 #include "tools/json_out.h"
 #include "session/run.h"
+#include "tools/of_run.h"
 #include "tools/terminal.h"
 
 typedef struct evaluation {

@@ -1,6 +1,4 @@
 /* `dnntrain CONFIG`: the command, its signals, and a run that is shown. */
-#define _GNU_SOURCE /* realpath */
-
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -9,8 +7,7 @@
 #include <sys/stat.h>
 
 #include "engine/base/alloc.h"
-#include "session/run_dir.h"
-#include "tools/args.h"
+#include "tools/of_run.h"
 #include "tools/page_run.h"
 #include "tools/profile_make.h"
 #include "tools/train_show.h"
@@ -113,7 +110,7 @@ static dt_status train_config(
 typedef struct request {
     const char *config, *folder, *plans;
     bool resume;
-    char own[4096];
+    char own[DTI_RUN_PATH];
 } request;
 
 static bool is_folder(const char *path)
@@ -122,25 +119,16 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static bool is_of_checkpoint(request *r, const char *folder)
-{
-    char *run = realpath(folder, NULL);
-    const bool is = run != NULL && dt_run_dir_of_checkpoint(run) &&
-                    dti_cli_config_of_run(run, r->own, sizeof r->own);
-    free(run);
-    return is;
-}
-
 static void resumed(request *r, const dti_cli *cli)
 {
     const bool both = cli->n_word == 2;
-    const bool runs = dti_cli_config_of_run(cli->word[0], r->own, sizeof r->own);
+    const bool runs = dti_config_of_run(cli->word[0], r->own);
     const bool swapped = both && is_folder(cli->word[0]) && !(runs && is_folder(cli->word[1]));
     r->config = cli->word[swapped];
     r->folder = both ? cli->word[!swapped] : NULL;
-    if (dti_cli_config_of_run(r->config, r->own, sizeof r->own)) {
+    if (dti_config_of_run(r->config, r->own)) {
         r->config = r->own;
-    } else if (!both && is_of_checkpoint(r, r->config)) {
+    } else if (!both && dti_config_of_checkpoint(r->config, r->own)) {
         r->folder = r->config;
         r->config = r->own;
     }

@@ -337,24 +337,31 @@ static void put_colours(const char *part)
     }
 }
 
-/* A network of one layer learns two colours; the folder of its run is enough to ask it. */
-static void pictures_are_classified_by_the_run_that_learned(void **state)
+/* A network of one layer learns two colours. */
+static void learn_colours(const char *train, const char *folder)
 {
-    NEED_BINARY();
-    char ini[4096], folder[1024], train[1024], line[4096];
+    char ini[4096];
     put_colours("train");
     put_colours("held");
-    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
-    snprintf(folder, sizeof folder, "%s", dt_temp_path("colours"));
     snprintf(ini, sizeof ini,
         "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = images\npath = %s\n"
         "eval_path = %s\n[train]\nbatch = 4\nepochs = 8\nlr = 0.05\n[device]\nthreads = 1\n"
-        "[run]\ndir = %s\noverwrite = on\n",
+        "[checkpoint]\nevery = 4\n[run]\ndir = %s\noverwrite = on\n",
         train, dt_temp_path("held"), folder);
     ran r = cli_run("FILE", cli_file("colours.ini", ini));
     assert_code(&r, 0);
     cli_done(&r);
-    r = cli_run("eval FILE", folder);
+}
+
+/* The folder of a run is enough to ask it. */
+static void pictures_are_classified_by_the_run_that_learned(void **state)
+{
+    NEED_BINARY();
+    char folder[1024], train[1024], line[4096];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("colours"));
+    learn_colours(train, folder);
+    ran r = cli_run("eval FILE", folder);
     assert_code(&r, 0);
     assert_has(r.out, "top-1     100.00 %");
     cli_done(&r);
@@ -448,10 +455,10 @@ static void what_cannot_be_classified_is_told(void **state)
     snprintf(moved, sizeof moved, "%s", dt_temp_path("moved.safetensors"));
     snprintf(line, sizeof line, "%s/checkpoints/model.safetensors", folder);
     assert_int_equal(rename(line, moved), 0);
-    snprintf(line, sizeof line, "classify %s %s/red/1.png", folder, train);
+    snprintf(line, sizeof line, "classify %s/checkpoints x.png", folder);
     ran r = cli_run(line, NULL);
     assert_code(&r, DT_E_CONFIG);
-    assert_has(r.err, "has left no weights");
+    assert_has(r.err, "is a folder; name a configuration");
     cli_done(&r);
     /* Weights that are named are enough. */
     snprintf(
@@ -470,6 +477,67 @@ static void what_cannot_be_classified_is_told(void **state)
             "g.ini", "[model]\nname = gpt2\nlayers = 1\ncontext = 16\n[data]\nsource = text\n"));
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "takes no pictures with a class each");
+    cli_done(&r);
+}
+
+/* What such a run lacks is the weights of its end. */
+static void a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint(void **state)
+{
+    NEED_BINARY();
+    char train[1024], folder[1024], line[4096], path[2048];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("short"));
+    learn_colours(train, folder);
+    snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", folder);
+    assert_int_equal(remove(path), 0);
+    ran r = cli_run("eval FILE", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "short' has not come to its end: these are the weights of its checkpoint");
+    assert_has(r.out, "/short/checkpoints/step-00000016/model.safetensors\n");
+    assert_has(r.out, "top-1     100.00 %");
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000016/model.safetensors", folder);
+    put_file(path, "x", 1);
+    snprintf(line, sizeof line, "classify FILE %s/red/1.png", train);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "passed over ");
+    assert_has(r.err, "/short/checkpoints/step-00000012'");
+    assert_has(r.out, " red ");
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s/checkpoints", folder);
+    assert_int_equal(rename(path, dt_temp_path("gone")), 0);
+    r = cli_run("eval FILE", folder);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "has left no weights");
+    cli_done(&r);
+}
+
+/* As --resume takes it; the names of classes are those of its run. */
+static void the_folder_of_a_checkpoint_has_its_weights(void **state)
+{
+    NEED_BINARY();
+    char train[1024], folder[1024], line[4096], path[2048];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("several"));
+    learn_colours(train, folder);
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000012", folder);
+    ran r = cli_run("eval FILE", path);
+    assert_code(&r, 0);
+    assert_string_equal(r.err, "");
+    assert_has(r.out, "/several/checkpoints/step-00000012/model.safetensors\n");
+    cli_done(&r);
+    snprintf(line, sizeof line, "classify FILE %s/red/1.png", train);
+    r = cli_run(line, path);
+    assert_code(&r, 0);
+    assert_has(r.out, " red ");
+    assert_has_not(r.out, "class ");
+    cli_done(&r);
+    snprintf(line, sizeof line, "%s/model.safetensors", path);
+    put_file(line, "x", 1);
+    r = cli_run("eval FILE", path);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "was written with ");
     cli_done(&r);
 }
 
@@ -492,6 +560,8 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(what_cannot_be_classified_is_told),
+        cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
+        cmocka_unit_test(the_folder_of_a_checkpoint_has_its_weights),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);
 }

@@ -1,0 +1,143 @@
+/* What the folder of a run stands for: its configuration and its weights. */
+#define _GNU_SOURCE /* realpath */
+#include "tools/of_run.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "engine/checkpoint/checkpoint.h"
+#include "session/run_dir.h"
+
+static bool is_file(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool join(char to[DTI_RUN_PATH], const char *folder, const char *name)
+{
+    return snprintf(to, DTI_RUN_PATH, "%s/%s", folder, name) < DTI_RUN_PATH;
+}
+
+bool dti_config_of_run(const char *folder, char to[DTI_RUN_PATH])
+{
+    return join(to, folder, DT_RUN_CONFIG) && is_file(to);
+}
+
+/* *run: to be freed. */
+static bool is_of_checkpoint(const char *folder, char **run, char config[DTI_RUN_PATH])
+{
+    *run = realpath(folder, NULL);
+    return *run != NULL && dt_run_dir_of_checkpoint(*run) && dti_config_of_run(*run, config);
+}
+
+bool dti_config_of_checkpoint(const char *folder, char to[DTI_RUN_PATH])
+{
+    char *run;
+    const bool is = is_of_checkpoint(folder, &run, to);
+    free(run);
+    return is;
+}
+
+static bool names_weights(const dti_cli *cli)
+{
+    static const char key[] = "model.weights";
+    for (size_t i = 0; i < cli->n_set; i++) {
+        const char *set = cli->set[i] + strspn(cli->set[i], " \t");
+        const char *behind = set + strlen(key);
+        if (strncmp(set, key, strlen(key)) == 0 && behind[strspn(behind, " \t")] == '=')
+            return true;
+    }
+    return false;
+}
+
+/* The folder that the word names; false: it is something else. */
+static bool find_run(const char *word, dti_run_paths *to, bool *checkpoint)
+{
+    char *run = NULL;
+    *checkpoint = false;
+    bool found = dti_config_of_run(word, to->config) &&
+                 snprintf(to->run, sizeof to->run, "%s", word) < DTI_RUN_PATH;
+    if (!found) {
+        *checkpoint = found = is_of_checkpoint(word, &run, to->config) &&
+                              snprintf(to->run, sizeof to->run, "%s", run) < DTI_RUN_PATH;
+        free(run);
+    }
+    if (!found)
+        to->run[0] = '\0';
+    return found;
+}
+
+static void tell(void *self, const char *line)
+{
+    (void)self;
+    dti_cli_notice(line);
+}
+
+/* Of a run that has not ended: nothing, and to[0] = '\0', where it has no checkpoint either. */
+static dt_status of_newest(const char *run, char to[DTI_RUN_PATH], dt_err *err)
+{
+    const dt_teller teller = {NULL, tell};
+    char checkpoints[DTI_RUN_PATH], line[2 * DTI_RUN_PATH];
+    dt_checkpoint *newest = NULL;
+    to[0] = '\0';
+    if (!join(checkpoints, run, DT_CHECKPOINTS))
+        return DT_OK;
+    DT_CHECK(dt_checkpoint_newest(&newest, checkpoints, &teller, err));
+    if (newest == NULL)
+        return DT_OK;
+    snprintf(line, sizeof line,
+        "the run in '%s' has not come to its end: these are the weights of its checkpoint '%s'",
+        run, dt_checkpoint_path(newest));
+    dti_cli_notice(line);
+    if (!join(to, dt_checkpoint_path(newest), DT_CHECKPOINT_MODEL))
+        to[0] = '\0';
+    dt_checkpoint_close(newest);
+    return DT_OK;
+}
+
+static dt_status of_checkpoint(const char *folder, char to[DTI_RUN_PATH], dt_err *err)
+{
+    dt_checkpoint *c;
+    DT_CHECK(dt_checkpoint_open(&c, folder, err));
+    dt_checkpoint_close(c);
+    if (!join(to, folder, DT_CHECKPOINT_MODEL))
+        to[0] = '\0';
+    return DT_OK;
+}
+
+static dt_status find_weights(
+    const char *word, const dti_run_paths *run, bool checkpoint, char to[DTI_RUN_PATH], dt_err *err)
+{
+    if (checkpoint)
+        DT_CHECK(of_checkpoint(word, to, err));
+    else if (!join(to, run->run, DT_RUN_WEIGHTS) || !is_file(to))
+        DT_CHECK(of_newest(run->run, to, err));
+    if (to[0] == '\0')
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the run in '%s' has left no weights, which are '%s/" DT_RUN_WEIGHTS
+            "' at its end, and has no checkpoint",
+            run->run, run->run);
+    return DT_OK;
+}
+
+dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
+{
+    const char *word = cli->word[0];
+    char weights[DTI_RUN_PATH];
+    bool checkpoint;
+    if (!find_run(word, keep, &checkpoint))
+        return DT_OK;
+    cli->word[0] = keep->config;
+    if (names_weights(cli))
+        return DT_OK;
+    DT_CHECK(find_weights(word, keep, checkpoint, weights, err));
+    if (snprintf(keep->weights, sizeof keep->weights, "model.weights=%s", weights) >= DTI_RUN_PATH)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s': too long for a folder's name", word);
+    memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
+    cli->set[0] = keep->weights;
+    cli->n_set++;
+    return DT_OK;
+}

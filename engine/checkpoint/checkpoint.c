@@ -126,14 +126,20 @@ static dt_status list_steps(int64_t **step, size_t *n, const char *folder, dt_er
 
 /* ---- space ---- */
 
-enum { SLACK = 1 << 20 }; /* headers, names, the manifest, what a file system takes itself */
+/* The manifest, the numbers of a course, and the blocks that files begin; and of each tensor its
+ * name, shape and place in a header. */
+enum { FILES_BYTES = 64 << 10, ENTRY_BYTES = 256 };
 
 uint64_t dt_checkpoint_bytes(const dt_trained *t)
 {
-    uint64_t bytes = SLACK + dti_state_bytes(t);
-    for (size_t i = 0; i < t->map->n; i++)
-        if (t->map->home[i].port == DT_P)
-            bytes += t->map->home[i].bytes;
+    uint64_t bytes = FILES_BYTES;
+    for (size_t i = 0; i < t->map->n; i++) {
+        const dt_home *h = &t->map->home[i];
+        if (h->port != DT_P && !dti_is_state(t, h))
+            continue;
+        const dt_param_info *p = &t->graph->node[h->node].info.param[h->param];
+        bytes += (uint64_t)dt_param_count(p) * sizeof(float) + ENTRY_BYTES;
+    }
     return bytes;
 }
 
@@ -146,7 +152,7 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err)
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_bsize, &left) || left >= bytes)
         return DT_OK;
     return DT_FAIL(err, DT_E_IO,
-        "'%s' has %" PRIu64 " bytes free, a checkpoint takes %" PRIu64
+        "'%s' has %" PRIu64 " bytes free, a checkpoint takes up to %" PRIu64
         ": make room there, or set run.dir to a folder elsewhere",
         folder, left, bytes);
 }

@@ -45,7 +45,7 @@ typedef struct dt_trained {
     const dt_map *map;
 } dt_trained;
 
-/* Bytes on disk, about. */
+/* Bytes on disk, at most, and few more than it takes. */
 uint64_t dt_checkpoint_bytes(const dt_trained *t);
 
 /* Before a run: DT_E_CONFIG when a checkpoint with these facts could not be read again: too many,

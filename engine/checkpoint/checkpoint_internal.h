@@ -51,7 +51,8 @@ dt_status dti_state_save(const char *path, const dt_trained *t, const dt_course 
 /* Looks at everything, then puts the optimizer state. @t NULL: the numbers only. */
 dt_status dti_state_load(
     const char *path, const dt_trained *t, dt_course *c, dt_err *err) DT_NODISCARD;
-uint64_t dti_state_bytes(const dt_trained *t);
+/* Whether a home is saved with it. */
+bool dti_is_state(const dt_trained *t, const dt_home *h);
 
 /* ---- the folder ---- */
 

@@ -96,16 +96,10 @@ static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err
     return st;
 }
 
-uint64_t dti_state_bytes(const dt_trained *t)
+bool dti_is_state(const dt_trained *t, const dt_home *h)
 {
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < t->map->n; i++) {
-        const dt_home *h = &t->map->home[i];
-        if ((h->port >= DT_M && h->port < DT_M + DT_MAX_STATE) ||
-            (t->map->delayed && h->port == DT_DP))
-            bytes += h->bytes;
-    }
-    return bytes;
+    return (h->port >= DT_M && h->port < DT_M + DT_MAX_STATE) ||
+           (t->map->delayed && h->port == DT_DP);
 }
 
 /* ---- writing ---- */

@@ -441,9 +441,38 @@ static void a_full_disk_is_seen_before_anything_is_written(void **state)
     dt_io = &full;
     const dt_status st = save_step(2, &err);
     all_is_well();
-    assert_fails(st, DT_E_IO, &err, "bytes free, a checkpoint takes");
+    assert_fails(st, DT_E_IO, &err, "bytes free, a checkpoint takes up to");
     assert_int_equal(fault.calls, 0);
     assert_int_equal(files_in(folder), 0);
+}
+
+/* What it is said to take, by which it is refused, is enough and little more. */
+static void what_a_checkpoint_takes_is_known_before(void **state)
+{
+    (void)state;
+    static const char *const files[] = {
+        DT_CHECKPOINT_MODEL, DT_CHECKPOINT_STATE, DT_CHECKPOINT_MANIFEST};
+    dt_graph *const graphs[] = {dt_trainee_plain(), dt_trainee_resnet()};
+    const dt_trainee_opts o = {.policies = "keep_all"};
+    const dt_course c = course_of(2);
+    for (size_t i = 0; i < DT_COUNT(graphs); i++) {
+        dt_trainee t = dt_trainee_open(graphs[i], &o);
+        const dt_trained w = what(&t);
+        const uint64_t room = dt_checkpoint_bytes(&w);
+        uint64_t taken = 0;
+        dt_err err = {0};
+        assert_ok(dt_checkpoint_save(folder, &w, &c, facts, DT_COUNT(facts), &err), &err);
+        for (size_t k = 0; k < DT_COUNT(files); k++) {
+            char below[64];
+            struct stat st;
+            snprintf(below, sizeof below, "step-00000002/%s", files[k]);
+            assert_int_equal(stat(path_of(below), &st), 0);
+            taken += (uint64_t)st.st_blocks * 512;
+        }
+        assert_true(taken <= room);
+        assert_true(room - taken < (128 << 10));
+        dt_trainee_close(&t);
+    }
 }
 
 static const char *long_text(size_t n)
@@ -913,6 +942,7 @@ DT_TEST_GROUP(checkpoint)
         T(one_replaces_another_where_names_cannot_change_places),
         T(every_allocation_of_saving_may_fail),
         T(a_full_disk_is_seen_before_anything_is_written),
+        T(what_a_checkpoint_takes_is_known_before),
         T(what_could_not_be_read_again_is_not_written),
         T(damaged_ones_are_passed_over),
         T(missing_files_and_links_are_passed_over),

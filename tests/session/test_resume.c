@@ -1287,7 +1287,7 @@ static void too_little_room_is_told_before_the_first_step(void **state)
     const char *told = strstr(r.err, "too little for checkpoints, which take up to ");
     assert_non_null(told);
     assert_true(told < strstr(r.err, "no checkpoint of step 3: "));
-    assert_has(r.err, "bytes free, a checkpoint takes ");
+    assert_has(r.err, "bytes free, a checkpoint takes up to ");
     assert_has(r.err, "make room there");
     assert_true(is_there("part/" MODEL));
     cli_done(&r);

@@ -1,4 +1,5 @@
 /* The plan as people read it. */
+#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -164,6 +165,8 @@ static const char *verdict(const dti_report *r)
         return "DOES NOT FIT the card";
     if (!r->here.fits)
         return "DOES NOT FIT this machine";
+    if (r->here.disk_error != 0)
+        return "CANNOT START here without its disk folder";
     if (s->context.card != NULL)
         return "fits that card";
     return s->opts.memory.device_budget > 0 ? "fits the budget" : "fits here";
@@ -272,6 +275,7 @@ static void no_card(const dt_session *s)
 /* What would keep a run from starting here, budgets aside. */
 static void here(const dti_report *r)
 {
+    enum { DISK_TEXT = 4608 };
     const dt_here *h = &r->here;
     const dt_session *s = r->session;
     char size[DT_HUMAN_BYTES], need[DT_HUMAN_BYTES];
@@ -284,9 +288,15 @@ static void here(const dti_report *r)
     else if (!h->fits && (s->card.bytes == 0 || r->need.device <= s->card.bytes))
         printf("this machine has too little left: a run takes %s of memory, of %s\n",
             dt_human_bytes(need, h->need), dt_human_bytes(size, h->memory));
-    if (h->disk_error != 0)
-        printf("disk folder  '%s': %s; a run here would be refused\n", dt_session_disk_path(s),
-            strerror(h->disk_error));
+    if (h->disk_error == 0)
+        return;
+    char text[DISK_TEXT];
+    const int at = printf("disk folder  ");
+    snprintf(text, sizeof text,
+        "'%s': %s; a run here would be refused: %s --set memory.disk_path=FOLDER",
+        dt_session_disk_path(s), strerror(h->disk_error),
+        h->disk_error == ENOENT ? "create it, or name another by" : "name another by");
+    dti_term_wrap(stdout, at, at, text);
 }
 
 /* Tiers whose copies go by a default: a profile without memory.tier = disk has no disk. */

@@ -157,6 +157,11 @@ dt_status dti_disk_file_open(
         f->fd = open_named(folder);
     if (f->fd < 0 && errno == ENOMEM)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the disk tier in '%s'", folder);
+    if (f->fd < 0 && errno == ENOENT)
+        return DT_FAIL(err, DT_E_IO,
+            "there is no folder '%s' for the disk tier's file: create it, or name one that is "
+            "there, --set memory.disk_path=FOLDER",
+            folder);
     if (f->fd < 0)
         return DT_FAIL(err, DT_E_IO, "create the disk tier's file in '%s': %s; " DTI_DISK_ELSEWHERE,
             folder, strerror(errno));

@@ -86,14 +86,19 @@ static void a_missing_folder_of_the_disk_tier_is_no_lack_of_memory(void **state)
                     "--set memory.disk_path=/nope",
         lenet());
     assert_code(&r, DT_E_IO);
-    assert_has(r.err, "create the disk tier's file in '/nope': No such file or directory");
+    assert_has(r.err, "there is no folder '/nope' for the disk tier's file: create it, or name");
+    assert_has(r.err, "--set memory.disk_path=FOLDER");
     assert_has_not(r.err, "which this machine does not give");
     cli_done(&r);
     const char *plan = "plan FILE --set memory.policy=vdnn_all --set memory.tier=disk "
                        "--set memory.disk_path=/nope";
     r = cli_run(plan, lenet());
     assert_code(&r, 0);
-    assert_has(r.out, "\ndisk folder  '/nope': No such file or directory; a run here would be");
+    assert_has(r.out, ": CANNOT START");
+    assert_has_not(r.out, "fits here");
+    assert_has(
+        r.out, "\ndisk folder  '/nope': No such file or directory; a run here would be refused");
+    assert_has(r.out, "memory.disk_path=FOLDER");
     cli_done(&r);
     r = cli_run("plan FILE --set memory.disk_path=/nope", lenet()); /* nothing is moved */
     assert_code(&r, 0);

@@ -94,8 +94,7 @@ static dt_status unknown(const char *name, dt_err *err)
     char what[128];
     snprintf(what, sizeof what, "unknown policy '%s'", name);
     if (strpbrk(name, " +;|&/[](){}'") != NULL)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "%s; commas stand between several, and nothing around them", what);
+        return DT_FAIL(err, DT_E_CONFIG, "%s; several are separated by commas: NAME, NAME", what);
     return dt_policy_unknown(what, name, err);
 }
 

@@ -185,6 +185,21 @@ static void check_tiles(ini_net *t, const ini_layer *l, bool shares)
             at);
 }
 
+static void wrong_inputs(ini_net *t, const ini_layer *l)
+{
+    const dt_layer_desc *d = l->desc;
+    const char *many = l->n_in == 1 ? "" : "s";
+    if (d->max_in == 1)
+        WRONG(t, "%s has %d input%s; %s takes one: join them by an [add NAME] or [concat NAME]",
+            l->at, l->n_in, many, d->name);
+    else if (d->min_in == d->max_in)
+        WRONG(t, "%s has %d input%s; %s takes %d: input = NAME, NAME", l->at, l->n_in, many,
+            d->name, d->min_in);
+    else
+        WRONG(t, "%s has %d input%s; %s takes %d to %d: input = NAME, NAME", l->at, l->n_in, many,
+            d->name, d->min_in, d->max_in);
+}
+
 /* The inputs of layer i, the owner of its weight, and its tiles. */
 static void wire(ini_net *t, size_t i)
 {
@@ -209,8 +224,7 @@ static void wire(ini_net *t, size_t i)
     const dt_layer_desc *d = l->desc;
     if (d == NULL || (l->n_in >= d->min_in && l->n_in <= d->max_in))
         return;
-    WRONG(t, "%s has %d inputs; %s takes %d to %d, as in input = NAME, NAME", l->at, l->n_in,
-        d->name, d->min_in, d->max_in);
+    wrong_inputs(t, l);
 }
 
 /* --- sections --- */

@@ -265,9 +265,11 @@ static void wrong_numbers_of_inputs_are_refused(void **state)
     (void)state;
     const refusal r[] = {
         {"[relu a]\n[add b]\n[fc f]\nout = 2\n",
-            {"net.ini:2: [add b]", "has 1 inputs", "takes 2 to 16"}},
+            {"net.ini:2: [add b]", "has 1 input;", "takes 2 to 16"}},
         {"[relu a]\n[relu b]\ninput = a, image\n[fc f]\nout = 2\n",
-            {"net.ini:2: [relu b]", "has 2 inputs", "takes 1 to 1"}},
+            {"net.ini:2: [relu b]", "has 2 inputs; relu takes one: join them by an [add NAME]"}},
+        {"[relu a]\n[mul b]\n[fc f]\nout = 2\n",
+            {"net.ini:2: [mul b]", "has 1 input; mul takes 2: input = NAME, NAME"}},
         {"[relu a]\n[add b]\ninput = a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a\n[fc f]\nout = 2\n",
             {"net.ini:3: [add b]", "at most 16"}},
     };

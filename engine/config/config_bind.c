@@ -97,10 +97,64 @@ static dt_status bind_value(
         (int)strcspn(why.text, "\n"), why.text);
 }
 
+/* Several tables may have a key, which is named once. */
+static size_t add_word(const char **words, size_t n, const char *word)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(words[i], word) == 0)
+            return n;
+    words[n] = word;
+    return n + 1;
+}
+
+/* The keys of a section, to suggest; NULL-terminated. */
+static const char **known_keys(const dt_config *c, const char *text)
+{
+    size_t n = 0, room = 1;
+    const binding *first = dti_first_bound(c, text);
+    for (const binding *b = first; b != NULL; b = dti_next_bound(c, b))
+        for (const dt_opt *row = b->rows; row->key != NULL; row++)
+            room++;
+    const char **words = dt_alloc(room, sizeof *words);
+    for (const binding *b = first; words != NULL && b != NULL; b = dti_next_bound(c, b))
+        for (const dt_opt *row = b->rows; row->key != NULL; row++)
+            n = add_word(words, n, row->key);
+    return words;
+}
+
+/* The key of a section that nothing knows and that was meant for a row; NULL: there is none. */
+static entry *misspelt(const dt_config *c, const section *s, const dt_opt *row)
+{
+    const char **words = s != NULL ? known_keys(c, s->text) : NULL;
+    entry *found = NULL;
+    for (size_t i = 0; words != NULL && i < s->n && found == NULL; i++) {
+        const char *near = s->key[i].known ? NULL : dt_nearest(s->key[i].key, words);
+        if (near != NULL && strcmp(near, row->key) == 0)
+            found = &s->key[i];
+    }
+    dt_free(words);
+    return found;
+}
+
+static dt_status tell_unknown(
+    const dt_config *c, const section *s, const entry *e, const char *advice, dt_err *err)
+{
+    char at[PLACE_BYTES];
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
+        place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
+}
+
+/* One mistake is told once: what was misspelt is not missing as well. */
 static dt_status missing_key(
     const dt_config *c, const section *s, const char *text, const dt_opt *row, dt_err *err)
 {
-    char allowed[256];
+    char allowed[256], advice[128];
+    entry *e = misspelt(c, s, row);
+    if (e != NULL) {
+        e->told = err != NULL;
+        snprintf(advice, sizeof advice, "did you mean '%s'?", row->key);
+        return tell_unknown(c, s, e, advice, err);
+    }
     dt_opt_allowed(row, allowed, sizeof allowed);
     if (s != NULL && s->set == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s:%d: [%.100s] %s is required (%s: %s)", c->shown,
@@ -237,31 +291,6 @@ void dt_config_leave_out(dt_config *c, const char *text)
         s->free_keys = false;
 }
 
-/* Several tables may have a key, which is named once. */
-static size_t add_word(const char **words, size_t n, const char *word)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(words[i], word) == 0)
-            return n;
-    words[n] = word;
-    return n + 1;
-}
-
-/* The keys of a section, to suggest; NULL-terminated. */
-static const char **known_keys(const dt_config *c, const char *text)
-{
-    size_t n = 0, room = 1;
-    const binding *first = dti_first_bound(c, text);
-    for (const binding *b = first; b != NULL; b = dti_next_bound(c, b))
-        for (const dt_opt *row = b->rows; row->key != NULL; row++)
-            room++;
-    const char **words = dt_alloc(room, sizeof *words);
-    for (const binding *b = first; words != NULL && b != NULL; b = dti_next_bound(c, b))
-        for (const dt_opt *row = b->rows; row->key != NULL; row++)
-            n = add_word(words, n, row->key);
-    return words;
-}
-
 /* The sections to suggest, which are those without a name: what has one is a layer of the user's.
  */
 static const char **known_sections(const dt_config *c)
@@ -338,11 +367,11 @@ static dt_status unknown_keys(
     dt_status st = DT_OK;
     for (size_t i = 0; i < s->n; i++) {
         const entry *e = &s->key[i];
-        if (e->known || dti_find_entry(s, e->key) != e) /* given again, which was told */
+        if (e->known || e->told || dti_find_entry(s, e->key) != e) /* given again, which was told */
             continue;
         if (words == NULL && (words = known_keys(c, s->text)) == NULL)
             return dti_no_memory(c, err);
-        char at[PLACE_BYTES], advice[512];
+        char advice[512];
         const char *near = dt_nearest(e->key, words);
         const char *other = elsewhere(c, sections, s->text, e->key);
         if (other != NULL)
@@ -351,8 +380,7 @@ static dt_status unknown_keys(
             snprintf(advice, sizeof advice, "did you mean '%s'?", near);
         else if (!meant_elsewhere(c, sections, s->text, e->key, advice, sizeof advice))
             enumerate(words, advice, sizeof advice);
-        st = DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s', %s",
-            place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
+        st = tell_unknown(c, s, e, advice, err);
     }
     dt_free(words);
     return st;

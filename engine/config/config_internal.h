@@ -13,6 +13,7 @@ typedef struct entry {
     const char *set;  /* the flag that gave it; NULL: the file */
     int line;
     bool known, passing;
+    bool told; /* that nothing knows it, where what it was meant for is missing */
 } entry;
 
 typedef struct section {

@@ -574,6 +574,22 @@ static void a_missing_required_key_is_named(void **state) /* case 5 */
     dt_config_destroy(c);
 }
 
+/* Each misspelt key stands for one that is missing, and is told once. */
+static void a_misspelt_required_key_is_not_missing_as_well(void **state)
+{
+    (void)state;
+    sample s;
+    dt_err err = {0};
+    dt_config *c = parse("[s]\ncount = 1\nneeeded = 2\n");
+    assert_fails(dt_config_bind(c, "s", strict_rows, &s, &err), DT_E_CONFIG, &err,
+        "t.ini:3: [s] unknown key 'neeeded', did you mean 'needed'?");
+    assert_null(strstr(err.text, "is required"));
+    const size_t told = strlen(err.text);
+    (void)!dt_config_check_known(c, &err);
+    assert_null(strstr(err.text + told, "neeeded"));
+    dt_config_destroy(c);
+}
+
 static void every_wrong_value_is_reported(void **state) /* case 1 */
 {
     (void)state;
@@ -1268,7 +1284,8 @@ DT_TEST_GROUP(config)
         T(reals_do_not_depend_on_the_locale), T(units_do_not_depend_on_the_locale),
         T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
         T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),
-        T(every_wrong_value_is_reported), T(paths_count_from_where_they_were_written),
+        T(a_misspelt_required_key_is_not_missing_as_well), T(every_wrong_value_is_reported),
+        T(paths_count_from_where_they_were_written),
         T(a_file_is_read_where_a_folder_above_is_closed), T(unknown_names_get_line_and_suggestion),
         T(two_tables_may_share_a_section), T(free_keys_are_known_once_marked),
         T(the_nearest_word_is_found), T(set_replaces_and_adds), T(set_is_checked_as_the_file_is),

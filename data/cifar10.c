@@ -66,6 +66,7 @@ static dt_status load(cifar *s, dt_err *err)
 {
     const char *path = s->base.opts.path;
     bool folder;
+    DT_CHECK(dti_source_check_path(&s->base.opts, "cifar10", "FOLDER", err));
     DT_CHECK(dti_is_folder(&folder, path, err));
     if (!folder)
         return append(s, path, err);

@@ -86,8 +86,6 @@ dt_status dti_slurp(
 dt_status dti_is_folder(bool *folder, const char *path, dt_err *err)
 {
     struct stat st;
-    if (path == NULL || *path == '\0')
-        return DT_FAIL(err, DT_E_DATA, "data.path is missing: this source reads files");
     if (stat(path, &st) != 0) {
         const int error = errno;
         return DT_FAIL(err, dti_blame(error), "%s: %s", dti_escape(path).text, strerror(error));

@@ -23,8 +23,7 @@ dt_status dti_blame(int error) DT_NODISCARD;
 dt_status dti_slurp(uint8_t **bytes, size_t *n, const char *path, size_t cap,
     const dti_stamp *stamp, dt_err *err) DT_NODISCARD;
 
-/* DT_E_DATA, or what dti_blame says, with the system's text when the path cannot be looked at, or
- * is NULL. */
+/* DT_E_DATA, or what dti_blame says, with the system's text when the path cannot be looked at. */
 dt_status dti_is_folder(bool *folder, const char *path, dt_err *err) DT_NODISCARD;
 
 bool dti_is_there(const char *path);

@@ -190,6 +190,7 @@ static dt_status load(idx *s, dt_err *err)
 {
     const dt_source_opts *o = &s->base.opts;
     bool folder;
+    DT_CHECK(dti_source_check_path(o, "idx", "FOLDER", err));
     DT_CHECK(dti_is_folder(&folder, o->path, err));
     char *images = NULL;
     if (folder)

@@ -341,14 +341,15 @@ static void close_images(dt_source *base)
     dt_free(s);
 }
 
-static dt_status check_path(const char *path, dt_err *err)
+static dt_status check_path(const dt_source_opts *o, dt_err *err)
 {
     bool folder;
-    DT_CHECK(dti_is_folder(&folder, path, err));
+    DT_CHECK(dti_source_check_path(o, "images", "FOLDER", err));
+    DT_CHECK(dti_is_folder(&folder, o->path, err));
     if (!folder)
         return DT_FAIL(err, DT_E_DATA,
             "%s: not a folder; images takes one that holds a folder a class",
-            dti_escape(path).text);
+            dti_escape(o->path).text);
     return DT_OK;
 }
 
@@ -357,7 +358,7 @@ static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *e
     dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
     DT_CHECK(dti_recipe_make(&r, o, true, err));
-    DT_CHECK(check_path(o->path, err));
+    DT_CHECK(check_path(o, err));
     images *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the images source");

@@ -58,9 +58,21 @@ dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
     if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h)
         return DT_FAIL(err, DT_E_CONFIG,
             "the network takes %" PRId64 "x%" PRId64 "x%" PRId64 " values and %" PRId64
-            " labels a sample, no sequence of tokens with a label each; use a model such as gpt2",
-            s->h, s->w, s->c, o->labels > 0 ? o->labels : 1);
+            " label%s a sample, no sequence of tokens with a label each: set data.source = %s, or "
+            "use "
+            "a model such as gpt2",
+            s->h, s->w, s->c, o->labels > 0 ? o->labels : 1, o->labels > 1 ? "s" : "",
+            o->labels > 1 ? "tensors" : "images");
     return check_classes(o, err);
+}
+
+dt_status dti_source_check_path(
+    const dt_source_opts *o, const char *source, const char *what, dt_err *err)
+{
+    if (o->path == NULL || *o->path == '\0')
+        return DT_FAIL(err, DT_E_CONFIG,
+            "data.path is missing: data.source = %s reads files; set data.path = %s", source, what);
+    return DT_OK;
 }
 
 static dt_status check_picture(const dt_source_opts *o, dt_err *err)

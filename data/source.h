@@ -101,6 +101,9 @@ bool dti_source_of_pixels(const dt_source_opts *o);
 dt_status dti_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dti_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+/* DT_E_CONFIG where nothing names what @source reads: @what, "FOLDER" or "FILE". */
+dt_status dti_source_check_path(
+    const dt_source_opts *o, const char *source, const char *what, dt_err *err) DT_NODISCARD;
 /* Mean and standard deviation are of values in 0..1, not of bytes. DT_E_CONFIG. */
 dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 

@@ -137,8 +137,7 @@ static dt_status load(tensors *t, dt_err *err)
 static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
-    if (o->path == NULL)
-        return DT_FAIL(err, DT_E_DATA, "data.path is missing: tensors reads a safetensors file");
+    DT_CHECK(dti_source_check_path(o, "tensors", "FILE.safetensors", err));
     tensors *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors source");

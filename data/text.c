@@ -129,11 +129,11 @@ static void close_text(dt_source *base)
 static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(dt_source_check_sequence(o, err));
-    if (o->path == NULL)
-        return DT_FAIL(err, DT_E_DATA, "data.path is missing: text reads a file of characters");
+    DT_CHECK(dti_source_check_path(o, "text", "FILE", err));
     if (o->train_path != NULL && *o->train_path == '\0')
-        return DT_FAIL(err, DT_E_DATA,
-            "data.path is missing: text takes its vocabulary from the file for training");
+        return DT_FAIL(err, DT_E_CONFIG,
+            "data.path is missing: text takes its vocabulary from the file for training; set "
+            "data.path = FILE");
     text *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the text source");

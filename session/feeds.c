@@ -59,8 +59,8 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     const dt_status st = desc->open(out, o, err);
     if (st == DT_OK)
         return DT_OK;
-    (void)DT_FAIL(
-        err, st, "%s", dt_session_asked(asked, s, "data", o->path != NULL ? key : "source"));
+    const bool by_source = o->path == NULL || st == DT_E_CONFIG; /* no path would do */
+    (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "data", by_source ? "source" : key));
     const dt_source_desc *meant = st == DT_E_DATA ? dt_source_meant(desc, o->path) : NULL;
     if (meant != NULL)
         (void)DT_FAIL(
@@ -245,7 +245,8 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
     char asked[DT_ASKED];
     DT_CHECK(source_opts(s, &o, err));
     if (o.path == NULL && s->opts.data.eval_path == NULL && !desc->made_up)
-        return DT_FAIL(err, DT_E_DATA, "%s: data.path is missing: this source reads files",
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: data.path is missing: set it, or data.eval_path, to what is to be evaluated on",
             dt_session_asked(asked, s, "data", "source"));
     DT_CHECK(open_eval(f, s, desc, &o, err));
     if (f->eval == NULL)

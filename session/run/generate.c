@@ -195,7 +195,8 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG, "%s: writing text needs data.source = text",
             dt_session_asked(asked, s, "data", "source"));
     if (s->opts.data.path == NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "data.path is missing: the text the network has learned");
+        return DT_FAIL(err, DT_E_CONFIG,
+            "data.path is missing: set data.path = FILE, the text that the network has learned");
     const dt_source_opts of_net = {.shape = s->graph->input,
         .classes = s->graph->classes,
         .labels = dt_graph_labels(s->graph)};

@@ -314,7 +314,7 @@ static void tensors_that_do_not_fit_are_refused_with_both_numbers(void **state)
     o = tensor_opts(put_tensors("negative.safetensors", &f, good_entries));
     open_fails("tensors", &o, DT_E_DATA, "y[1][1] is -1");
     o.path = NULL;
-    open_fails("tensors", &o, DT_E_DATA, "data.path");
+    open_fails("tensors", &o, DT_E_CONFIG, "data.path");
     o.path = dt_temp_path("none.safetensors");
     open_fails("tensors", &o, DT_E_DATA, "none.safetensors");
 }
@@ -703,7 +703,7 @@ static void missing_and_irregular_paths_are_named(void **state)
         o.path = dt_temp_path("not\nthere");
         open_fails(sources[i], &o, DT_E_DATA, i < 2 ? "not\\nthere: No such file" : "No such file");
         o.path = NULL;
-        open_fails(sources[i], &o, DT_E_DATA, "data.path is missing");
+        open_fails(sources[i], &o, DT_E_CONFIG, "data.path is missing: data.source = ");
         o.path = fifo;
         open_fails(sources[i], &o, DT_E_DATA, "not a regular file");
     }

@@ -393,7 +393,7 @@ static void folders_without_pictures_are_refused_with_counts(void **state)
     o.path = dt_temp_path("no-such");
     open_fails("images", &o, DT_E_DATA, "no-such: No such file");
     o.path = NULL;
-    open_fails("images", &o, DT_E_DATA, "data.path is missing");
+    open_fails("images", &o, DT_E_CONFIG, "set data.path = FOLDER");
 }
 
 static void more_folders_than_classes_is_an_error_and_fewer_is_not(void **state)

@@ -115,7 +115,7 @@ static void text_that_does_not_fit_is_refused_with_the_remedy(void **state)
     o.path = dt_temp_path("none.txt");
     open_fails("text", &o, DT_E_DATA, "none.txt");
     o.path = NULL;
-    open_fails("text", &o, DT_E_DATA, "data.path");
+    open_fails("text", &o, DT_E_CONFIG, "data.path");
     o = text_opts(dt_temp_path("fit.txt"));
     o.shape = (dt_shape){1, 8, 8, 3};
     open_fails("text", &o, DT_E_CONFIG, "8x8x3 values and 8 labels");
@@ -124,7 +124,7 @@ static void text_that_does_not_fit_is_refused_with_the_remedy(void **state)
     open_fails("text", &o, DT_E_CONFIG, "0 classes");
     o = text_opts(dt_temp_path("fit.txt"));
     o.labels = 1;
-    open_fails("text", &o, DT_E_CONFIG, "8x1x1 values and 1 labels");
+    open_fails("text", &o, DT_E_CONFIG, "8x1x1 values and 1 label ");
     o = text_opts(dt_temp_path("fit.txt"));
     open_fails("synthetic", &o, DT_E_CONFIG, "use data.source = text");
 }
@@ -165,7 +165,7 @@ static void text_to_evaluate_on_may_hold_no_other_characters(void **state)
     open_fails("text", &o, DT_E_DATA, "other.txt: line 3, offset 10: byte 0x51 does not occur in");
     open_fails("text", &o, DT_E_DATA, "trained.txt, whose bytes are the vocabulary; remove it");
     o.train_path = "";
-    open_fails("text", &o, DT_E_DATA, "data.path is missing: text takes its vocabulary");
+    open_fails("text", &o, DT_E_CONFIG, "data.path is missing: text takes its vocabulary");
     o.train_path = dt_temp_path("gone.txt");
     open_fails("text", &o, DT_E_DATA, "gone.txt");
     o.train_path = dt_temp_path("trained.txt");

@@ -209,7 +209,7 @@ static void without_its_data_nothing_is_evaluated(void **state)
         char line[128];
         snprintf(line, sizeof line, "eval FILE --random --set data.source=%s", sources[i]);
         ran r = cli_run(line, cli_file("l.ini", "[model]\nname = lenet5\n"));
-        assert_code(&r, DT_E_DATA);
+        assert_code(&r, DT_E_CONFIG);
         assert_has(r.err, "data.path is missing");
         cli_done(&r);
     }

@@ -774,6 +774,24 @@ static void data_that_does_not_go_with_the_network_is_told(void **state)
     }
 }
 
+/* Data that is no sequence is not at fault where the network takes none. */
+static void a_source_that_the_network_cannot_take_is_blamed_itself(void **state)
+{
+    NEED_BINARY();
+    static const char *const paths[] = {"", " --set data.path=/etc/passwd"};
+    for (size_t i = 0; i < DT_COUNT(paths); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "FILE --set data.source=text%s", paths[i]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, " 1 label a sample, no sequence of tokens with a label each: set "
+                          "data.source = images, or use a model");
+        assert_has(r.err, "--set: [data] source = text");
+        assert_has_not(r.err, "[data] path");
+        cli_done(&r);
+    }
+}
+
 /* ---- where things go ---- */
 
 /* `dnntrain CONFIG >results` keeps what came of it, and shows how it goes; a full disk there is no
@@ -1353,6 +1371,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(mistakes_are_told_together_in_the_order_of_lines),
         cmocka_unit_test(a_file_of_another_kind_is_asked_about),
         cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),
+        cmocka_unit_test(a_source_that_the_network_cannot_take_is_blamed_itself),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

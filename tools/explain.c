@@ -205,17 +205,9 @@ static dt_status unknown(const explained *e, const char *word, dt_err *err)
     size_t n_policy, n = 0;
     const dt_policy *const *all = dt_policy_all(&n_policy);
     const dt_plan *p = e->x->plan;
-    const dt_graph *g = e->s->graph;
-    const char **names = dt_alloc(p->n_tensor + 2 * g->n_node + n_policy + 1, sizeof *names);
+    const char **names = dti_value_names(e->s->graph, p, n_policy, &n);
     if (names == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for '%s'", word);
-    for (size_t i = 0; i < g->n_node; i++) {
-        names[n++] = g->node[i].name;
-        if (g->node[i].with[0] != '\0')
-            names[n++] = g->node[i].with;
-    }
-    for (size_t i = 0; i < p->n_tensor; i++)
-        names[n++] = p->tensor[i].name;
     for (size_t i = 0; i < n_policy; i++)
         names[n++] = all[i]->name;
     const char *near = dt_nearest(word, names);

@@ -43,6 +43,20 @@ bool dti_value_told_fused(const dt_graph *g, const char *word, char now[DTI_NOW_
     return false;
 }
 
+const char **dti_value_names(const dt_graph *g, const dt_plan *p, size_t more, size_t *n)
+{
+    const char **names = dt_alloc(2 * g->n_node + p->n_tensor + more + 1, sizeof *names);
+    *n = 0;
+    for (size_t i = 0; names != NULL && i < g->n_node; i++) {
+        names[(*n)++] = g->node[i].name;
+        if (g->node[i].with[0] != '\0')
+            names[(*n)++] = g->node[i].with;
+    }
+    for (size_t i = 0; names != NULL && i < p->n_tensor; i++)
+        names[(*n)++] = p->tensor[i].name;
+    return names;
+}
+
 /* Only those made again have another first. */
 static void find_values(dti_value_view *w)
 {

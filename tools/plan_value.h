@@ -38,6 +38,10 @@ int32_t dti_value_find(const dt_plan *p, const char *name);
 enum { DTI_NOW_BYTES = DT_NAME_BYTES + 3 };
 bool dti_value_told_fused(const dt_graph *g, const char *word, char now[DTI_NOW_BYTES]);
 
+/* What a value may be asked for by: layers, those fused into them, and behind them tensors; with
+ * room for @more words. To be freed, not the names; NULL: no memory. */
+const char **dti_value_names(const dt_graph *g, const dt_plan *p, size_t more, size_t *n);
+
 /* From here on look at @tensor: finds where it waits longest. */
 void dti_value_look(dti_value_view *w, int32_t tensor);
 

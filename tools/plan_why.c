@@ -11,13 +11,14 @@
 #include "session/human.h"
 #include "tools/plan_value.h"
 
-static dt_status unknown(const dt_plan *p, const char *name, dt_err *err)
+static dt_status unknown(const dt_graph *g, const dt_plan *p, const char *name, dt_err *err)
 {
-    const char **names = dt_alloc(p->n_tensor + 1, sizeof *names);
+    size_t n;
+    const char **names = dti_value_names(g, p, 0, &n);
     const char *near = NULL;
-    for (size_t i = 0; names != NULL && i < p->n_tensor; i++)
-        names[i] = p->tensor[i].name;
-    if (names != NULL)
+    if (names != NULL) /* tensors, which come last, before layers */
+        near = dt_nearest(name, names + (n - p->n_tensor));
+    if (names != NULL && near == NULL)
         near = dt_nearest(name, names);
     const dt_status st =
         near != NULL
@@ -192,7 +193,7 @@ dt_status dti_plan_why(
         found = dti_value_find(p, made);
     }
     if (found < 0)
-        return unknown(p, tensor, err);
+        return unknown(s->graph, p, tensor, err);
     dt_status st = dti_value_init(&w, s, p, t, err);
     if (st == DT_OK) {
         dti_value_look(&w, found);

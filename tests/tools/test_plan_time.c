@@ -461,6 +461,11 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "has no tensor 'relu1y'; did you mean 'relu1.y'?");
     cli_done(&r);
+    /* Of a layer that is fused, which has no tensor of its own, and is known all the same. */
+    r = cli_run("plan FILE --set model.name=resnet20 --why layer3.1.relu.y", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "did you mean 'layer3.1.relu1'?");
+    cli_done(&r);
 }
 
 /* Digits of the first number behind a text, leading zeros not counted. */

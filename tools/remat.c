@@ -243,11 +243,12 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
         return DT_FAIL(err, DT_E_BUDGET,
             "%s: no sequence fits %s bytes: an op with its inputs takes %s; raise --budget",
             r->path, dt_human_count(a, r->task.budget), dt_human_count(b, least));
+    const bool searches = r->task.how == DT_REMAT_AUTO || r->task.annealed;
     return DT_FAIL(err, DT_E_BUDGET,
         "%s: no sequence of %s bytes was found, the lowest peak is %s (none is below %s); raise "
-        "--budget or --moves",
+        "--budget, or %s",
         r->path, dt_human_count(a, r->task.budget), dt_human_count(b, peak),
-        dt_human_count(c, least));
+        dt_human_count(c, least), searches ? "--moves" : "leave out --policy, to search for one");
 }
 
 /* --- which flags go together --- */

@@ -427,8 +427,11 @@ static void policies_run_on_graphs(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "195"); /* one value of cost 10 again */
     cli_done(&r);
+    /* A rule tries no changes, of which more would help. */
     r = cli_run("remat FILE --budget 90% --policy keep_all", chain());
     assert_code(&r, 4);
+    assert_has(r.err, "raise --budget, or leave out --policy");
+    assert_has_not(r.err, "--moves");
     cli_done(&r);
     r = cli_run("remat FILE --budget 90% --policy chen_sqr", chain());
     assert_code(&r, 2);

@@ -410,7 +410,7 @@ static dt_status parse_header(parser *x)
     word w = scan_word(&x->s);
     if (!word_is(w, "dt-plan"))
         return scan_bad(
-            &x->s, "'%.*s' is not the beginning of a plan: dt-plan " DTI_VERSION, SHOW(w));
+            &x->s, "'%.*s' begins no plan: a plan begins with 'dt-plan " DTI_VERSION "'", SHOW(w));
     w = scan_word(&x->s);
     if (!word_is(w, DTI_VERSION))
         return scan_bad(&x->s,

@@ -678,7 +678,7 @@ static void long_lines_are_refused(void **state)
     assert_non_null(text);
     memset(text, 'a', n);
     assert_refused(text, n, "a.plan:1: the line has 65538 bytes");
-    assert_refused(text, DTI_PLAN_LINE_BYTES, "is not the beginning of a plan");
+    assert_refused(text, DTI_PLAN_LINE_BYTES, "begins no plan: a plan begins with 'dt-plan ");
     dt_free(text);
 }
 

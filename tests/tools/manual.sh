@@ -1,6 +1,6 @@
 #!/bin/sh
 # Manual pages have every command and flag that help has, and man and mandoc find nothing wrong with them; completion offers
-# commands, flags and keys. sh manual.sh DNNTRAIN SOURCE
+# commands, flags, keys and values. sh manual.sh DNNTRAIN SOURCE
 set -eu
 binary=$1
 source=$2
@@ -67,8 +67,19 @@ wants --kernels plan --ker
 wants --resume configs/chain.ini --re
 wants configs/chain.ini plan configs/ch
 wants memory.policy= plan configs/chain.ini --set memory.pol
+wants chen_sqrt plan configs/chain.ini --set memory.policy = chen_s
+wants vdnn_all plan configs/chain.ini --set memory.policy =
+wants 'chen_sqrt,vdnn_all' plan configs/chain.ini --set memory.policy = chen_sqrt,vdnn_a
+wants memory.policy=chen_sqrt plan configs/chain.ini --set memory.policy=chen_s
+wants resnet50 plan --set model.name = resn
+wants adamw plan --set train.optimizer = ad
+wants off plan --set model.fuse = o
+wants p100 plan --set memory.simulate = p1
+wants auto plan --set memory.profile = au
+wants configs/chain.ini plan --set memory.profile = configs/ch
 wants policies list pol
 wants chen_sqrt help chen_s
+! offers plan --set train.lr = | grep -q . || die "something is offered for a number"
 ! offers plan --nonsense | grep -q . || die "something is offered for --nonsense"
 
 # zsh, as someone who presses Tab
@@ -80,6 +91,11 @@ dnntrain plan --kern|dnntrain plan --kernels
 dnntrain configs/chain.ini --resu|dnntrain configs/chain.ini --resume
 dnntrain plan configs/cha|dnntrain plan configs/chain.ini
 dnntrain plan configs/chain.ini --set memory.pol|dnntrain plan configs/chain.ini --set memory.policy=
+dnntrain plan configs/chain.ini --set memory.policy=chen_s|dnntrain plan configs/chain.ini --set memory.policy=chen_sqrt
+dnntrain plan configs/chain.ini --set memory.policy=chen_sqrt,vdnn_c|dnntrain plan configs/chain.ini --set memory.policy=chen_sqrt,vdnn_conv
+dnntrain plan configs/chain.ini --set train.optimizer=sg|dnntrain plan configs/chain.ini --set train.optimizer=sgd
+dnntrain plan configs/chain.ini --set memory.simulate=gtx1080|dnntrain plan configs/chain.ini --set memory.simulate=gtx1080ti
+dnntrain plan --set memory.profile=configs/cha|dnntrain plan --set memory.profile=configs/chain.ini
 dnntrain list poli|dnntrain list policies
 dnntrain help chen_s|dnntrain help chen_sqrt
 dnntrain plan --nonsense|dnntrain plan --nonsense

@@ -88,10 +88,10 @@ typedef struct dt_sample {
     uint8_t rgb[DT_SAMPLE_SIDE * DT_SAMPLE_SIDE * 3];
 } dt_sample;
 
-/* Up to @most pictures, spread over the data that is held out, with the weights as they stand; *n:
- * how many. None where samples are no pictures with a class each, nothing is held out, or no
- * weights are whole. For a run that has trained and goes on no more: nothing of this is traced.
- * DT_E_DATA, DT_E_NOMEM, DT_E_DEVICE. */
+/* Up to @most pictures, spread over the data that is held out and over its classes, with the
+ * weights as they stand; *n: how many. None where samples are no pictures with a class each,
+ * nothing is held out, or no weights are whole. For a run that has trained and goes on no more:
+ * nothing of this is traced. DT_E_DATA, DT_E_NOMEM, DT_E_DEVICE. */
 dt_status dt_run_samples(
     dt_run *r, dt_sample *to, size_t most, size_t *n, dt_err *err) DT_NODISCARD;
 /* What the network makes of the picture of a file: @to has guesses alone. For a run that has not

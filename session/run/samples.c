@@ -10,7 +10,9 @@
 #include "session/run/run_internal.h"
 #include "session/run/scores.h"
 
-/* @n: samples of the evaluation's plan, of which @most are different */
+enum { LOOKS = 16 }; /* samples of a part that are read to find a class not seen yet */
+
+/* @n: samples of the evaluation's plan, of which @most are different; @place: these in the data */
 typedef struct looker {
     dt_run *r;
     dt_source *plain; /* the same data, not normalised */
@@ -20,6 +22,7 @@ typedef struct looker {
     dti_scores scores;
     float *x;
     int32_t *labels;
+    int64_t *place;
 } looker;
 
 /* Pictures with a label each, of one or three colours. */
@@ -57,7 +60,8 @@ static dt_status reserve(looker *w, dt_err *err)
     w->each = dt_shape_sample(&w->r->s->graph->input);
     w->x = dt_alloc((size_t)w->n, (size_t)w->each * sizeof *w->x);
     w->labels = dt_alloc((size_t)w->n, sizeof *w->labels);
-    if (w->x == NULL || w->labels == NULL)
+    w->place = dt_alloc((size_t)w->n, sizeof *w->place);
+    if (w->x == NULL || w->labels == NULL || w->place == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
     return dti_scores_init(&w->scores, w->planned->program, w->n, err);
 }
@@ -66,24 +70,47 @@ static void release(looker *w)
 {
     dt_free(w->x);
     dt_free(w->labels);
+    dt_free(w->place);
     dti_scores_deinit(&w->scores);
 }
 
-/* Of a data set whose samples may stand by class: evenly spread. */
-static int64_t place_of(const looker *w, int64_t i)
+static int64_t times_seen(const looker *w, int64_t n, int32_t label)
 {
-    return i * w->r->feeds.eval->desc->count(w->r->feeds.eval) / w->most;
+    int64_t times = 0;
+    for (int64_t i = 0; i < n; i++)
+        times += w->labels[i] == label;
+    return times;
+}
+
+/* The @i-th, from its own part of the data, as samples may stand by class; and of a class seen as
+ * seldom as can be, as classes may also take turns. What cannot be read is passed over. */
+static dt_status choose(looker *w, int64_t i, dt_err *err)
+{
+    const dt_source *s = w->r->feeds.eval;
+    const int64_t count = s->desc->count(s), from = i * count / w->most;
+    const int64_t part = (i + 1) * count / w->most - from, looks = part < LOOKS ? part : LOOKS;
+    float *x = w->x + i * w->each;
+    int64_t least = INT64_MAX;
+    w->place[i] = from;
+    for (int64_t k = 0; k < looks && least > 0; k++) {
+        int32_t label;
+        if (s->desc->read(s, from + k, 0, x, &label, NULL) != DT_OK)
+            continue;
+        const int64_t times = times_seen(w, i, label);
+        if (times < least)
+            w->place[i] = from + k;
+        least = times < least ? times : least;
+    }
+    return s->desc->read(s, w->place[i], 0, x, &w->labels[i], err);
 }
 
 static dt_status read_samples(looker *w, dt_err *err)
 {
-    const dt_source *s = w->r->feeds.eval;
-    for (int64_t i = 0; i < w->n; i++) {
+    for (int64_t i = 0; i < w->most; i++)
+        DT_CHECK(choose(w, i, err));
+    for (int64_t i = w->most; i < w->n; i++) { /* the plan is for so many */
         const int64_t from = i % w->most;
-        if (i < w->most)
-            DT_CHECK(s->desc->read(s, place_of(w, i), 0, w->x + i * w->each, &w->labels[i], err));
-        else /* the plan is for so many */
-            memcpy(w->x + i * w->each, w->x + from * w->each, (size_t)w->each * sizeof *w->x);
+        memcpy(w->x + i * w->each, w->x + from * w->each, (size_t)w->each * sizeof *w->x);
         w->labels[i] = w->labels[from];
     }
     return DT_OK;
@@ -165,7 +192,7 @@ static void stretch(float *v, int64_t n)
 static dt_status show(const looker *w, int64_t i, dt_sample *to, dt_err *err)
 {
     float *v = w->x; /* the network has read it */
-    DT_CHECK(w->plain->desc->read(w->plain, place_of(w, i), 0, v, &to->label, err));
+    DT_CHECK(w->plain->desc->read(w->plain, w->place[i], 0, v, &to->label, err));
     to->label = w->labels[i];
     stretch(v, w->each);
     shrink(&w->r->s->graph->input, v, to);

@@ -410,6 +410,56 @@ static void a_run_goes_on_without(void **state)
     cli_done(&r);
 }
 
+/* What is at @at, up to @end, in @to. */
+static void cut(char *to, size_t room, const char *at, const char *end)
+{
+    assert_true(end > at && (size_t)(end - at) < room);
+    memcpy(to, at, (size_t)(end - at));
+    to[end - at] = '\0';
+}
+
+/* Of @n pictures in a page, how many classes stand below them. */
+static size_t classes_in(const char *page, size_t n)
+{
+    enum { MOST_PICTURES = 16, NAME = 32 };
+    static const char before[] = "<img alt=\"";
+    char name[MOST_PICTURES][NAME];
+    size_t pictures = 0, classes = 0;
+    for (const char *at = page; (at = strstr(at, before)) != NULL; pictures++) {
+        assert_true(pictures < MOST_PICTURES);
+        at += strlen(before);
+        cut(name[pictures], NAME, at, strchr(at, '"'));
+        bool seen = false;
+        for (size_t i = 0; i < pictures; i++)
+            seen = seen || strcmp(name[i], name[pictures]) == 0;
+        classes += !seen;
+    }
+    assert_int_equal(pictures, n);
+    return classes;
+}
+
+/* Classes take turns in made-up data, of as many samples as are shown times a number that classes
+ * divide, or that they do not. */
+static void pictures_are_of_as_many_classes_as_can_be(void **state)
+{
+    NEED_BINARY();
+    static const size_t classes[] = {2, 4, 7, 8, 10};
+    for (size_t i = 0; i < DT_COUNT(classes); i++) {
+        char words[1024], path[600];
+        snprintf(words, sizeof words,
+            "FILE --set model.classes=%zu --set data.samples=2048 --set train.steps=1 --set "
+            "train.batch=8 --set run.dir=%.500s%zu",
+            classes[i], dt_temp_path("classed"), i);
+        ran r = cli_run(words, cli_file("classed.ini", "[model]\nname = lenet5\nimage = 28\n"));
+        assert_code(&r, 0);
+        cli_done(&r);
+        snprintf(path, sizeof path, "%.500s%zu/report.html", dt_temp_path("classed"), i);
+        char *page = cli_text(path);
+        assert_int_equal(classes_in(page, 8), classes[i] < 8 ? classes[i] : 8);
+        dt_free(page);
+    }
+}
+
 /* Classes whose names would be elements: they stand below the pictures, as text. */
 static void hostile_classes_stay_text(void **state)
 {
@@ -534,6 +584,7 @@ DT_TEST_GROUP(page)
         cmocka_unit_test(text_is_escaped), cmocka_unit_test(comparisons_and_sweeps_have_pages),
         cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_failed_says_why),
         cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
+        cmocka_unit_test(pictures_are_of_as_many_classes_as_can_be),
         cmocka_unit_test(hostile_classes_stay_text), cmocka_unit_test(long_runs_have_few_points),
         cmocka_unit_test(measured_rows_stand_beside_the_predicted),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};

@@ -28,6 +28,11 @@ static const entry notes[] = {
         "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or weights, 4 "
         "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
         "busy, 75 stopped by a signal after saving."},
+    {"progress, progress line, img/s, tok/s, smoothed, data, left", "-",
+        "The line of a run: step, loss, learning rate (lr), images or tokens a second, data N % "
+        "(the share of the latest steps' time in which they waited for samples), time left. On a "
+        "terminal the loss is smoothed, an exponential moving average of decay 0.9, and what the "
+        "width has no columns for is left out, data first."},
     {"name, tensor name, .y, d., g., m0., m1., q., .wF, .wB, .ws, .istd, .f, .b, .bd, .bw, @", "-",
         "Of a layer X: X.y is what it writes, d.X the gradient of that, d.@X the one gradient of "
         "all "

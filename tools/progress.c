@@ -39,10 +39,13 @@ struct dti_progress {
     int64_t tokens, classes, epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
+    dti_line_widths widths;
     dti_smoothed smoothed;
     double loss; /* smoothed */
     double first_loss, last_loss;
-    int64_t n, samples; /* steps seen, samples in them */
+    int64_t told, n; /* steps whose losses are known; those of this process */
+    int64_t samples; /* of the whole run */
+    double before;   /* seconds that the run took before it was gone on with */
     double eval_seconds;
     bool evaluated;
     dt_eval_report eval; /* the last */
@@ -494,7 +497,7 @@ void dti_progress_clear(dti_progress *p)
 static void redraw(dti_progress *p, const dti_line *l)
 {
     char line[DTI_LINE], text[DTI_LINE + 8];
-    dti_line_fit(l, dti_terminal_width(&p->screen.t, p->screen.f), line);
+    dti_line_fit(&p->widths, l, dti_terminal_width(&p->screen.t, p->screen.f), line);
     const int n = snprintf(text, sizeof text, "\r%s\033[K", line);
     write_bytes(&p->screen, text, (size_t)n); /* one write, no flicker */
     p->on_line = true;

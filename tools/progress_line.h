@@ -14,8 +14,14 @@ typedef struct dti_line {
     bool smoothed, tokens;             /* the rate is that of tokens, not of images */
 } dti_line;
 
-/* As much of it as fits @width columns, most important first. Returns the length. */
-size_t dti_line_fit(const dti_line *l, int width, char to[DTI_LINE]);
+/* The columns that values of a run have taken so far, so that no part of its line comes and goes as
+ * they grow and shrink; zero-initialised. */
+typedef struct dti_line_widths {
+    int epoch, at, loss, lr, rate, data, left;
+} dti_line_widths;
+
+/* As much of it as fits @width columns at all of @w, most important first. Returns the length. */
+size_t dti_line_fit(dti_line_widths *w, const dti_line *l, int width, char to[DTI_LINE]);
 /* All of it, for logs. */
 size_t dti_line_plain(const dti_line *l, char to[DTI_LINE]);
 

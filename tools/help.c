@@ -36,7 +36,8 @@ static void overview(void)
            "\n"
            "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or\n"
            "weights, 4 does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite,\n"
-           "8 device, 9 run directory busy, 75 stopped by a signal after saving.\n");
+           "8 device, 9 run directory busy, 75 stopped by a signal (what was trained\n"
+           "is saved).\n");
 }
 
 /* ---- [memory.layers]: its keys are globs, so no table of options has them ---- */

@@ -27,7 +27,8 @@ static const entry notes[] = {
     {"exit, exit code, error, status", "-",
         "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or weights, 4 "
         "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
-        "busy, 75 stopped by a signal after saving."},
+        "busy, 75 stopped by a signal (what was trained is saved; before the first step that is "
+        "nothing)."},
     {"progress, progress line, img/s, tok/s, smoothed, data, left", "-",
         "The line of a run: step, loss, learning rate (lr), images or tokens a second, data N % "
         "(the share of the latest steps' time in which they waited for samples), time left. On a "

@@ -27,7 +27,7 @@ typedef enum dt_status {
     DT_E_NONFINITE = 7, /* a loss or gradient that is not finite */
     DT_E_DEVICE = 8,    /* device or driver */
     DT_E_BUSY = 9,      /* run directory in use */
-    DT_E_STOPPED = 75   /* stopped when it was asked to, after saving */
+    DT_E_STOPPED = 75   /* stopped when it was asked to; what was trained is saved */
 } dt_status;
 
 enum { DT_ERR_BYTES = 16384 };

@@ -267,7 +267,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     DT_CHECK(check(r, err));
     DT_CHECK(dti_rig_reserve(&r->rig, r->s, err)); /* a run that is refused leaves no folder */
     if (dti_run_stop(r))
-        return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began");
+        return DT_FAIL(err, DT_E_STOPPED, "stopped before the run began: nothing is written");
     DT_CHECK(dti_run_open_dir(r, err));
     const dt_status st = begin_in_dir(r, err);
     r->ready = st == DT_OK;

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
@@ -242,7 +243,9 @@ static void a_run_that_did_not_begin_can_only_be_closed(void **state)
     dt_eval_report report;
     const dt_run_observer o = {.stop = at_once};
     assert_ok(open_net(&run, "relu", "never", NULL, &err), &err);
-    assert_int_equal(dt_run_begin(run, &o, &err), DT_E_STOPPED);
+    assert_fails(dt_run_begin(run, &o, &err), DT_E_STOPPED, &err,
+        "stopped before the run began: nothing is written");
+    assert_int_not_equal(access(in_workspace("never"), F_OK), 0);
     dt_err_clear(&err);
     assert_fails(dt_run_save_weights(run, dt_temp_path("never.st"), &err), DT_E_CONFIG, &err,
         "can only be closed");

@@ -19,10 +19,12 @@ void dt_rate_deinit(dt_rate *r)
     *r = (dt_rate){0};
 }
 
-void dt_rate_add(dt_rate *r, int64_t samples, double seconds)
+void dt_rate_add(dt_rate *r, double per_second)
 {
+    if (!isfinite(per_second))
+        return;
     const int64_t place = r->n > 0 ? r->n - 1 : 0;
-    r->kept[place % DTI_RATE_STEPS] = (double)samples / seconds;
+    r->kept[place % DTI_RATE_STEPS] = per_second;
     r->n++;
 }
 

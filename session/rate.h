@@ -16,8 +16,9 @@ typedef struct dt_rate {
 bool dt_rate_init(dt_rate *r) DT_NODISCARD;
 void dt_rate_deinit(dt_rate *r);
 
-/* A step. The first is slow: it counts only until there is a second. */
-void dt_rate_add(dt_rate *r, int64_t samples, double seconds);
+/* What a step came to; no number counts for nothing. The first is slow: it counts only until there
+ * is a second. */
+void dt_rate_add(dt_rate *r, double per_second);
 
 /* Of the latest DTI_RATE_STEPS steps at most; NaN before any step. */
 double dt_rate_median(const dt_rate *r);

@@ -301,13 +301,22 @@ static void show_change(screen *s, double first, double last)
         say(s, " (%+.1f %%)", 100 * (times - 1));
 }
 
+/* A loss that is no number is not hidden behind those before it. */
+static bool tells_smoothed(const dti_progress *p)
+{
+    return isfinite(p->last_loss) && p->told > 1;
+}
+
+/* A single batch says little of what was learned. */
 static void show_loss(const dti_progress *p, screen *s)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], curve[DTI_BINS * 4 + 1] = "";
+    const bool smoothed = tells_smoothed(p);
+    const double end = smoothed ? p->loss : p->last_loss;
     label(s, "loss");
-    say(s, "%s at first, %s at the end", dt_human_number(a, p->first_loss),
-        dt_human_number(b, p->last_loss));
-    show_change(s, p->first_loss, p->last_loss);
+    say(s, "%s at first, %s at the end%s", dt_human_number(a, p->first_loss),
+        dt_human_number(b, end), smoothed ? ", smoothed" : "");
+    show_change(s, p->first_loss, end);
     if (s->t.utf8) {
         const int width = dti_terminal_width(&s->t, s->f) - LABEL - 1;
         if (dti_loss_curve_draw(&p->curve, curve, sizeof curve, width) > 0)
@@ -401,6 +410,8 @@ dt_status dti_progress_create(
     p->tokens = f->tokens;
     p->classes = f->classes;
     p->done = f->done;
+    p->samples = f->done_samples;
+    p->before = f->done_seconds;
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
     p->planned = f->planned;
@@ -426,18 +437,23 @@ void dti_progress_destroy(dti_progress *p)
 
 /* ---- numbers ---- */
 
+void dti_progress_past(dti_progress *p, double loss, double per_second)
+{
+    if (p->told++ == 0)
+        p->first_loss = loss;
+    dt_rate_add(&p->rate, per_second);
+    p->last_loss = loss;
+    p->loss = dti_smooth(&p->smoothed, loss);
+    dti_loss_curve_add(&p->curve, loss);
+}
+
 static void count_step(dti_progress *p, const dt_step_report *r)
 {
     const int64_t slot = p->n % DTI_PROGRESS_WINDOW;
     p->window[slot].seconds = r->step_seconds;
     p->window[slot].wait = r->wait_seconds;
     p->window[slot].samples = (double)r->samples;
-    if (p->n == 0)
-        p->first_loss = r->loss;
-    dt_rate_add(&p->rate, r->samples, r->step_seconds);
-    p->last_loss = r->loss;
-    p->loss = dti_smooth(&p->smoothed, r->loss);
-    dti_loss_curve_add(&p->curve, r->loss);
+    dti_progress_past(p, r->loss, (double)r->samples / r->step_seconds);
     p->n++;
     p->samples += r->samples;
 }
@@ -479,7 +495,7 @@ static dti_line line_now(const dti_progress *p, const dt_step_report *r)
         l.at = r->step - r->epoch * p->steps_per_epoch;
         l.of = p->steps_per_epoch;
     }
-    l.smoothed = p->screen.t.tty && isfinite(r->loss) && p->n > 1;
+    l.smoothed = p->screen.t.tty && tells_smoothed(p);
     l.loss = l.smoothed ? p->loss : r->loss;
     return l;
 }
@@ -574,5 +590,5 @@ void dti_progress_finish(dti_progress *p, const dti_progress_result *r)
     p->on_line = false;
     if (p->results != NULL)
         p->screen = (screen){.f = p->results, .t = dti_terminal_of(p->results)};
-    show_result(p, &p->screen, r, p->clock() - p->began);
+    show_result(p, &p->screen, r, p->before + p->clock() - p->began);
 }

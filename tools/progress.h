@@ -27,7 +27,8 @@ enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate
  * @arena_other: of the peak, in none of the roles (gaps between tensors)
  * @data @eval:  one line each on where samples come from; @eval NULL: no evaluation
  * @run_dir @moved: as in session/run_dir.h
- * @done:        steps done by the run before it was resumed
+ * @done @done_samples @done_seconds: steps done by the run before it was resumed, and what they
+ * took
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */
 typedef struct dti_progress_facts {
@@ -35,6 +36,8 @@ typedef struct dti_progress_facts {
         *moved, *exact_for;
     dt_shape image;
     int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
+    int64_t done_samples;
+    double done_seconds;
     bool pixels, exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;
@@ -54,6 +57,8 @@ dt_status dti_progress_create(dti_progress **out, const dti_progress_facts *f,
     const dti_progress_view *view, dt_err *err) DT_NODISCARD;
 void dti_progress_destroy(dti_progress *p); /* ends an unfinished line */
 
+/* A step that the run made before it was gone on with, in their order: before any other. */
+void dti_progress_past(dti_progress *p, double loss, double per_second);
 void dti_progress_step(dti_progress *p, const dt_step_report *r);
 void dti_progress_eval(dti_progress *p, const dt_eval_report *r);
 

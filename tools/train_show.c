@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "memory/usage.h"
 #include "session/parts.h"
+#include "tools/course.h"
 
 /* ---- lines ---- */
 
@@ -58,6 +59,8 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .micro_batch = s->micro_batch,
         .epochs = r->feeds.whole_epochs ? s->opts.train.epochs : 0,
         .done = r->course.step,
+        .done_samples = r->course.samples,
+        .done_seconds = r->course.seconds,
         .steps = r->feeds.steps,
         .steps_per_epoch = r->feeds.steps_per_epoch,
         .exact = dt_plan_set_exact(s->plans),
@@ -78,10 +81,24 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
     return dti_progress_create(&show->progress, &f, NULL, err);
 }
 
+/* Of a long run some lines stand for their neighbours. */
+static dt_status tell_past(dti_progress *p, const dt_run *r, dt_err *err)
+{
+    dti_course c = {0};
+    const dt_status st = dti_course_read(&c, dt_run_dir_path(r->dir), err);
+    for (size_t i = 0; st == DT_OK && i < c.train.n; i++)
+        for (size_t k = 0; k < c.each && c.train.v[DTI_STEP][i] <= (double)r->course.step; k++)
+            dti_progress_past(p, c.train.v[DTI_LOSS][i], c.train.v[DTI_RATE][i]);
+    dti_course_deinit(&c);
+    return st;
+}
+
 static dt_status show_facts(void *self, const dt_run *r, dt_err *err)
 {
     dti_train_show *s = self;
     DT_CHECK(create_progress(s, r, err));
+    if (r->course.step > 0)
+        DT_CHECK(tell_past(s->progress, r, err));
     if (s->note != NULL) /* what was told before */
         for (char *line = s->note, *end; (end = strchr(line, '\n')) != NULL; line = end + 1)
             dti_progress_note(s->progress, "%.*s", (int)(end - line), line);

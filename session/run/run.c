@@ -84,7 +84,7 @@ static dt_status after_step(void *self, const dt_step_report *report, dt_err *er
     c->samples += report->samples;
     c->reruns += report->again;
     dti_run_replan_seen(r);
-    dt_rate_add(&r->rate, report->samples, report->step_seconds);
+    dt_rate_add(&r->rate, (double)report->samples / report->step_seconds);
     dti_run_tell_skips(r);
     tell_launches(r);
     if (r->observer.step != NULL)

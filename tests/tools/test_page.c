@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "memory/plan_text/plan_text.h"
+#include "session/human.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
 #include "tools/xml.h"
@@ -304,11 +306,21 @@ static void a_run_that_failed_says_why(void **state)
     dt_free(page);
 }
 
-/* A run that goes on shows its whole course. */
+static double median_but_first(const cJSON *of)
+{
+    double v[16];
+    const int n = cJSON_GetArraySize(of) - 1;
+    assert_in_range(n, 1, 16);
+    for (int i = 0; i < n; i++)
+        v[i] = cJSON_GetArrayItem(of, i + 1)->valuedouble;
+    return dt_median(v, (size_t)n);
+}
+
+/* A run that goes on shows its whole course, and in its tiles says what came of all of it. */
 static void a_run_that_goes_on_shows_all_of_it(void **state)
 {
     NEED_BINARY();
-    char dir[512], path[600], more[700];
+    char dir[512], path[600], more[700], tile[256], rate[DT_HUMAN_BYTES];
     snprintf(dir, sizeof dir, "%s", dt_temp_path("resumed"));
     snprintf(path, sizeof path, "%s/report.html", dir);
     ran r = train("", dir);
@@ -325,12 +337,18 @@ static void a_run_that_goes_on_shows_all_of_it(void **state)
     assert_int_equal(cJSON_GetArraySize(loss), 7);
     double sum = 0, weight = 0;
     for (int i = 0; i < 7; i++) {
-        if (i == 4) /* where it went on, as the line on the terminal does */
-            sum = weight = 0;
         sum = 0.9 * sum + 0.1 * cJSON_GetArrayItem(loss, i)->valuedouble;
         weight = 0.9 * weight + 0.1;
         assert_true(fabs(cJSON_GetArrayItem(even, i)->valuedouble - sum / weight) < 1e-5);
     }
+    snprintf(tile, sizeof tile,
+        "<dt>loss at the end, smoothed</dt><dd class=\"value\">%.4g</dd><dd>%.4g in the first "
+        "step<",
+        sum / weight, cJSON_GetArrayItem(loss, 0)->valuedouble);
+    assert_has(page, tile);
+    snprintf(tile, sizeof tile, "<dt>samples a second</dt><dd class=\"value\">%s</dd>",
+        dt_human_rate(rate, median_but_first(list(json_object(data, "course"), "rate"))));
+    assert_has(page, tile);
     cJSON_Delete(data);
     dt_free(page);
 }

@@ -699,7 +699,7 @@ static void the_results_of_a_run(void **state)
         "memory    planned 1,536,000 bytes = measured 1,536,000 bytes (1.46 MiB)\n"
         "          the whole process 20.00 MiB at its peak, 19.00 MiB of it outside the plan\n"
         "speed     64.0 images a second in the median step, 42.7 over all: 128 images in 3.0 s\n"
-        "loss      4.000 at first, 1.000 at the end (-75.0 %)\n"
+        "loss      4.000 at first, 2.369 at the end, smoothed (-40.8 %)\n"
         "          █▆▃▁\n"
         "eval      loss 1.500, top-1 50.00 %, top-5 100.00 %\n"
         "written   runs/lenet5-keep_all-1: plan.txt, model.safetensors\n"
@@ -767,19 +767,68 @@ static void on_a_terminal_results_stay_within_its_width(void **state)
     }
 }
 
-/* From the first loss to the last. */
+/* From the first loss to those that follow for long. */
 static void change_is(double first, double last, const char *want)
 {
-    fix *x = begin(1, 2, as_log);
+    enum { LONG = 400 };
+    fix *x = begin(1, LONG, as_log);
     step_of(x, 0.5, first);
-    step_of(x, 0.5, last);
+    for (int i = 1; i < LONG; i++)
+        step_of(x, 0.5, last);
     said(x);
     dti_progress_finish(x->p, &(dti_progress_result){.status = DT_OK});
     const char *at = strstr(said(x), " at the end");
     assert_non_null(at);
     at += strlen(" at the end");
+    if (isfinite(last)) {
+        assert_memory_equal(at, ", smoothed", 10);
+        at += 10;
+    }
     assert_int_equal(strcspn(at, "\n"), strlen(want));
     assert_memory_equal(at, want, strlen(want));
+    end(x);
+}
+
+/* On the terminal the last line of steps and the results say the same. */
+static void the_loss_at_the_end_is_the_smoothed_one(void **state)
+{
+    (void)state;
+    fix *x = begin(1, 4, (dti_terminal){.tty = true, .width = 200});
+    step_of(x, 1, 4);
+    step_of(x, 1, 4);
+    step_of(x, 1, 4);
+    said(x);
+    step_of(x, 1, 1);
+    assert_non_null(strstr(said(x), "loss 3.128 (smoothed)"));
+    dti_progress_finish(x->p, &(dti_progress_result){.status = DT_OK});
+    assert_non_null(strstr(said(x), "4.000 at first, 3.128 at the end, smoothed (-21.8 %)\n"));
+    end(x);
+}
+
+/* Its first loss, its curve, its samples and its time are those of all of it. */
+static void a_run_that_goes_on_tells_of_the_whole_run(void **state)
+{
+    (void)state;
+    dti_progress_facts f = facts(1, 4);
+    f.done = 2;
+    f.done_samples = 64;
+    f.done_seconds = 10;
+    fix *x = begin_with(&f, (dti_terminal){.utf8 = true, .width = 80});
+    dti_progress_past(x->p, 4, 8);
+    dti_progress_past(x->p, 3, 32);
+    x->step = 2;
+    step_of(x, 1, 2);
+    step_of(x, 1, 1);
+    said(x);
+    dti_progress_finish(x->p, &(dti_progress_result){.status = DT_OK});
+    assert_string_equal(said(x),
+        "\n"
+        "done      after 4 of 4 steps\n"
+        "memory    planned 1,536,000 bytes, not measured\n"
+        "speed     32.0 images a second in the median step, 10.7 over all: 128 images in 12.0 s\n"
+        "loss      4.000 at first, 2.369 at the end, smoothed (-40.8 %)\n"
+        "          █▆▃▁\n"
+        "written   runs/lenet5-keep_all-1\n");
     end(x);
 }
 
@@ -1017,6 +1066,8 @@ DT_TEST_GROUP(progress)
         cmocka_unit_test(one_of_a_thing_is_not_many),
         cmocka_unit_test(on_a_terminal_results_stay_within_its_width),
         cmocka_unit_test(a_change_of_loss_is_read_at_a_glance),
+        cmocka_unit_test(the_loss_at_the_end_is_the_smoothed_one),
+        cmocka_unit_test(a_run_that_goes_on_tells_of_the_whole_run),
         cmocka_unit_test(equal_means_equal_to_the_byte),
         cmocka_unit_test(a_run_that_ends_before_its_first_step),
         cmocka_unit_test(a_stopped_run_keeps_its_last_line),

@@ -301,6 +301,7 @@ static dt_status measure(bench *b, dt_err *err)
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
     DT_CHECK(dti_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dti_session_check_run(s, false, err));
+    dti_rig_tell_threads(s);
     DT_CHECK(dti_machine_measure(&b->machine, s->graph->dtype, err));
     DT_CHECK(find_costs(b, err));
     DT_CHECK(dti_made_up_init(&b->batch, b->s, err));

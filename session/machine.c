@@ -169,11 +169,12 @@ static void say_and_hear(const void *job, int64_t i)
     }
 }
 
-/* By the first two of the team; 0 where there is one thread, or the second does not come. */
+/* By the first two of the team; 0 where there is one thread, or the second does not come, or both
+ * would take turns on one processor. */
 static double answer(void)
 {
     talk t = {.best = HUGE_VAL}, *at = &t;
-    if (dt_cpu_threads() < 2)
+    if (dt_cpu_threads() < 2 || dt_cpu_processors() < 2)
         return 0;
     dt_team_run(2, say_and_hear, &at);
     return t.best < HUGE_VAL ? t.best : 0;

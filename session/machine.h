@@ -11,7 +11,8 @@
  * where it was not measured
  * @bytes: bytes read and written a second when the whole team copies a block larger than any cache
  * @answer: seconds from when one thread of the team writes until it reads what another wrote when
- *          it saw that: how near the caches of two cores are; 0: there is one thread
+ *          it saw that: how near the caches of two cores are; 0: there is one thread, or one
+ *          processor
  */
 typedef struct dt_machine {
     double flops[DT_DTYPES], bytes, answer;

@@ -1,7 +1,10 @@
 /* A session's plans made ready to be run: arena, tiers, runner. */
 #include "session/rig.h"
 
+#include <stdio.h>
+
 #include "engine/base/alloc.h"
+#include "engine/base/cpu.h"
 #include "engine/checkpoint/weights.h"
 #include "memory/tier.h"
 #include "session/budget.h"
@@ -35,6 +38,25 @@ static dt_runner_opts runner_opts(const dt_session *s)
         .copy_threads = s->opts.memory.copy_threads,
         .seed = (uint64_t)s->opts.train.seed,
         .threads = s->threads};
+}
+
+const char *dti_rig_threads_note(char to[DTI_RIG_NOTE], const dt_session *s)
+{
+    const int n = dt_cpu_processors();
+    to[0] = '\0';
+    if (s->threads > n)
+        snprintf(to, DTI_RIG_NOTE,
+            "%d threads share %d processor%s, and wait for each other: device.threads = %d is "
+            "faster",
+            s->threads, n, n == 1 ? "" : "s", n);
+    return to;
+}
+
+void dti_rig_tell_threads(const dt_session *s)
+{
+    char note[DTI_RIG_NOTE];
+    if (s->notice != NULL && dti_rig_threads_note(note, s)[0] != '\0')
+        s->notice(note);
 }
 
 dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err)

@@ -11,6 +11,13 @@ typedef struct dt_rig {
     size_t n;
 } dt_rig;
 
+/* That the team has more threads than there are processors that this process may use; "": it has
+ * not. Returns @to. */
+enum { DTI_RIG_NOTE = 160 };
+const char *dti_rig_threads_note(char to[DTI_RIG_NOTE], const dt_session *s);
+/* The same to whom the session's notices go. */
+void dti_rig_tell_threads(const dt_session *s);
+
 /* The runner, with memory for all plans the session has. DT_E_NOMEM says what to lower. */
 dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 

@@ -143,6 +143,7 @@ dt_status dt_compare_run(dt_compare *c, dt_err *err)
     dt_status st = room ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     for (size_t i = 0; i < c->n && st == DT_OK; i++)
         t.runs[i] = may_run(c, i);
+    dti_rig_tell_threads(c->session);
     if (st == DT_OK)
         st = take_turns(&t, err);
     if (st == DT_OK)

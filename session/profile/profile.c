@@ -307,6 +307,7 @@ static dt_status measure(dti_profiling *p, dt_err *err)
     DT_CHECK(dti_plan_set_run(s->plans, false, p->feeds.last, 0, err));
     DT_CHECK(dti_plan_set_check_statistics(s->plans, err));
     DT_CHECK(dti_session_check_run(s, true, err));
+    dti_rig_tell_threads(s);
     DT_CHECK(list_waiting(p, err));
     if (p->o->timed)
         DT_CHECK(measure_machine(p, err));

@@ -235,6 +235,7 @@ static void tell_layers(void *self, const char *line)
 static dt_status check(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
+    char note[DTI_RIG_NOTE];
     if (r->asked) /* of batches that this run may not have */
         dti_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));
@@ -242,11 +243,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_feeds_open(&r->feeds, s, err));
     for (size_t i = 0; i < r->feeds.n_warning; i++)
         dti_run_tell(r, "warning", "%s", r->feeds.warning[i]);
-    if (s->threads > dt_cpu_processors())
-        dti_run_tell(r, "warning",
-            "%d threads share %d processors, and wait for each other: device.threads = %d is "
-            "faster",
-            s->threads, dt_cpu_processors(), dt_cpu_processors());
+    if (dti_rig_threads_note(note, s)[0] != '\0')
+        dti_run_tell(r, "warning", "%s", note);
     DT_CHECK(dt_session_plan_run(
         s, r->feeds.eval_loader != NULL, r->feeds.last, r->feeds.eval_last, err));
     DT_CHECK(dti_plan_set_check_statistics(s->plans, err));

@@ -1,8 +1,11 @@
 /* What users get wrong, and what they are told of it. */
+#define _GNU_SOURCE /* sched_setaffinity */
+
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -429,8 +432,6 @@ static void a_run_has_weights_in_it(void **state)
 static void what_is_in_vain_is_told(void **state)
 {
     NEED_BINARY();
-    char many[64];
-    snprintf(many, sizeof many, "--set device.threads=%ld", sysconf(_SC_NPROCESSORS_ONLN) + 1);
     const struct {
         const char *sets, *says, *not ;
     } all[] = {
@@ -444,8 +445,6 @@ static void what_is_in_vain_is_told(void **state)
         {"--set data.augment=off", NULL, "data.augment"},
         {"--set data.cutout=2 --set data.path=/pictures",
             "data.cutout counts for nothing: it is not for data.source = synthetic", NULL},
-        {many, " threads share ", NULL},
-        {"--set device.threads=1", NULL, "threads share"},
         {"--resume", "there is no run to go on with: this is a new one", NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
@@ -461,6 +460,54 @@ static void what_is_in_vain_is_told(void **state)
             assert_has_not(r.err, all[i].not );
         cli_done(&r);
     }
+}
+
+/* What taskset does. */
+static void on_one_processor(void)
+{
+    cpu_set_t may, one;
+    CPU_ZERO(&one);
+    if (sched_getaffinity(0, sizeof may, &may) != 0)
+        return;
+    for (size_t i = 0; i < CPU_SETSIZE && CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &may))
+            CPU_SET(i, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+}
+
+/* Whoever computes is told once, by the processors that the process may use and not by those that
+ * there are; whoever plans for another machine is not. */
+static void threads_without_a_processor_are_told(void **state)
+{
+    NEED_BINARY();
+    static const char says[] =
+        "2 threads share 1 processor, and wait for each other: device.threads = 1 is faster\n";
+    static const struct {
+        const char *words; /* with a run directory behind them */
+        bool told;
+    } all[] = {{"FILE --set run.dir=", true}, {"eval ", true},
+        {"bench FILE --steps 1 --set run.dir=", true},
+        {"compare FILE --policies keep_all --run --set run.dir=", true},
+        {"plan FILE --set run.dir=", false}};
+    char file[512];
+    snprintf(file, sizeof file, "%s",
+        cli_file("shared.ini", "[model]\nimage = 8\nclasses = 4\n[fc f]\nout = 4\n"
+                               "[data]\nsamples = 64\n[train]\nbatch = 2\nsteps = 1\n"
+                               "[run]\noverwrite = on\n"));
+    cli.child = on_one_processor;
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        for (int threads = 1; threads <= 2; threads++) {
+            char words[700];
+            snprintf(words, sizeof words, "%s%.500s --set device.threads=%d", all[i].words,
+                dt_temp_path("shared"), threads);
+            ran r = cli_run(words, file);
+            assert_code(&r, 0);
+            const char *at = strstr(r.err, says);
+            assert_true((at != NULL) == (all[i].told && threads == 2));
+            assert_true(at == NULL || strstr(at + strlen(says), "threads share") == NULL);
+            cli_done(&r);
+        }
+    cli.child = NULL;
 }
 
 /* Typed, or in the file with the run's own optimizer; and not what a run would have written. */
@@ -1355,6 +1402,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(files_of_other_formats_are_known),
         cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
         cmocka_unit_test(what_is_in_vain_is_told),
+        cmocka_unit_test(threads_without_a_processor_are_told),
         cmocka_unit_test(options_of_another_optimizer_are_told),
         cmocka_unit_test(names_that_change_nothing_are_told),
         cmocka_unit_test(a_run_has_weights_in_it),

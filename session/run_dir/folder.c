@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -213,6 +214,25 @@ static dt_status replace_old(dt_run_dir *d, dt_err *err)
     return d->made ? DT_OK : cannot_make("run directory", d->path, err);
 }
 
+/* Before a folder is made on the way to one that cannot be. */
+static dt_status check_length(const char *path, dt_err *err)
+{
+    enum { BELOW = 128 }; /* bytes of the longest name of a file in it */
+    const size_t all = strlen(path);
+    size_t longest = 0;
+    for (const char *at = path; *at != '\0'; at += *at == '/') {
+        const size_t n = strcspn(at, "/");
+        longest = n > longest ? n : longest;
+        at += n;
+    }
+    if (all + BELOW <= PATH_MAX && longest <= NAME_MAX)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_IO,
+        "run.dir = %.40s...: a path of %zu bytes, the longest name in it of %zu, is too long; set "
+        "it to one of %d at most, and names of %d",
+        path, all, longest, PATH_MAX - BELOW, NAME_MAX);
+}
+
 static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
 {
     d->path = dt_strdup(o->dir);
@@ -220,6 +240,7 @@ static dt_status claim_given(dt_run_dir *d, const dt_dir_opts *o, dt_err *err)
         return dti_run_no_memory(err);
     for (size_t n = strlen(d->path); n > 1 && d->path[n - 1] == '/'; n--)
         d->path[n - 1] = '\0';
+    DT_CHECK(check_length(d->path, err));
     DT_TRY(err, dt_make_above(d->path, err), "set run.dir to a folder that can be made");
     d->made = mkdir(d->path, 0777) == 0;
     if (d->made)

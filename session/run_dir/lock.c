@@ -89,7 +89,10 @@ dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err)
         return DT_FAIL(err, DT_E_IO, "'%s': %s", folder, strerror(ENAMETOOLONG));
     const int got = dt_io->open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (got < 0)
-        return DT_FAIL(err, DT_E_IO, "run directory '%s' cannot be written: create '%s': %s",
+        return DT_FAIL(err, DT_E_IO,
+            "run directory '%s' cannot be written: create '%s': %s; make it writable, or set "
+            "run.dir to "
+            "another folder",
             folder, path, strerror(errno));
     const dt_status st = lock_file(got, path, folder, err);
     if (st == DT_OK)

@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -265,7 +266,9 @@ static void a_lock_that_is_a_link_is_not_followed(void **state)
     assert_int_equal(mkdir("r", 0777), 0);
     put_file("victim", "precious");
     assert_int_equal(symlink("../victim", "r/lock"), 0);
-    refused("r", false, DT_E_IO, "cannot be written");
+    refused("r", false, DT_E_IO,
+        "cannot be written: create 'r/lock': Too many levels of symbolic links; make it writable, "
+        "or set run.dir to another folder");
     char *text = read_text("victim");
     assert_string_equal(text, "precious");
     dt_free(text);
@@ -287,6 +290,26 @@ static void a_file_in_the_way_is_named(void **state)
     assert_int_equal(unlink("runs"), 0);
     assert_int_equal(symlink("gone", "runs"), 0);
     refused(NULL, false, DT_E_IO, "keep_all-1': No such file or directory; set run.dir to ");
+}
+
+/* As a whole, in one of its names, or by what a run writes into it: no folder is made on the way.
+ */
+static void a_path_that_is_too_long_is_refused_before_it_is_made(void **state)
+{
+    (void)state;
+    char path[PATH_MAX + 1024];
+    const size_t lengths[] = {PATH_MAX - 100, PATH_MAX - 1, PATH_MAX + 1000};
+    for (size_t i = 0; i < DT_COUNT(lengths); i++) {
+        memset(path, 'd', lengths[i]);
+        path[lengths[i]] = '\0';
+        for (size_t k = 1; k < lengths[i] - 1; k += 2)
+            path[k] = '/';
+        refused(path, false, DT_E_IO, "is too long; set it to one of 3968 at most");
+        assert_false(exists("d"));
+    }
+    snprintf(path, sizeof path, "d/d/%0*d/d", NAME_MAX + 1, 0);
+    refused(path, false, DT_E_IO, "the longest name in it of 256, is too long");
+    assert_false(exists("d"));
 }
 
 /* The n-th call of one kind fails. */
@@ -939,6 +962,7 @@ DT_TEST_GROUP(run_dir)
         T(a_lock_file_of_anyones_making_is_harmless),
         T(a_lock_that_is_a_link_is_not_followed),
         T(a_file_in_the_way_is_named),
+        T(a_path_that_is_too_long_is_refused_before_it_is_made),
         T(a_folder_that_cannot_be_written_is_left_as_it_was),
         T(a_folder_that_cannot_be_read_to_its_end_is_not_used),
         T(before_the_first_step_nothing_waits_for_the_disk),

@@ -62,8 +62,8 @@ typedef struct dt_plan_request {
  * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
  * left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
- * @searching: told, once a program, of a search that takes more than @patience seconds; NULL:
- * nobody
+ * @searching: told, once a search, of one for a program that takes more than @patience seconds;
+ * NULL: nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
  * @of_run:    folder of the run that wrote the configuration; NULL: none did
  * @given:     plans that a file gave, to be taken; none: they are made

@@ -351,10 +351,22 @@ void dti_cli_notice(const char *line)
     fprintf(stderr, "dnntrain: %s\n", line);
 }
 
+/* One program is searched for again and again, with other homes for what lives on and for other
+ * policies. */
+void dti_cli_notice_once(const char *line)
+{
+    static char last[160];
+    if (strcmp(line, last) == 0)
+        return;
+    snprintf(last, sizeof last, "%s", line);
+    dti_cli_notice(line);
+}
+
 void dti_cli_watch(dt_session *s)
 {
     s->notice = dti_cli_notice;
-    s->searching = dti_terminal_of(stderr).tty ? dti_cli_notice : NULL; /* logs are read later */
+    s->searching =
+        dti_terminal_of(stderr).tty ? dti_cli_notice_once : NULL; /* logs are read later */
 }
 
 void dti_cli_listen(dt_session *s)

@@ -54,6 +54,7 @@ dt_status dti_cli_too_many(
 
 /* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);
+void dti_cli_notice_once(const char *line); /* that is not the last one of these again */
 void dti_cli_listen(dt_session *s);
 /* Only what it will say: a search that takes long to a terminal, whose owner waits for it. */
 void dti_cli_watch(dt_session *s);

@@ -10,6 +10,7 @@
 #include "memory/codec.h"
 #include "memory/fit.h"
 #include "memory/verify/verify.h"
+#include "session/human.h"
 
 /* ---- one plan ---- */
 
@@ -49,7 +50,7 @@ static bool may_overflow(const dt_plan *p)
 
 /* A policy's search for one program, for whoever waits for it. */
 typedef struct long_search {
-    const dt_session *session;
+    const dt_plan_set *set;
     const dt_planned *of;
     double began;
     bool said;
@@ -58,13 +59,15 @@ typedef struct long_search {
 static void tell_search(void *self)
 {
     long_search *x = self;
-    const dt_session *s = x->session;
-    char line[128];
+    const dt_session *s = x->set->session;
+    const uint64_t budget = x->set->asked.budgets.device;
+    char line[128], bytes[DT_HUMAN_BYTES];
     if (x->said || dt_seconds() - x->began < s->patience)
         return;
     x->said = true;
-    snprintf(line, sizeof line, "trying plans of '%s', %" PRId64 " samples: this may take a minute",
-        dt_program_kind_name(x->of->kind), x->of->n);
+    snprintf(line, sizeof line, "trying plans of '%s', %" PRId64 " samples%s%s; may take a minute",
+        dt_program_kind_name(x->of->kind), x->of->n, budget > 0 ? ", " : "",
+        budget > 0 ? dt_human_bytes(bytes, budget) : "");
     s->searching(line);
 }
 
@@ -72,7 +75,7 @@ static dt_status rewrite(const dt_plan_set *p, const dt_policies *policies, cons
     const dt_lower_opts *lower, dt_err *err)
 {
     const dt_simulate_opts machine = dti_session_simulate_opts(p->session);
-    long_search x = {.session = p->session, .of = to, .began = dt_seconds()};
+    long_search x = {.set = p, .of = to, .began = dt_seconds()};
     const dt_pass_env env = {.budgets = p->asked.budgets,
         .machine = &machine,
         .lower = lower,

@@ -1031,6 +1031,26 @@ static void a_bad_file_of_intervals_is_named_with_its_line(void **state)
     cli_done(&r);
 }
 
+/* Plans of one program are searched for again and again. */
+static void what_was_told_last_is_not_told_again(void **state)
+{
+    (void)state;
+    char path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("told"));
+    const int loud = dup(STDERR_FILENO);
+    assert_true(loud >= 0);
+    assert_non_null(freopen(path, "w", stderr));
+    static const char *const lines[] = {"a", "a", "a", "ab", "a", "a"};
+    for (size_t i = 0; i < DT_COUNT(lines); i++)
+        dti_cli_notice_once(lines[i]);
+    fflush(stderr);
+    assert_int_equal(dup2(loud, STDERR_FILENO), STDERR_FILENO);
+    close(loud);
+    char *said = cli_text(path);
+    assert_string_equal(said, "dnntrain: a\ndnntrain: ab\ndnntrain: a\n");
+    dt_free(said);
+}
+
 DT_TEST_GROUP(cli)
 {
     const struct CMUnitTest tests[] = {
@@ -1076,6 +1096,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(offsets_overlap_nowhere),
         cmocka_unit_test(the_lowest_placement_is_shown),
         cmocka_unit_test(a_bad_file_of_intervals_is_named_with_its_line),
+        cmocka_unit_test(what_was_told_last_is_not_told_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

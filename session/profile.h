@@ -13,13 +13,15 @@
  * up to four times, while the quietest differ
  * @margin: added to the largest share of values that were not zero
  * @timed:  seconds too, and not shares alone
- * @line:   told how it goes, a line at a time; NULL: nobody is
+ * @line:   told how it goes, a line at a time, as a stage begins; NULL: nobody is
+ * @begins: told before each step which of how many of its stage it is; NULL: nobody is
  */
 typedef struct dt_profile_opts {
     int64_t steps;
     double margin;
     bool timed;
     void (*line)(void *self, const char *text);
+    void (*begins)(void *self, int64_t step, int64_t of);
     void *self;
 } dt_profile_opts;
 

@@ -24,12 +24,6 @@ typedef struct profiling {
     dt_profile found;
 } profiling;
 
-static void tell(void *self, const char *text)
-{
-    (void)self;
-    fprintf(stderr, "dnntrain: %s\n", text);
-}
-
 /* Shares alone, as lines for people to change. */
 static void print_densities(const profiling *p, FILE *f)
 {
@@ -93,11 +87,14 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
 {
     bool kept = false;
     char path[DT_CACHE_PATH];
+    dti_profile_watch watch = {0};
     dt_status st = dti_profile_session(&p->s, cli->word[0], cli->set, cli->n_set, &p->o, err);
     if (st == DT_OK && p->keep)
         st = dt_profile_kept(p->s, path, err); /* before it is measured in vain */
+    dti_profile_watch_begin(&watch, &p->o);
     if (st == DT_OK)
         st = dt_profile_measure(p->s, &p->o, &p->found, err);
+    dti_profile_watch_end(&watch);
     if (st == DT_OK && p->o.timed)
         summary(p);
     if (st == DT_OK && p->keep)
@@ -130,7 +127,7 @@ static dt_status profile(const dti_command_args *a, dt_err *err)
 {
     const char *steps = "20", *margin = "0.05", *out = NULL;
     bool density = false;
-    profiling p = {.o = {.line = tell}};
+    profiling p = {0};
     const dti_flag flags[] = {
         {"--density", NULL, "shares of values alone, as text", &density, NULL},
         {"--steps", "N", "of training to look at, and as many to time; 20 unless given", NULL,

@@ -7,10 +7,12 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "session/open.h"
 #include "session/profile_cache.h"
 #include "session/run_dir.h"
 #include "tools/args.h"
+#include "tools/terminal.h"
 
 dt_status dti_profile_session(dt_session **out, const char *config, const char *const *set,
     size_t n_set, const dt_profile_opts *o, dt_err *err)
@@ -31,6 +33,48 @@ dt_status dti_profile_session(dt_session **out, const char *config, const char *
     dt_free(all);
     return st;
 }
+
+/* ---- how far it is ---- */
+
+static void clear(dti_profile_watch *w)
+{
+    if (w->on_line)
+        fputs("\r\033[K", stderr);
+    w->on_line = false;
+}
+
+static void tell(void *self, const char *text)
+{
+    clear(self);
+    dti_cli_notice(text);
+}
+
+static void draw(void *self, int64_t step, int64_t of)
+{
+    static const double redraw = 0.1;
+    dti_profile_watch *w = self;
+    const double now = dt_seconds();
+    if (!w->tty || (w->on_line && now - w->drawn < redraw))
+        return;
+    fprintf(stderr, "\rdnntrain: step %" PRId64 " of %" PRId64 "\033[K", step, of);
+    w->on_line = true;
+    w->drawn = now;
+}
+
+void dti_profile_watch_begin(dti_profile_watch *w, dt_profile_opts *o)
+{
+    w->tty = dti_terminal_of(stderr).tty;
+    o->line = tell;
+    o->begins = draw;
+    o->self = w;
+}
+
+void dti_profile_watch_end(dti_profile_watch *w)
+{
+    clear(w);
+}
+
+/* ---- what was found ---- */
 
 bool dti_profile_keep(const dt_session *s, dt_profile *p)
 {
@@ -66,25 +110,22 @@ bool dti_profile_is_missing(const dt_session *s)
            dt_profile_kept(s, path, &err) == DT_OK && access(path, F_OK) != 0;
 }
 
-static void tell(void *self, const char *text)
-{
-    (void)self;
-    dti_cli_notice(text);
-}
-
 /* Half as long as `dnntrain profile` looks: someone waits for the run. What is wrong with its
  * configuration or its data, the run says itself. */
 void dti_profile_missing(const char *config, const char *const *set, size_t n_set)
 {
-    const dt_profile_opts o = {.steps = 10, .margin = 0.05, .timed = true, .line = tell};
+    dt_profile_opts o = {.steps = 10, .margin = 0.05, .timed = true};
+    dti_profile_watch watch = {0};
     dt_profile found = {.step = 0};
     dt_session *s = NULL;
     dt_err err = {0};
     dti_cli_notice("memory.profile = auto: there is none of this machine and network, so some "
                    "steps are measured first");
     dt_status st = dti_profile_session(&s, config, set, n_set, &o, &err);
+    dti_profile_watch_begin(&watch, &o);
     if (st == DT_OK)
         st = dt_profile_measure(s, &o, &found, &err);
+    dti_profile_watch_end(&watch);
     if (st == DT_OK)
         (void)dti_profile_keep(s, &found);
     else if (st != DT_E_CONFIG && st != DT_E_DATA && st != DT_E_IO)

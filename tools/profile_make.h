@@ -10,6 +10,15 @@
 dt_status dti_profile_session(dt_session **out, const char *config, const char *const *set,
     size_t n_set, const dt_profile_opts *o, dt_err *err) DT_NODISCARD;
 
+/* How far a profile is, on stderr: a line as each stage begins and, at a terminal, one that is
+ * drawn again before each step, and is gone with the next line; zero-initialised. */
+typedef struct dti_profile_watch {
+    bool tty, on_line;
+    double drawn;
+} dti_profile_watch;
+void dti_profile_watch_begin(dti_profile_watch *w, dt_profile_opts *o);
+void dti_profile_watch_end(dti_profile_watch *w);
+
 /* Keep it for memory.profile = auto, and say where; or why that cannot be, and false. */
 bool dti_profile_keep(const dt_session *s, dt_profile *p);
 

@@ -185,6 +185,20 @@ static dt_status next_load(dti_profiling *p, int64_t done, dt_err *err)
     return p->done ? DT_OK : start_load(p, (int)next, err);
 }
 
+/* Steps that warm up are told with those that are counted, and timed ones by their rounds. */
+static void tell_step(const dti_profiling *p, int64_t done)
+{
+    const int64_t timed = p->o->timed ? p->o->steps + WARM : p->o->steps;
+    if (p->o->begins == NULL || p->done || done == dt_profile_steps(p->o))
+        return;
+    if (done < timed)
+        p->o->begins(p->o->self, done + 1, timed);
+    else if (p->beside == 0)
+        p->o->begins(p->o->self, p->in_stage % p->o->steps + 1, p->o->steps);
+    else
+        p->o->begins(p->o->self, p->in_stage + 1, DTI_BESIDE);
+}
+
 /* Begins the stage that the next step is of. Stages: counted, warm, timed, one beside each load. */
 static dt_status next_stage(dti_profiling *p, int64_t done, dt_err *err)
 {
@@ -220,7 +234,11 @@ static dt_status step_done(void *self, const dt_step_report *r, dt_err *err)
     dti_profiling *p = self;
     if (p->step != NULL && p->in_stage < dti_most_timed(p) + DTI_BESIDE)
         p->step[p->in_stage] = r->step_seconds - r->wait_seconds;
-    return p->o->timed || r->step < p->o->steps ? next_stage(p, r->step, err) : DT_OK;
+    if (!p->o->timed && r->step == p->o->steps)
+        return DT_OK;
+    DT_CHECK(next_stage(p, r->step, err));
+    tell_step(p, r->step);
+    return DT_OK;
 }
 
 static dt_status run_steps(dti_profiling *p, dt_err *err)
@@ -240,6 +258,7 @@ static dt_status run_steps(dti_profiling *p, dt_err *err)
     p->trace = (dt_trace){p, ran};
     p->in_stage = -1;
     DT_CHECK(next_stage(p, 0, err));
+    tell_step(p, 0);
     dt_status st = dt_train(&j, err);
     if (st == DT_E_STOPPED && p->done) {
         dt_err_clear(err);

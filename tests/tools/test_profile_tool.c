@@ -302,6 +302,46 @@ static void what_is_expected_is_what_a_run_moves(void **state)
     cJSON_Delete(out);
 }
 
+/* Steps as they were told: the last of its stage, of how many, and how many there were. */
+typedef struct heard {
+    int64_t step, of, n, stages;
+} heard;
+
+static void hear(void *self, int64_t step, int64_t of)
+{
+    heard *h = self;
+    assert_true(step == 1 ? h->step == h->of : step == h->step + 1 && of == h->of);
+    assert_in_range(step, 1, of);
+    h->stages += step == 1;
+    h->step = step;
+    h->of = of;
+    h->n++;
+}
+
+/* Whatever came of it: other work may be in its way. */
+static void each_step_is_told_before_it_is_made(void **state)
+{
+    (void)state;
+    for (int timed = 0; timed < 2; timed++) {
+        heard h = {0};
+        dt_session *s = NULL;
+        dt_profile p;
+        dt_err err = {0};
+        const dt_profile_opts o = {
+            .steps = 4, .margin = 0.05, .timed = timed, .begins = hear, .self = &h};
+        char steps[64];
+        snprintf(steps, sizeof steps, "train.steps=%lld", (long long)dt_profile_steps(&o));
+        const char *const sets[] = {"train.eval_every=0", "train.epochs=0", steps};
+        assert_ok(dt_session_open(&s, deep(), sets, DT_COUNT(sets), &err), &err);
+        const dt_status st = dt_profile_measure(s, &o, &p, &err);
+        assert_true(st == DT_OK || (timed && st == DT_E_DEVICE));
+        dt_profile_deinit(&p);
+        dt_session_close(s);
+        assert_true(timed ? h.stages >= 2 && h.n >= 2 * o.steps : h.stages == 1 && h.n == 4);
+        assert_true(h.step == h.of || st != DT_OK);
+    }
+}
+
 static void without_a_file_it_goes_to_the_output(void **state)
 {
     NEED_BINARY();
@@ -430,6 +470,7 @@ DT_TEST_GROUP(profile_tool)
         cmocka_unit_test(steps_that_differ_by_more_than_a_quarter_are_no_profile),
         cmocka_unit_test(traffic_is_told_by_the_mean_and_its_room_by_the_most),
         cmocka_unit_test(what_is_expected_is_what_a_run_moves),
+        cmocka_unit_test(each_step_is_told_before_it_is_made),
         cmocka_unit_test(without_a_file_it_goes_to_the_output),
         cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(wrong_arguments_are_refused),

@@ -327,12 +327,16 @@ static bool always(const dt_source_opts *o)
 static void describe_synthetic(const dt_source *base, char *text, size_t n)
 {
     const synthetic *s = (const synthetic *)base;
-    const int at = snprintf(
-        text, n, "%" PRId64 " synthetic pictures of %" PRId64 " classes", s->count, s->used);
-    if (s->used < base->opts.classes && (size_t)at < n)
+    const int at = snprintf(text, n, "%" PRId64 " synthetic pictures", s->count);
+    if ((size_t)at >= n)
+        return;
+    if (s->used < base->opts.classes)
         snprintf(text + at, n - (size_t)at,
-            ", of %" PRId64 " that the network tells apart: data.samples / %d occur, or 2",
-            base->opts.classes, PER_CLASS);
+            ", in which %" PRId64 " of the network's %" PRId64 " classes occur (one per %d "
+            "samples, at least 2): raise data.samples for more",
+            s->used, base->opts.classes, PER_CLASS);
+    else
+        snprintf(text + at, n - (size_t)at, " of %" PRId64 " classes", s->used);
 }
 
 static int64_t classes_of_synthetic(const dt_source *base)

@@ -85,7 +85,7 @@ static dt_status yield(walk *w, dt_err *err)
             c->refused[c->n++] = c->refused[i];
     for (int i = 0; i < taken; i++) {
         c->refused[c->n].impl = by[i];
-        dt_refuse(why_of(w), "takes %zu bytes, more than it may", all.algorithm[i].bytes);
+        dt_refuse(why_of(w), "takes %zu bytes of scratch, above the limit", all.algorithm[i].bytes);
         c->n++;
     }
     return DT_OK;

@@ -34,7 +34,7 @@ bool dti_few_rows_accepts(const dti_few_rows *s, dt_why *why)
     if (dti_lane_set() != DTI_LANES_BF16)
         return dt_refuse(why, "the processor has no AVX512_BF16");
     if (s->in * s->out < LARGE)
-        return dt_refuse(why, "%" PRId64 " weights, needs %d", s->in * s->out, (int)LARGE);
+        return dt_refuse(why, "%" PRId64 " weights, needs at least %d", s->in * s->out, (int)LARGE);
     if (s->in % STEP != 0 || s->out % LANES != 0)
         return dt_refuse(why,
             "%" PRId64 " inputs and %" PRId64 " outputs, needs multiples of %d and %d", s->in,

@@ -732,8 +732,7 @@ static bool bf16_accepts(const dt_call *c, dt_why *why)
 {
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
-    return dti_tile_bf16() != NULL ||
-           dt_refuse(why, "the processor makes products of bf16 no faster");
+    return dti_tile_bf16() != NULL || dt_refuse(why, "the processor has no fast bf16 instructions");
 }
 
 static dt_status bf16_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)

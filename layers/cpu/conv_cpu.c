@@ -53,11 +53,11 @@ static bool winograd_accepts(const dt_call *c, dt_why *why)
     const dt_shape y = c->node->info.y;
     const int64_t in = dti_call_x(c).c, out = c->node->info.y.c, few = in < out ? in : out;
     if (c->dtype == DT_BF16 && dti_amx_here())
-        return dt_refuse(why, "bf16, for which the processor has AMX");
+        return dt_refuse(why, "bf16, for which AMX is faster");
     if (!three_by_three(c, why))
         return false;
     if (few < least)
-        return dt_refuse(why, "%" PRId64 " channels, needs %" PRId64, few, least);
+        return dt_refuse(why, "%" PRId64 " channels, needs at least %" PRId64, few, least);
     if (in % WHOLE != 0 || out % WHOLE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
             in % WHOLE != 0 ? in : out, (int)WHOLE);
@@ -254,7 +254,7 @@ static bool product_accepts(const dt_call *c, dt_why *why)
 {
     const dt_conv *o = c->node->opts;
     if (c->dtype != DT_BF16 || dt_bf16_pays())
-        return dt_refuse(why, "needs bf16 of which products are no faster than those of fp32");
+        return dt_refuse(why, "only for bf16, on processors without fast bf16 instructions");
     if (o->kernel != 1 || o->stride != 1 || o->pad != 0)
         return dt_refuse(why, "kernel %s, stride %s, padding %s, needs 1, 1 and 0",
             dt_sides_print(o->kernel).s, dt_sides_print(o->stride).s, dt_sides_print(o->pad).s);
@@ -347,7 +347,7 @@ static bool pixels_accepts(const dt_call *c, dt_why *why)
     const dt_conv *o = c->node->opts;
     const dti_pixels s = pixels_of(c);
     if (c->dtype != DT_F32)
-        return dt_refuse(why, "needs a convolution of fp32");
+        return dt_refuse(why, "bf16, needs fp32");
     if (o->kernel != 1 || o->pad != 0)
         return dt_refuse(why, "kernel %s, padding %s, needs 1 and 0", dt_sides_print(o->kernel).s,
             dt_sides_print(o->pad).s);

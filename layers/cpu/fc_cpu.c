@@ -32,7 +32,7 @@ static bool product_accepts(const dt_call *c, dt_why *why)
     if (!dti_rows_product_accepts(c->dtype, why))
         return false;
     return c->dtype != DT_F32 || s.in * s.out >= LARGE ||
-           dt_refuse(why, "%" PRId64 " weights, needs %d", s.in * s.out, (int)LARGE);
+           dt_refuse(why, "%" PRId64 " weights, needs at least %d", s.in * s.out, (int)LARGE);
 }
 
 DTI_ROWS_PRODUCT(rows_of);

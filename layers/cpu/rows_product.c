@@ -7,7 +7,7 @@
 bool dti_rows_product_accepts(dt_dtype type, dt_why *why)
 {
     return type == DT_F32 || !dt_bf16_pays() ||
-           dt_refuse(why, "bf16, of which the processor makes products faster");
+           dt_refuse(why, "bf16, for which the processor has fast instructions");
 }
 
 /* What a form computes, but for where its operands lie. */

@@ -210,6 +210,15 @@ static dt_status load(dt_run *r, dt_err *err)
     return DT_OK;
 }
 
+/* What has to be higher for more steps. */
+static const char *ended_by(const dt_run *r)
+{
+    if (!r->feeds.whole_epochs)
+        return "train.steps";
+    return r->s->opts.train.steps == r->feeds.steps ? "train.epochs and train.steps"
+                                                    : "train.epochs";
+}
+
 dt_status dti_run_go_on(dt_run *r, dt_err *err)
 {
     const dt_teller tell = dti_run_teller(r);
@@ -222,10 +231,9 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
     if (r->from == NULL)
         dti_run_tell(r, "resume", "no checkpoint yet: the run begins again");
     else if (r->point.step >= r->feeds.steps)
-        dti_run_tell(r, "resume", "%s: %s%" PRId64 " step%s done%s", dt_checkpoint_path(r->from),
-            r->point.step == 1 ? "the " : "all ", r->point.step,
-            r->point.step == 1 ? " is" : "s are",
-            r->s->opts.train.steps > 0 ? ", by train.steps, more of which train on" : "");
+        dti_run_tell(r, "resume", "%s: %s%" PRId64 " step%s done; set %s higher to train on",
+            dt_checkpoint_path(r->from), r->point.step == 1 ? "the " : "all ", r->point.step,
+            r->point.step == 1 ? " is" : "s are", ended_by(r));
     else
         dti_run_tell(r, "resume", "after step %" PRId64 ", from %s", r->point.step,
             dt_checkpoint_path(r->from));

@@ -115,8 +115,9 @@ static void synthetic_counts_and_classes_follow_samples(void **state)
     } cases[] = {
         {4096, 10, 4096, 512, "of 10 classes"},
         {4096, 1000, 4096, 512,
-            "of 64 classes, of 1000 that the network tells apart: data.samples / 64"},
-        {3, 10, 3, 256, "of 2 classes"},
+            "synthetic pictures, in which 64 of the network's 1000 classes occur (one per "
+            "64 samples, at least 2): raise data.samples for more"},
+        {3, 10, 3, 256, "2 of the network's 10 classes occur"},
         {100, 1, 100, 256, "of 1 classes"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
@@ -125,7 +126,7 @@ static void synthetic_counts_and_classes_follow_samples(void **state)
         for (int eval = 0; eval < 2; eval++) {
             o.eval = eval;
             dt_source *s = opened("synthetic", &o);
-            char text[160];
+            char text[256];
             s->desc->describe(s, text, sizeof text);
             assert_non_null(strstr(text, cases[i].text));
             assert_int_equal(s->desc->count(s), eval ? cases[i].eval : cases[i].train);

@@ -155,7 +155,7 @@ static void one_that_yields_is_passed_over_by_the_limit(void **state)
     assert_string_equal(c.taken->name, "small"); /* not the one that takes more than the first */
     assert_int_equal(c.n, 2);
     assert_string_equal(c.refused[1].impl->name, "large");
-    assert_string_equal(c.refused[1].why.text, "takes 100 bytes, more than it may");
+    assert_string_equal(c.refused[1].why.text, "takes 100 bytes of scratch, above the limit");
     assert_string_equal(within(DT_LIMIT_LEAST).taken->name, "small");
     assert_ok(made_up.algorithms(&call, &all, &err), &err);
     assert_int_equal(all.n, 2);
@@ -215,13 +215,13 @@ static const struct row {
     const char *why; /* NULL: taken */
 } rows[] = {
     {{64, 3, 1, 1, 1, 1, true}, 64, DT_F32, NULL},
-    {{64, 3, 1, 1, 1, 1, true}, 64, DT_BF16, "bf16, for which the processor has AMX"},
+    {{64, 3, 1, 1, 1, 1, true}, 64, DT_BF16, "bf16, for which AMX is faster"},
     {{64, 5, 1, 1, 1, 1, true}, 64, DT_F32, "kernel 5, needs 3"},
     {{64, 3, 2, 1, 1, 1, true}, 64, DT_F32, "stride 2, needs 1"},
     {{64, 3, 1, 3, 1, 1, true}, 64, DT_F32, "padding 3, at most 2"},
     {{64, 3, 1, 1, 2, 1, true}, 64, DT_F32, "dilation 2, needs 1"},
     {{64, 3, 1, 1, 1, 2, true}, 64, DT_F32, "2 groups, needs 1"},
-    {{64, 3, 1, 1, 1, 1, true}, 16, DT_F32, "16 channels, needs 32"},
+    {{64, 3, 1, 1, 1, 1, true}, 16, DT_F32, "16 channels, needs at least 32"},
     {{32, 3, 1, 1, 1, 1, true}, 32, DT_F32, NULL},
     {{63, 3, 1, 1, 1, 1, true}, 64, DT_F32, "63 channels, needs a multiple of 16"},
     {{72, 3, 1, 1, 1, 1, true}, 64, DT_F32, "72 channels, needs a multiple of 16"},
@@ -276,7 +276,7 @@ static void a_convolution_says_why_it_is_no_product_over_pixels(void **state)
         const char *why; /* NULL: taken */
     } cases[] = {
         {{256, 1, 1, 0, 1, 1, true}, 56, 64, DT_F32, NULL},
-        {{256, 1, 1, 0, 1, 1, true}, 56, 64, DT_BF16, "needs a convolution of fp32"},
+        {{256, 1, 1, 0, 1, 1, true}, 56, 64, DT_BF16, "bf16, needs fp32"},
         {{256, 3, 1, 1, 1, 1, true}, 56, 64, DT_F32, "kernel 3, padding 1, needs 1 and 0"},
         {{256, 1, 1, 1, 1, 1, true}, 56, 64, DT_F32, "kernel 1, padding 1, needs 1 and 0"},
         {{256, 1, 1, 0, 1, 1, true}, 56, 65, DT_F32, "65 and 256 channels, needs multiples of 64"},

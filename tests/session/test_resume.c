@@ -525,7 +525,7 @@ static void a_run_is_where_its_configuration_is(void **state)
     same_file("whole", "moved", MODEL, "where its configuration is, from a checkpoint");
     r = cli_run("moved --resume --set train.steps=3", NULL);
     assert_code(&r, 0);
-    assert_has(r.err, "all 11 steps are done");
+    assert_has(r.err, "all 11 steps are done; set train.steps higher to train on");
     assert_has(r.out, "after 11 of 11 steps");
     cli_done(&r);
     remove_all("whole");
@@ -653,7 +653,13 @@ static void a_schedule_may_change_and_memory_is_free(void **state)
     cli_done(&r);
     r = cli_run("c.ini --set run.dir=part --resume --set train.steps=4", NULL);
     assert_code(&r, 0);
-    assert_has(r.err, "all 4 steps are done");
+    assert_has(r.err, "all 4 steps are done; set train.steps higher to train on");
+    cli_done(&r);
+    remove_all("part");
+    run_well("c.ini --set run.dir=part --set train.steps=0 --set train.epochs=1");
+    r = cli_run("part --resume", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "all 4 steps are done; set train.epochs higher to train on");
     cli_done(&r);
     remove_all("part");
 }

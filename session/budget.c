@@ -144,12 +144,11 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
     read_budgets(s, all);
     for (size_t i = 0; i < BUDGETS; i++) {
         const budget *b = &all[i];
-        char at[512], needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES], with[UNIT_BYTES];
+        char at[512], needs[DT_HUMAN_EXACT], has[DT_HUMAN_BYTES], with[UNIT_BYTES];
         if (b->most > 0 && b->need > b->most)
-            (void)DT_FAIL(err, DT_E_BUDGET,
-                "does not fit: the %s needs %s (%" PRIu64 " bytes), memory.%s is %s (%s)%s",
-                b->what, dt_human_bytes(needs, b->need), b->need, b->key,
-                dt_human_bytes(has, b->most), place(s, b->key, at), unit(b->most, with));
+            (void)DT_FAIL(err, DT_E_BUDGET, "does not fit: the %s needs %s, memory.%s is %s (%s)%s",
+                b->what, dt_human_exact(needs, b->need), b->key, dt_human_bytes(has, b->most),
+                place(s, b->key, at), unit(b->most, with));
     }
     const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)
@@ -171,12 +170,11 @@ static uint64_t times(uint64_t a, uint64_t b)
 static dt_status beyond(
     const dt_session *s, const budget *b, const char *from, uint64_t bytes, dt_err *err)
 {
-    char at[512], has[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
+    char at[512], has[DT_HUMAN_BYTES], most[DT_HUMAN_EXACT];
     return DT_FAIL(err, DT_E_CONFIG,
-        "memory.%s is %s (%s), but there are no more than %s (%" PRIu64 " bytes): %s; lower it, or "
-        "leave it out",
-        b->key, dt_human_bytes(has, b->most), place(s, b->key, at), dt_human_bytes(most, bytes),
-        bytes, from);
+        "memory.%s is %s (%s), but there are no more than %s: %s; lower it, or leave it out",
+        b->key, dt_human_bytes(has, b->most), place(s, b->key, at), dt_human_exact(most, bytes),
+        from);
 }
 
 /* Budgets that can never be used up here are mistakes. */
@@ -209,18 +207,17 @@ static dt_status check_budgets(
 static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)
 {
     const uint64_t need = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK);
-    char needs[DT_HUMAN_BYTES], has[DT_HUMAN_BYTES];
+    char needs[DT_HUMAN_EXACT], has[DT_HUMAN_BYTES];
     if (need == 0 || fs == NULL)
         return DT_OK;
     const uint64_t rest = times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
     if (need <= rest)
         return DT_OK;
     return DT_FAIL(err, DT_E_IO,
-        "the disk tier needs %s (%" PRIu64 " bytes) in '%s', where %s are free; set "
-        "memory.disk_path to a folder on another disk, take a smaller batch, or memory.tier = "
-        "host; "
-        "what lives on the disk by memory.policy or [memory.layers] needs another home",
-        dt_human_bytes(needs, need), need, dt_session_disk_path(s), dt_human_bytes(has, rest));
+        "the disk tier needs %s in '%s', where %s are free; set memory.disk_path to a folder on "
+        "another disk, take a smaller batch, or memory.tier = host; what lives on the disk by "
+        "memory.policy or [memory.layers] needs another home",
+        dt_human_exact(needs, need), dt_session_disk_path(s), dt_human_bytes(has, rest));
 }
 
 /* Threads that are still to be started: the team, those of two loaders and those that move. */
@@ -286,14 +283,13 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
     if (m == NULL)
         return DT_OK;
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES],
-        e[DT_HUMAN_BYTES], f[DT_HUMAN_BYTES];
+        e[DT_HUMAN_EXACT], f[DT_HUMAN_BYTES];
     (void)DT_FAIL(err, DT_E_BUDGET,
         "does not fit: the run needs %s of memory (%s for the device, %s for the host tier, %s for "
-        "batches, weights and libraries), and of %s (%" PRIu64 " bytes) %s are left: %s",
+        "batches, weights and libraries), and of %s %s are left: %s",
         dt_human_bytes(a, sum), dt_human_bytes(b, arena),
         dt_human_bytes(c, need.tier[DT_TIER_HOST]), dt_human_bytes(d, outside),
-        dt_human_bytes(e, m->bytes), m->bytes, dt_human_bytes(f, dt_limit_rest(m, threads)),
-        m->from);
+        dt_human_exact(e, m->bytes), dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
     const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);
@@ -308,14 +304,13 @@ static dt_status check_card(const dt_session *s, dt_err *err)
 {
     const uint64_t need = dt_plan_set_need(s->plans).device, free = s->card.free;
     const uint64_t rest = free > CARD ? free - CARD : 0;
-    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
+    char a[DT_HUMAN_EXACT], b[DT_HUMAN_BYTES], c[DT_HUMAN_BYTES], d[DT_HUMAN_BYTES];
     if (s->context.device == DT_CPU || need <= rest)
         return DT_OK;
     (void)DT_FAIL(err, DT_E_BUDGET,
-        "does not fit: the device needs %s (%" PRIu64
-        " bytes), and of the card's %s %s are free, %s of them for its libraries; what other "
-        "processes hold is listed by `nvidia-smi`",
-        dt_human_bytes(a, need), need, dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
+        "does not fit: the device needs %s, and of the card's %s %s are free, %s of them for its "
+        "libraries; what other processes hold is listed by `nvidia-smi`",
+        dt_human_exact(a, need), dt_human_bytes(b, s->card.bytes), dt_human_bytes(c, free),
         dt_human_bytes(d, CARD));
     const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));

@@ -539,7 +539,7 @@ static void tell_bound(search *x, dt_err *err)
 /* Told if no policy fits as the run is configured. */
 static void tell_whole(const search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_EXACT];
     const dti_trial *least = NULL;
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
@@ -556,8 +556,8 @@ static void tell_whole(const search *x, dt_err *err)
     else if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  taken at once, this batch fits under no policy that was tried; "
-            "%s needs the least, %s (%" PRIu64 " bytes)",
-            least->v.policy, dt_human_bytes(size, least->need.device), least->need.device);
+            "%s needs the least, %s",
+            least->v.policy, dt_human_exact(size, least->need.device));
     if (!any && x->s->fates.n_line > 0)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  policies leave alone what [" DT_LAYER_FATES "] says of layers; without its lines "
@@ -629,7 +629,7 @@ static dt_status settle(search *x, dti_trial *least, dt_err *err)
  * the least. */
 static dt_status tell_least(search *x, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES], parts[128];
+    char size[DT_HUMAN_EXACT], parts[128];
     dti_trial least = {0}, behind = {0};
     const size_t n = x->n_all;
     tell_whole(x, err);
@@ -648,10 +648,9 @@ static dt_status tell_least(search *x, dt_err *err)
         return DT_OK;
     DT_CHECK(settle(x, &least, err));
     const dti_change c = change_to(x, &least);
-    (void)DT_FAIL(err, DT_E_BUDGET,
-        "  the least found for this batch is %s (%" PRIu64 " bytes)%s%s%s",
-        dt_human_bytes(size, least.need.device), least.need.device, c.lines[0] != '\0' ? ": " : "",
-        c.lines, parts_of(x, &least, parts));
+    (void)DT_FAIL(err, DT_E_BUDGET, "  the least found for this batch is %s%s%s%s",
+        dt_human_exact(size, least.need.device), c.lines[0] != '\0' ? ": " : "", c.lines,
+        parts_of(x, &least, parts));
     return DT_OK;
 }
 
@@ -700,7 +699,7 @@ static void tell_found(search *x, dt_err *err)
 
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_EXACT];
     const bool many = p->persistent > p->peak / 10; /* of those that live there */
     if (x->host != NULL)
         (void)DT_FAIL(err, DT_E_BUDGET, "  %s", x->host);
@@ -708,9 +707,8 @@ static void tell_end(const search *x, const dt_plan *p, dt_err *err)
         return;
     if (x->n_told == 0 && !x->auto_fits && many)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  nothing was found that fits; parameters with gradients and optimizer state take %s "
-            "(%" PRIu64 " bytes)",
-            dt_human_bytes(size, p->persistent), p->persistent);
+            "  nothing was found that fits; parameters with gradients and optimizer state take %s",
+            dt_human_exact(size, p->persistent));
     else if (x->n_told == 0 && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET, "  nothing was found that fits");
     else if (x->n_told < WANTED)

@@ -23,6 +23,14 @@ const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
     return to;
 }
 
+const char *dt_human_exact(char to[DT_HUMAN_EXACT], uint64_t bytes)
+{
+    char size[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
+    snprintf(to, DT_HUMAN_EXACT, "%s (%s bytes)", dt_human_bytes(size, bytes),
+        dt_human_count(count, bytes));
+    return to;
+}
+
 const char *dt_human_time(char to[DT_HUMAN_BYTES], double seconds)
 {
     if (!(seconds >= 0 && seconds < 1e9)) {

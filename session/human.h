@@ -4,9 +4,11 @@
 
 #include "engine/map.h"
 
-enum { DT_HUMAN_BYTES = 32 }; /* enough for each */
+enum { DT_HUMAN_BYTES = 32, DT_HUMAN_EXACT = 80 }; /* enough for each */
 
 const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 GiB" */
+/* "1.15 GiB (1,234,803,098 bytes)", which can be typed as well */
+const char *dt_human_exact(char to[DT_HUMAN_EXACT], uint64_t bytes);
 const char *dt_human_time(
     char to[DT_HUMAN_BYTES], double seconds); /* "38:12", "1:02:03", "4 d 03 h" */
 const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "36.0 µs", "16.2 s" */

@@ -21,7 +21,8 @@ static const entry glossary[] = {
 
 static const entry notes[] = {
     {"unit, bytes, size, KiB, MiB, GiB", "-",
-        "Where bytes are set, 512, 64KiB, 1.5GiB; KiB MiB GiB TiB count by 1024, KB MB GB TB by "
+        "Where bytes are set, 512, 1,048,576, 64KiB, 1.5GiB; KiB MiB GiB TiB count by 1024, KB MB "
+        "GB TB by "
         "1000. Tables print the unit that fits, JSON and CSV whole bytes. One operation is an "
         "addition or a multiplication, so a multiply-add is two."},
     {"exit, exit code, error, status", "-",

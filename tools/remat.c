@@ -387,6 +387,7 @@ static dt_status too_dear(const remat_run *r, dt_err *err)
 static dt_status largest_batch(remat_run *r, dt_err *err)
 {
     uint64_t room;
+    char peak[DT_HUMAN_BYTES];
     DT_CHECK(read_device(r, &room, err));
     if (r->task.base.peak == 0)
         return DT_FAIL(err, DT_E_DATA, "%s: no op has any bytes, so every batch fits", r->path);
@@ -394,8 +395,8 @@ static dt_status largest_batch(remat_run *r, dt_err *err)
     if (r->most == 0 && r->task.found.cost > r->task.limit)
         return too_dear(r, err);
     if (r->most == 0)
-        return DT_FAIL(err, DT_E_BUDGET, "%s: not one sample fits; its peak is %" PRIu64 " bytes",
-            r->path, r->task.found.peak / (uint64_t)r->batch);
+        return DT_FAIL(err, DT_E_BUDGET, "%s: not one sample fits; its peak is %s bytes", r->path,
+            dt_human_count(peak, r->task.found.peak / (uint64_t)r->batch));
     return DT_OK;
 }
 

@@ -127,8 +127,27 @@ static bool read_fraction(const char *digits, size_t n, uint64_t unit, uint64_t 
     return true;
 }
 
+/* A number of bytes as messages print it, with commas between groups of three digits, and without a
+ * unit: "1,639,726,592". */
+static bool read_grouped(const char *text, uint64_t *out)
+{
+    const char *s = skip_digits(text);
+    if (*s != ',' || s == text || s > text + 3)
+        return false;
+    uint64_t v = strtoull(text, NULL, 10);
+    for (; *s == ','; s += 4) {
+        if (skip_digits(s + 1) != s + 4 || __builtin_mul_overflow(v, 1000, &v) ||
+            __builtin_add_overflow(v, strtoull(s + 1, NULL, 10), &v))
+            return false;
+    }
+    *out = v;
+    return *s == '\0';
+}
+
 dt_status dt_parse_bytes(const char *text, uint64_t *out, dt_err *err)
 {
+    if (read_grouped(text, out))
+        return DT_OK;
     const char *whole_end = skip_digits(text), *s = whole_end, *fraction = NULL;
     if (*s == '.') {
         fraction = s + 1;

@@ -247,7 +247,7 @@ dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)
 
 const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p)
 {
-    char human[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES];
+    char more[DT_HUMAN_EXACT];
     uint64_t peak = 0;
     to[0] = '\0';
     for (size_t i = 0; i < p->n; i++)
@@ -256,9 +256,8 @@ const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p)
     for (size_t i = 0; i < p->policies->n && to[0] == '\0'; i++) {
         const uint64_t own = dt_policies_own_budget(p->policies, i);
         if (own > 0 && peak > own && p->asked.given == NULL)
-            snprintf(to, DT_ABOVE_TEXT, "takes %s (%s bytes) more than policy.%.40s.budget",
-                dt_human_bytes(human, peak - own), dt_human_count(bytes, peak - own),
-                p->policies->pass[i].policy->name);
+            snprintf(to, DT_ABOVE_TEXT, "takes %s more than policy.%.40s.budget",
+                dt_human_exact(more, peak - own), p->policies->pass[i].policy->name);
     }
     return to;
 }

@@ -72,14 +72,13 @@ dt_floor dti_plan_set_floor(const dt_plan_set *p)
 
 bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err)
 {
-    char size[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_EXACT];
     const bool below = budget < f->bytes;
     if (below)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  no plan of %" PRId64 " sample%s at once takes less than %s (%" PRIu64
-            " bytes): '%s' reads and writes that much",
-            f->samples, f->samples == 1 ? "" : "s", dt_human_bytes(size, f->bytes), f->bytes,
-            f->op);
+            "  no plan of %" PRId64
+            " sample%s at once takes less than %s: '%s' reads and writes that much",
+            f->samples, f->samples == 1 ? "" : "s", dt_human_exact(size, f->bytes), f->op);
     return below;
 }
 

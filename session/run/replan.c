@@ -164,14 +164,13 @@ static bool fits(dt_run *r, const dt_plan_set *set)
 {
     for (int tier = DT_AT_DEVICE; tier < DT_TIERS; tier++) {
         const uint64_t needs = peak_of(set, tier), has = peak_of(r->s->plans, tier);
-        char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+        char a[DT_HUMAN_EXACT], b[DT_HUMAN_EXACT];
         if (needs <= has)
             continue;
         dti_run_tell(r, "planned",
-            "as before after step %" PRId64 ": anew it takes %s %s the %s (%" PRIu64
-            " bytes), and %s (%" PRIu64 ") are reserved",
-            r->point.step, dt_human_bytes(a, needs), tier == DT_AT_DEVICE ? "of" : "on",
-            dt_place_name(tier), needs, dt_human_bytes(b, has), has);
+            "as before after step %" PRId64 ": anew it takes %s %s the %s, and %s are reserved",
+            r->point.step, dt_human_exact(a, needs), tier == DT_AT_DEVICE ? "of" : "on",
+            dt_place_name(tier), dt_human_exact(b, has));
         return false;
     }
     return true;

@@ -355,8 +355,10 @@ static void bytes_are_strict(void **state) /* case 3 */
         const char *text;
         uint64_t bytes;
     } good[] = {{"1", 1}, {"4096", 4096}, {"1KiB", 1024}, {"1KB", 1000}, {"8MiB", 8 << 20},
-        {"3GiB", UINT64_C(3) << 30}, {"1.5GiB", UINT64_C(3) << 29}, {"1.5GB", 1500000000},
-        {"0.3KB", 300}, {"0.0009KB", 0}, {"1TiB", UINT64_C(1) << 40}};
+        {"1,639,726,592", 1639726592}, {"12,345", 12345}, {"999", 999},
+        {"1,099,511,627,776", UINT64_C(1) << 40}, {"3GiB", UINT64_C(3) << 30},
+        {"1.5GiB", UINT64_C(3) << 29}, {"1.5GB", 1500000000}, {"0.3KB", 300}, {"0.0009KB", 0},
+        {"1TiB", UINT64_C(1) << 40}};
     for (size_t i = 0; i < DT_COUNT(good); i++) {
         sample s;
         dt_err err = {0};
@@ -371,6 +373,12 @@ static void bytes_are_strict(void **state) /* case 3 */
     refuse_value("bytes", "1.5 GiB", "no blank before the unit: write 1.5GiB");
     refuse_value("bytes", "1.5", "not a number of bytes");
     refuse_value("bytes", "-1", "not a number of bytes");
+    refuse_value("bytes", "1,63", "not a number of bytes");
+    refuse_value("bytes", "1234,567", "not a number of bytes");
+    refuse_value("bytes", "1,234,", "not a number of bytes");
+    refuse_value("bytes", ",234", "not a number of bytes");
+    refuse_value("bytes", "1,234KiB", "not a number of bytes");
+    refuse_value("bytes", "18,446,744,073,709,551,616", "not a number of bytes");
     refuse_value("bytes", "8gib", "not a number of bytes; write 8GiB");
     refuse_value("bytes", "1.5g", "not a number of bytes; write 1.5GiB");
     refuse_value("bytes", "8kb", "not a number of bytes; write 8KB");

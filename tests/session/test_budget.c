@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/limits.h"
+#include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
@@ -130,6 +131,17 @@ static void three_configurations_that_fit_are_named(void **state) /* case 13 */
             assert_int_equal(all_suggestions_fit(more[i].words, false), more[i].fit);
 }
 
+/* Of the first "1.15 GiB (1,234,803,098 bytes)". */
+static uint64_t exact_bytes(const char *text)
+{
+    char count[32];
+    uint64_t bytes = 0;
+    dt_err err = {0};
+    assert_int_equal(sscanf(strchr(text, '('), "(%31[0-9,]", count), 1);
+    assert_ok(dt_parse_bytes(count, &bytes, &err), &err);
+    return bytes;
+}
+
 /* Below the bytes of one op; at those it is another matter, and what is found takes no less. */
 static void a_budget_below_the_bound_is_told_so(void **state)
 {
@@ -139,10 +151,10 @@ static void a_budget_below_the_bound_is_told_so(void **state)
     put_text("n.ini", NORMED);
     ran r = refused("plan n.ini --set memory.device_budget=1MiB", DT_E_BUDGET);
     assert_non_null(at = strstr(r.err, mark));
-    const uint64_t least = strtoull(strchr(at, '(') + 1, NULL, 10);
+    const uint64_t least = exact_bytes(at);
     assert_has(at, " bytes): 'd.f' reads and writes that much\n");
     assert_non_null(at = strstr(r.err, " needs the least, "));
-    assert_true(least > 1 << 20 && strtoull(strchr(at, '(') + 1, NULL, 10) >= least);
+    assert_true(least > 1 << 20 && exact_bytes(at) >= least);
     cli_done(&r);
     for (uint64_t more = 0; more < 2; more++) {
         snprintf(words, sizeof words, "plan n.ini --set memory.device_budget=%" PRIu64,
@@ -267,14 +279,13 @@ static void the_least_is_the_same_whatever_was_asked(void **state)
         assert_string_equal(least, first);
     }
     const char *lines = strstr(least, "): ");
-    uint64_t bytes = 0;
-    assert_int_equal(sscanf(strchr(least, '('), "(%" SCNu64, &bytes), 1);
+    char bytes[32]; /* as it is printed */
+    assert_int_equal(sscanf(strchr(least, '('), "(%31[0-9,]", bytes), 1);
     assert_non_null(lines);
     char told[300];
     snprintf(told, sizeof told, "%s, which needs", lines + 3);
     as_sets(told, sets, sizeof sets);
-    snprintf(
-        words, sizeof words, "plan f.ini --set memory.device_budget=%" PRIu64 "%s", bytes, sets);
+    snprintf(words, sizeof words, "plan f.ini --set memory.device_budget=%s%s", bytes, sets);
     ran r = cli_run(words, NULL);
     assert_code(&r, 0);
     cli_done(&r);
@@ -534,11 +545,11 @@ static void a_budget_beyond_a_limit_of_the_process_names_it(void **state) /* cas
     put_text("b.ini", LENET);
     cli.child = allow_address_space;
     ran r = refused("b.ini --set memory.device_budget=700MiB", DT_E_CONFIG);
-    assert_has(r.err, "no more than 500.00 MiB (524288000 bytes): RLIMIT_AS (ulimit -v)");
+    assert_has(r.err, "no more than 500.00 MiB (524,288,000 bytes): RLIMIT_AS (ulimit -v)");
     cli_done(&r);
     cli.child = allow_data;
     r = refused("b.ini --set memory.host_budget=700MiB", DT_E_CONFIG);
-    assert_has(r.err, "no more than 200.00 MiB (209715200 bytes): RLIMIT_DATA (ulimit -d)");
+    assert_has(r.err, "no more than 200.00 MiB (209,715,200 bytes): RLIMIT_DATA (ulimit -d)");
     cli_done(&r);
 }
 

@@ -348,7 +348,7 @@ dt_status dti_cli_check_file(const char *path, dt_err *err)
 
 void dti_cli_notice(const char *line)
 {
-    fprintf(stderr, "dnntrain: %s\n", line);
+    dti_term_say("%s", line);
 }
 
 /* One program is searched for again and again, with other homes for what lives on and for other

@@ -70,8 +70,10 @@ void dti_bench_table(const dt_bench_result *r)
     }
     line(r, "rest", "", 0, r->rest, 0);
     line(r, "total", "", 0, r->step, r->floor);
-    printf("\nfloor: the larger of operations over the peak and bytes over the bandwidth, op by "
-           "op.\nThe parts are means over the steps of middling length.\n");
+    putchar('\n');
+    dti_term_wrap(stdout, 0, 0,
+        "floor: the larger of operations over the peak and bytes over the bandwidth, op by op. The "
+        "parts are means over the steps of middling length.");
     printf("page faults %" PRId64 " a step, %" PRId64 " at most\nallocations %" PRId64
            " by the engine, heap %+" PRId64 " bytes, in all steps\n",
         r->faults, r->faults_most, r->allocations, r->grown);

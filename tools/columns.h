@@ -10,11 +10,13 @@
  * struct dti_table_column - one of them, right-aligned.
  * @width: of its cells, a blank before them not counted
  * @rank:  those of the lowest stay when there is no room for all; below 0: not in this table
+ * @means: what the title stands for, for the legend; NULL: it says so itself
  * @shown: as dti_columns_fit has decided
  */
 typedef struct dti_table_column {
     const char *title;
     int width, rank;
+    const char *means;
     bool shown;
 } dti_table_column;
 
@@ -24,8 +26,11 @@ void dti_columns_fit(dti_table_column *column, size_t n, int used);
 void dti_columns_head(const dti_table_column *column, size_t n);
 /* One cell, if its column is shown. */
 void dti_column(const dti_table_column *c, const char *text);
-/* A line that names the columns for which there was no room; none if there was. */
-void dti_columns_left_out(const dti_table_column *column, size_t n);
+/* What the columns that are shown mean, behind what is said @before that, which may be "". */
+void dti_columns_legend(const dti_table_column *column, size_t n, const char *before);
+/* A line that names the columns for which there was no room beside @used columns of the terminal;
+ * none if there was. */
+void dti_columns_left_out(const dti_table_column *column, size_t n, int used);
 
 /* Bytes as dt_human_bytes has them; "-" for none. */
 const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes);

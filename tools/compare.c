@@ -11,6 +11,7 @@
 #include "session/human.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
+#include "tools/terminal.h"
 #include "tools/vary.h"
 
 const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS])
@@ -41,15 +42,15 @@ static void tell_defaults(const dt_compare *c)
         all = all && (kept->refused != NULL || !kept->time.known);
     }
     if (without != NULL && !all)
-        fprintf(stderr,
-            "dnntrain: nothing was measured of %s, so its times are of defaults and cannot be held "
-            "against the others'\n",
+        dti_term_say("nothing was measured of %s, so its times are of defaults and cannot be held "
+                     "against the others'",
             dt_variant_text(&c->vary, without, text, sizeof text));
-    if (without != NULL && all)
-        fprintf(stderr,
-            "dnntrain: nothing was measured of this machine, so times are of defaults and only "
-            "their order counts;\ndnntrain: `dnntrain profile CONFIG --out FILE` measures, and "
-            "memory.profile = FILE or memory.simulate = CARD says by what to predict\n");
+    if (without != NULL && all) {
+        dti_cli_notice("nothing was measured of this machine, so times are of defaults and only "
+                       "their order counts;");
+        dti_cli_notice("`dnntrain profile CONFIG --out FILE` measures, and memory.profile = FILE "
+                       "or memory.simulate = CARD says by what to predict");
+    }
 }
 
 static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
@@ -92,6 +93,7 @@ static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 static dt_status check_any(const dt_compare *c, dt_err *err)
 {
     const dt_compare_row *least = NULL;
+    char room[DT_HUMAN_EXACT], need[DT_HUMAN_EXACT];
     uint64_t most = 0;
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
@@ -108,9 +110,8 @@ static dt_status check_any(const dt_compare *c, dt_err *err)
         return DT_FAIL(err, DT_E_BUDGET,
             "no policy trains in the budgets of the host and the disk, or its batch is too small");
     const dt_status st = DT_FAIL(err, DT_E_BUDGET,
-        "nothing fits %" PRIu64 " bytes of the device, the largest of the budgets; %s takes the "
-        "least, %" PRIu64 " bytes",
-        most, least->policy, least->need.device);
+        "nothing fits %s of the device, the largest of the budgets; %s takes the least, %s",
+        dt_human_exact(room, most), least->policy, dt_human_exact(need, least->need.device));
     (void)dt_floor_tell(&least->floor, most, err);
     return st;
 }
@@ -130,13 +131,13 @@ static void tell_planned(
     const dt_compare *c, const dt_compare_row *r, const dt_variant *v, double seconds)
 {
     char text[512], took[DT_HUMAN_BYTES];
-    fprintf(stderr, "dnntrain: %s%s%s planned in %s\n", r->policy, c->vary.n > 0 ? ", " : "",
+    dti_term_say("%s%s%s planned in %s", r->policy, c->vary.n > 0 ? ", " : "",
         dt_variant_text(&c->vary, v, text, sizeof text), dt_human_seconds(took, seconds));
 }
 
 static void tell_round(int round, int rounds)
 {
-    fprintf(stderr, "dnntrain: round %d of %d\n", round, rounds);
+    dti_term_say("round %d of %d", round, rounds);
 }
 
 /* What several variants have to say alike is said once. */

@@ -168,17 +168,17 @@ static bool shows_budgets(const dt_compare *c)
 static void columns(const dt_compare *c, int width, dti_table_column to[COLUMNS])
 {
     const bool ran = was_run(c);
-    const dti_table_column all[COLUMNS] = {
-        [BUDGET] = {"planned by", 11, shows_budgets(c) ? 1 : -1, false},
-        [PEAK] = {"peak", 11, 0, true},
-        [SHARE] = {"of all", 6, 8, true},
-        [STEP] = {"step s", 9, 0, true},
-        [RATE] = {"samples/s", 9, 5, true},
-        [AGAIN] = {"again", 6, 7, true},
-        [OUT] = {"moved out", 11, 6, true},
-        [MEASURED] = {"measured", 9, ran ? 2 : -1, false},
-        [SPREAD] = {"spread", 6, ran ? 3 : -1, false},
-        [RATIO] = {"ratio", 6, ran ? 4 : -1, false}};
+    const dti_table_column all[COLUMNS] = {[BUDGET] = {"planned by", 11, shows_budgets(c) ? 1 : -1,
+                                               "the budget, where plans go by one", false},
+        [PEAK] = {"peak", 11, 0, NULL, false},
+        [SHARE] = {"of all", 6, 8, NULL, false},
+        [STEP] = {"step s", 9, 0, NULL, false},
+        [RATE] = {"samples/s", 9, 5, NULL, false},
+        [AGAIN] = {"again", 6, 7, "computed again, of forward and backward", false},
+        [OUT] = {"moved out", 11, 6, "in a step", false},
+        [MEASURED] = {"measured", 9, ran ? 2 : -1, NULL, false},
+        [SPREAD] = {"spread", 6, ran ? 3 : -1, "of the middle half of the steps", false},
+        [RATIO] = {"ratio", 6, ran ? 4 : -1, "predicted / measured", false}};
     memcpy(to, all, sizeof all);
     dti_columns_fit(to, COLUMNS, width);
 }
@@ -310,11 +310,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
         above_all = above_all || (r->budget == 0 && exceeds(c, r));
     }
     putchar('\n');
-    snprintf(text, sizeof text,
-        "*: no exact plan takes less of both memory and time; %sagain: computed again, of forward "
-        "and backward; moved out: in a step",
-        shows_budgets(c) ? "planned by: the budget, where plans go by one; " : "");
-    dti_term_wrap(stdout, 0, 2, text);
+    dti_columns_legend(column, COLUMNS, "*: no exact plan takes less of both memory and time");
     if (l->bits > 0)
         bits_legend(c);
     if (lossy)
@@ -332,9 +328,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
     }
     if (host != NULL)
         dti_term_wrap(stdout, 0, 2, host);
-    if (column[RATIO].rank >= 0)
-        printf("ratio: predicted / measured; spread: of the middle half of the steps\n");
-    dti_columns_left_out(column, COLUMNS);
+    dti_columns_left_out(column, COLUMNS, l->used);
     if (l->numbered)
         numbers(c);
     reasons(c);

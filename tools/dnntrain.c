@@ -19,6 +19,7 @@
 #include "session/open.h"
 #include "session/run_dir.h"
 #include "tools/args.h"
+#include "tools/terminal.h"
 
 /* What others have a command for, and what does it here. */
 static const struct {
@@ -118,7 +119,7 @@ static void print_trail(const dt_err *err)
 {
     for (const char *line = err->text; *line != '\0';) {
         const size_t n = strcspn(line, "\n");
-        fprintf(stderr, "dnntrain: %.*s\n", (int)n, line);
+        dti_term_say("%.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }

@@ -185,7 +185,7 @@ static dt_status write_text(evaluation *e, dt_generate_opts *o, dt_err *err)
     DT_CHECK(dt_run_generate(e->run, o, err));
     putchar('\n');
     fflush(stdout); /* before what is said on stderr, where both are one file */
-    fprintf(stderr, "dnntrain: %lld characters, %s a second\n", (long long)o->count,
+    dti_term_say("%lld characters, %s a second", (long long)o->count,
         dt_human_rate(rate, (double)o->count / (dt_seconds() - e->began)));
     return DT_OK;
 }

@@ -14,12 +14,13 @@
 #include "session/parts.h"
 #include "session/run_plans.h"
 #include "tools/args.h"
+#include "tools/columns.h"
 #include "tools/plan_report.h"
 #include "tools/plan_why.h"
 #include "tools/terminal.h"
 #include "tools/value_draw.h"
 
-enum { LEAST_LEFT = 8, MOST_LEFT = 28, REASON = 4, SETS = 64 };
+enum { LEAST_NAME = 24, LEAST_LEFT = 8, MOST_NAME = 28, REASON = 4, SETS = 64 };
 
 typedef struct explained {
     const dt_session *s;
@@ -28,11 +29,11 @@ typedef struct explained {
     dti_value_view view;
 } explained;
 
-/* Columns for a name beside a drawing. */
+/* Columns for names. */
 static int wider(int left, const char *name)
 {
     const int n = (int)strlen(name);
-    return n > MOST_LEFT ? MOST_LEFT : n > left ? n : left;
+    return n > MOST_NAME ? MOST_NAME : n > left ? n : left;
 }
 
 /* ---- a layer ---- */
@@ -82,13 +83,14 @@ static void print_fate(const dti_value_view *w)
         printf("    kept\n");
 }
 
-static void print_tensor(dti_value_view *w, int32_t tensor)
+static void print_tensor(dti_value_view *w, int32_t tensor, int width)
 {
     const dt_plan_tensor *t = &w->p->tensor[tensor];
     char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
     dti_value_look(w, tensor);
-    printf("  %-24s %-20s %11s", t->name, dt_human_role(role, (dt_role)t->role),
-        dt_human_bytes(size, t->bytes));
+    printf("  ");
+    dti_column_name(t->name, 2, width);
+    printf(" %-20s %11s", dt_human_role(role, (dt_role)t->role), dt_human_bytes(size, t->bytes));
     if (dt_plan_resident(t))
         printf("  stays\n");
     else if (w->next > 0)
@@ -99,30 +101,35 @@ static void print_tensor(dti_value_view *w, int32_t tensor)
         print_fate(w);
 }
 
-static dt_status explain_layer(explained *e, const dt_node *layer)
+static bool belongs(const explained *e, size_t tensor, const dt_node *layer)
+{
+    return e->view.value[tensor] == (int32_t)tensor &&
+           layer_of(e->s->graph, e->view.p->tensor[tensor].name) == layer;
+}
+
+static void explain_layer(explained *e, const dt_node *layer)
 {
     dti_value_view *w = &e->view;
     const dt_shape *y = &layer->info.y;
     printf("%s   layer %s, output %" PRId64 "x%" PRId64 "x%" PRId64 ", program '%s'\n", layer->name,
         layer->desc->name, y->h, y->w, y->c, w->p->program);
-    int left = LEAST_LEFT;
-    for (int pass = 0; pass < 2; pass++) { /* the table, then the lives */
-        if (pass == 1)
-            dti_value_draw_head(w, left);
-        for (size_t i = 0; i < w->p->n_tensor; i++) {
-            if (layer_of(e->s->graph, w->p->tensor[i].name) != layer || w->value[i] != (int32_t)i)
-                continue;
-            if (pass == 0) {
-                print_tensor(w, (int32_t)i);
+    int name = LEAST_NAME, left = LEAST_LEFT;
+    for (size_t i = 0; i < w->p->n_tensor; i++)
+        if (belongs(e, i, layer)) {
+            name = wider(name, w->p->tensor[i].name);
+            if (!dt_plan_resident(&w->p->tensor[i]))
                 left = wider(left, w->p->tensor[i].name);
-            } else if (!dt_plan_resident(&w->p->tensor[i])) {
-                w->tensor = (int32_t)i;
-                dti_value_draw(w, left);
-            }
         }
-    }
+    for (size_t i = 0; i < w->p->n_tensor; i++)
+        if (belongs(e, i, layer))
+            print_tensor(w, (int32_t)i, name);
+    dti_value_draw_head(w, left);
+    for (size_t i = 0; i < w->p->n_tensor; i++)
+        if (belongs(e, i, layer) && !dt_plan_resident(&w->p->tensor[i])) {
+            w->tensor = (int32_t)i;
+            dti_value_draw(w, left);
+        }
     dti_value_draw_legend(left);
-    return DT_OK;
 }
 
 /* ---- a policy ---- */
@@ -154,8 +161,9 @@ static void print_decisions(explained *e, const char *policy)
                 continue;
             last = (int32_t)k;
             char size[DT_HUMAN_BYTES];
-            printf("  %-20s %11s  %s\n    ", w->p->tensor[k].name,
-                dt_human_bytes(size, w->p->tensor[k].bytes), fate);
+            printf("  ");
+            dti_column_name(w->p->tensor[k].name, 2, MOST_NAME);
+            printf(" %11s  %s\n    ", dt_human_bytes(size, w->p->tensor[k].bytes), fate);
             dti_term_wrap(stdout, REASON, REASON, reason + n + 2);
         }
     }
@@ -243,8 +251,10 @@ static dt_status explain_word(explained *e, const char *word, dt_err *err)
         dti_value_draw_legend(left);
         return DT_OK;
     }
-    if (layer != NULL)
-        return explain_layer(e, layer);
+    if (layer != NULL) {
+        explain_layer(e, layer);
+        return DT_OK;
+    }
     return policy != NULL ? explain_policy(e, policy, err) : unknown(e, word, err);
 }
 

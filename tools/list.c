@@ -182,7 +182,7 @@ static void print_table(const struct kind *k)
     for (size_t i = 0; k->member(i, &it); i++)
         print_item(k, &it, (int)widest);
     if (n == 0)
-        fprintf(stderr, "dnntrain: there are no %s in this version\n", k->name);
+        dti_term_say("there are no %s in this version", k->name);
 }
 
 static void print_one(const struct kind *k, const item *it)

@@ -23,6 +23,7 @@
 #include "tools/plan_report.h"
 #include "tools/plan_time.h"
 #include "tools/plan_why.h"
+#include "tools/terminal.h"
 
 typedef struct plan_flags {
     bool json, rows, kernels, diff;
@@ -117,7 +118,7 @@ static dt_status diff(const char *const path[2], dt_err *err)
         st = diff_all(&p[0], &p[1], &differ, err);
     if (st == DT_OK) {
         fflush(stdout); /* the lines before what they come to */
-        fprintf(stderr, "dnntrain: the plans %s\n", differ ? "differ" : "are the same");
+        dti_term_say("the plans %s", differ ? "differ" : "are the same");
     }
     dt_plans_deinit(&p[0]);
     dt_plans_deinit(&p[1]);
@@ -146,20 +147,46 @@ static dt_status print_map(const void *picture, FILE *f, dt_err *err)
     return dti_plan_map(picture, 1, f, err);
 }
 
+/* ---- --rows: a line an op; on a terminal its reasons in words ---- */
+
+static dt_status print_rows(const dt_plan *p, dt_err *err)
+{
+    dt_memory_stream text;
+    DT_CHECK(dt_memory_open(&text, "the rows of a plan", err));
+    dt_plan_print_short(p, text.f);
+    fprintf(text.f,
+        "# P place, C compute, R release, O copy out, I copy in, W wait for a copy; e1:\n"
+        "# the end of a copy; over: in the same bytes; NAME': made again; #: why\n");
+    DT_CHECK(dt_memory_close(&text, DT_OK, err));
+    if (!dti_terminal_of(stdout).tty)
+        fwrite(text.text, 1, text.n, stdout);
+    else
+        for (char *line = text.text, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+            *end = '\0';
+            dti_term_wrap(stdout, 0, 4, line);
+        }
+    dt_free(text.text);
+    return DT_OK;
+}
+
 /* ---- --kernels: what computes each op, the workspace that it takes, by what else it could be, and
  * why implementations that would be preferred do not compute it ---- */
 
-/* @name: how wide the names of ops are */
+/* @name: how wide the names of ops are. On a terminal reasons go on below, in words. */
 static void print_kernel(
     int name, const char *op, const char *flops, size_t bytes, const char *kernel, const char *why)
 {
     char work[DT_HUMAN_BYTES] = "-";
     if (bytes > 0)
         dt_human_bytes(work, bytes);
+    const int at = printf("%-*s %8s %11s  ", name, op, flops, work);
+    if (!dti_terminal_of(stdout).tty) {
+        printf(why[0] != '\0' ? "%-32s  %s\n" : "%s%s\n", kernel, why);
+        return;
+    }
+    dti_term_wrap(stdout, at, at, kernel);
     if (why[0] != '\0')
-        printf("%-*s %8s %11s  %-32s  %s\n", name, op, flops, work, kernel, why);
-    else
-        printf("%-*s %8s %11s  %s\n", name, op, flops, work, kernel);
+        dti_term_wrap(stdout, printf("  not by "), 4, why);
 }
 
 /* Those that it could be computed by as well, the fastest first. */
@@ -226,7 +253,11 @@ static dt_status print_kernels(const dt_program *p, dt_err *err)
     for (size_t i = 0; i < p->n_op; i++)
         if (p->op[i].desc != NULL && strlen(p->op[i].name) > name)
             name = strlen(p->op[i].name);
-    printf("%-*s %8s %11s  %-32s  %s\n", (int)name, "op", "GFLOP", "workspace", "kernel", "not by");
+    printf("%-*s %8s %11s  ", (int)name, "op", "GFLOP", "workspace");
+    if (dti_terminal_of(stdout).tty)
+        printf("kernel\n");
+    else
+        printf("%-32s  not by\n", "kernel");
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         if (op->desc != NULL)
@@ -246,8 +277,7 @@ static dt_status add_partial(dt_session *s, dt_err *err)
     if (dt_feeds_open(&f, s, &ignored) == DT_OK)
         st = dt_session_plan_run(s, f.eval_loader != NULL, f.last, f.eval_last, err);
     else
-        fprintf(stderr,
-            "dnntrain: the data cannot be read, so plans of last partial batches are left out\n");
+        dti_cli_notice("the data cannot be read, so plans of last partial batches are left out");
     dt_feeds_close(&f);
     return st;
 }
@@ -326,12 +356,8 @@ static dt_status show(const dt_session *s, const plan_flags *f, double seconds, 
         DT_CHECK(dti_plan_intervals(chosen->plan, f->intervals, err));
     if (on_stdout(f) > 0 && !f->rows && !f->kernels && !f->json)
         return DT_OK;
-    if (f->rows) {
-        dt_plan_print_short(chosen->plan, stdout);
-        printf("# P place, C compute, R release, O copy out, I copy in, W wait for a copy; e1:\n"
-               "# the end of a copy; over: in the same bytes; NAME': made again; #: why\n");
-        return DT_OK;
-    }
+    if (f->rows)
+        return print_rows(chosen->plan, err);
     if (f->kernels)
         return print_kernels(chosen->program, err);
     dt_status st = dti_report_init(&r, s, err);

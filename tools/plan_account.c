@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/json_out.h"
+#include "tools/terminal.h"
 
 static dt_status show_json(
     const dt_session *s, const dt_account_desc *a, const double *value, int64_t batch, dt_err *err)
@@ -41,8 +42,9 @@ static void show_table(
         if (!isnan(value[i]))
             snprintf(number, sizeof number, "%.*f", value[i] == (double)(int64_t)value[i] ? 0 : 3,
                 value[i]);
-        printf("%-*s %10s %-7s  %s\n", name, a->figure[i].name, number, a->figure[i].unit,
-            a->figure[i].meaning);
+        const int at =
+            printf("%-*s %10s %-7s  ", name, a->figure[i].name, number, a->figure[i].unit);
+        dti_term_wrap(stdout, at, at, a->figure[i].meaning);
     }
 }
 

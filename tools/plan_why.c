@@ -2,6 +2,7 @@
 #include "tools/plan_why.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "memory/codec.h"
 #include "session/human.h"
 #include "tools/plan_value.h"
+#include "tools/terminal.h"
 
 static dt_status unknown(const dt_graph *g, const dt_plan *p, const char *name, dt_err *err)
 {
@@ -31,32 +33,45 @@ static dt_status unknown(const dt_graph *g, const dt_plan *p, const char *name, 
     return st;
 }
 
+enum { LABEL = 10, FATE = 13, TEXT = 768 }; /* what stands behind a label, and behind a fate */
+
+/* A line that begins with what it is of, in words as wide as the terminal. */
+static void DT_PRINTF(2, 3) say(int indent, const char *fmt, ...)
+{
+    char text[TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    dti_term_wrap(stdout, 0, indent, text);
+}
+
 /* Whose all seconds below are. */
 static void print_costs(const dt_costs *c)
 {
     if (c->simulated || c->hash[0] != '\0')
-        printf("seconds   %s, by %.60s\n", dt_costs_said(c), c->name);
+        say(LABEL, "seconds   %s, by %.60s", dt_costs_said(c), c->name);
     else
-        printf("seconds   of defaults, as nothing was measured of this machine\n");
+        say(LABEL, "seconds   of defaults, as nothing was measured of this machine");
 }
 
 static void print_uses(const dti_value_view *w)
 {
     const size_t made = dti_value_maker(w, w->value[w->tensor]);
     if (made < w->p->n_row)
-        printf("made      by %s, at %.6f s\n", dti_value_op(w, made)->name, w->t->end[made]);
+        say(LABEL, "made      by %s, at %.6f s", dti_value_op(w, made)->name, w->t->end[made]);
     else
-        printf("made      by no op: it is fetched\n");
+        say(LABEL, "made      by no op: it is fetched");
     for (size_t i = 0, n = 0; i < w->p->n_row; i++)
         if (i != made && dti_value_uses(w, i))
-            printf("%s  by %s, at %.6f s\n", n++ == 0 ? "read    " : "        ",
+            say(LABEL, "%s  by %s, at %.6f s", n++ == 0 ? "read    " : "        ",
                 dti_value_op(w, i)->name, w->t->begin[i]);
     if (w->next > 0)
-        printf("idle      for %" PRId64 " ops and %.6f s, between %s and %s\n", w->ops,
+        say(LABEL, "idle      for %" PRId64 " ops and %.6f s, between %s and %s", w->ops,
             w->t->begin[w->next] - w->t->end[w->last], dti_value_op(w, w->last)->name,
             dti_value_op(w, w->next)->name);
     else
-        printf("idle      never: op follows op\n");
+        say(LABEL, "idle      never: op follows op");
 }
 
 /* ---- what fates would cost ---- */
@@ -70,13 +85,13 @@ static void offload(const dti_value_view *w, double idle)
     const dt_link *l = among ? w->s->costs.link[tier] : w->s->costs.thread_link[tier];
     const double out = l[DT_TO_TIER].latency + bytes / l[DT_TO_TIER].rate;
     const double in = l[DT_FROM_TIER].latency + bytes / l[DT_FROM_TIER].rate;
-    printf("  offload    %.6f s to the %s and %.6f s back; ", out, dt_tier_name((int)tier), in);
-    if (among)
-        printf("none of it\n             hidden, as copies stand among the ops\n");
-    else if (out + in <= idle)
-        printf("hidden, where the link is free\n");
-    else
-        printf("%.6f s of it not hidden\n", out + in - idle);
+    char hidden[64] = "none of it hidden, as copies stand among the ops";
+    if (!among && out + in <= idle)
+        snprintf(hidden, sizeof hidden, "hidden, where the link is free");
+    else if (!among)
+        snprintf(hidden, sizeof hidden, "%.6f s of it not hidden", out + in - idle);
+    say(FATE, "  offload    %.6f s to the %s and %.6f s back; %s", out, dt_tier_name((int)tier), in,
+        hidden);
 }
 
 /* Adds what has to be run that a value is there again. False: not all of it can be. */
@@ -105,12 +120,12 @@ static void recompute(dti_value_view *w)
     int64_t ops = 0;
     double seconds = 0;
     if (w->p->tensor[w->tensor].role == DT_ROLE_INPUT)
-        printf("  recompute  no op makes it: it can be fetched again\n");
+        say(FATE, "  recompute  no op makes it: it can be fetched again");
     else if (again(w, w->value[w->tensor], &ops, &seconds))
-        printf("  recompute  %" PRId64 " op%s, %.6f s, from what is there before %s\n", ops,
+        say(FATE, "  recompute  %" PRId64 " op%s, %.6f s, from what is there before %s", ops,
             ops == 1 ? "" : "s", seconds, dti_value_op(w, w->next)->name);
     else
-        printf("  recompute  it cannot be: backward makes it, or what it is made from\n");
+        say(FATE, "  recompute  it cannot be: backward makes it, or what it is made from");
 }
 
 static void encode(const dti_value_view *w)
@@ -124,14 +139,14 @@ static void encode(const dti_value_view *w)
         char size[DT_HUMAN_BYTES];
         const dt_costs *c = &w->s->costs;
         const size_t packed = dt_packed_bytes(all[i], t->bytes / sizeof(float), share);
-        printf("  encode     %s: %s stay%s%s, %.6f + %.6f s\n", all[i]->name,
+        say(FATE, "  encode     %s: %s stay%s%s, %.6f + %.6f s", all[i]->name,
             dt_human_bytes(size, packed), packed >= t->bytes ? ", which saves nothing" : "",
             all[i]->exact ? "" : ", changes results",
             bytes / dt_costs_rate(c, all[i]->name, share, true),
             bytes / dt_costs_rate(c, all[i]->name, share, false));
     }
     if (known < 0)
-        printf("             as if no value were zero, since nobody has counted them (profile)\n");
+        say(FATE, "%*sas if no value were zero, since nobody has counted them (profile)", FATE, "");
 }
 
 /* ---- what was done ---- */
@@ -146,20 +161,19 @@ static void print_taken(const dti_value_view *w)
         if (fate == NULL)
             continue;
         kept = kept && r->kind == DT_ROW_PLACE;
-        printf("taken     %s, row %zu: %s\n", fate, i,
+        say(LABEL, "taken     %s, row %zu: %s", fate, i,
             r->reason >= 0 ? w->p->reason[r->reason] : "no reason is given");
     }
     if (kept)
-        printf("taken     kept: %s does nothing else with it\n", w->p->policy);
+        say(LABEL, "taken     kept: %s does nothing else with it", w->p->policy);
 }
 
 static void print(dti_value_view *w)
 {
     const dt_plan_tensor *t = &w->p->tensor[w->tensor];
-    char role[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
-    printf("%s   %s, %s (%" PRIu64 " bytes), program '%s'\n", t->name,
-        dt_human_role(role, (dt_role)t->role), dt_human_bytes(size, t->bytes), t->bytes,
-        w->p->program);
+    char role[DT_HUMAN_BYTES], size[DT_HUMAN_EXACT];
+    say(2, "%s   %s, %s, program '%s'", t->name, dt_human_role(role, (dt_role)t->role),
+        dt_human_exact(size, t->bytes), w->p->program);
     if (dt_plan_resident(t)) {
         printf("it stays for the whole run, at byte %" PRIu64 ": no fate is set\n", t->home);
         return;

@@ -10,8 +10,9 @@
 #include "engine/base/io.h"
 #include "memory/pools/pool_file.h"
 #include "memory/pools/pool_random.h"
-#include "tools/args.h"
 #include "session/human.h"
+#include "tools/args.h"
+#include "tools/columns.h"
 #include "tools/json_out.h"
 #include "tools/terminal.h"
 
@@ -105,34 +106,46 @@ static double to_bound(uint64_t bytes, uint64_t bound)
     return bound > 0 ? (double)bytes / (double)bound : 1.0;
 }
 
-static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound)
+enum { NAME = 12, PEAK = 0, TO_BOUND, HELD, OVERHEAD, SECONDS, NODES, COLUMNS };
+
+static void line(const placing *p, uint64_t bound, const dti_table_column *column)
 {
-    char text[DT_HUMAN_BYTES];
-    printf("%zu intervals, lower bound %s bytes\n\n", n, dt_human_count(text, bound));
-    printf("%-12s %18s %10s %10s %14s\n", "pool", "peak bytes", "to bound", "seconds", "nodes");
-    for (size_t i = 0; i < n_pool; i++) {
-        printf("%-12s %18s %10.6f %10.4f", p[i].pool->name, dt_human_count(text, p[i].peak),
-            to_bound(p[i].peak, bound), p[i].seconds);
-        if (p[i].pool->search != NULL)
-            printf(" %14s%s", dt_human_count(text, p[i].effort.nodes),
-                p[i].effort.optimal ? "  no lower one is possible" : "");
-        putchar('\n');
-    }
+    char cell[COLUMNS][DT_HUMAN_BYTES] = {""};
+    dt_human_count(cell[PEAK], p->peak);
+    snprintf(cell[TO_BOUND], DT_HUMAN_BYTES, "%.6f", to_bound(p->peak, bound));
+    dt_human_count(cell[HELD], p->reserved);
+    snprintf(
+        cell[OVERHEAD], DT_HUMAN_BYTES, "%.2f %%", 100.0 * (to_bound(p->reserved, bound) - 1.0));
+    snprintf(cell[SECONDS], DT_HUMAN_BYTES, "%.4f", p->seconds);
+    dt_human_count(cell[NODES], p->effort.nodes);
+    const int used = p->pool->search != NULL ? COLUMNS : NODES;
+    printf("%-*s", NAME, p->pool->name);
+    for (int i = 0; i < used; i++)
+        dti_column(&column[i], cell[i]);
+    putchar('\n');
 }
 
-/* What each would hold, and how much of that nobody could use. */
-static void comparison(const placing *p, size_t n_pool, size_t n, uint64_t bound)
+/* @compare: what each would hold, and how much of that nobody could use; else how the search went.
+ */
+static void table(const placing *p, size_t n_pool, size_t n, uint64_t bound, bool compare)
 {
+    dti_table_column column[COLUMNS] = {[PEAK] = {"peak bytes", 17, 0, NULL, false},
+        [TO_BOUND] = {"to bound", 10, 1, NULL, false},
+        [HELD] = {"held bytes", 17, compare ? 3 : -1, NULL, false},
+        [OVERHEAD] = {"overhead", 10, compare ? 2 : -1, NULL, false},
+        [SECONDS] = {"seconds", 9, 4, NULL, false},
+        [NODES] = {"nodes", 14, compare ? -1 : 5, NULL, false}};
     char text[DT_HUMAN_BYTES];
+    dti_columns_fit(column, COLUMNS, NAME);
     printf("%zu intervals, lower bound %s bytes\n\n", n, dt_human_count(text, bound));
-    printf("%-12s %18s %10s %18s %10s %10s\n", "pool", "peak bytes", "to bound", "held bytes",
-        "overhead", "seconds");
-    for (size_t i = 0; i < n_pool; i++) {
-        printf("%-12s %18s %10.6f", p[i].pool->name, dt_human_count(text, p[i].peak),
-            to_bound(p[i].peak, bound));
-        printf(" %18s %8.2f %% %10.4f\n", dt_human_count(text, p[i].reserved),
-            100.0 * (to_bound(p[i].reserved, bound) - 1.0), p[i].seconds);
-    }
+    printf("%-*s", NAME, "pool");
+    dti_columns_head(column, COLUMNS);
+    for (size_t i = 0; i < n_pool; i++)
+        line(&p[i], bound, column);
+    dti_columns_left_out(column, COLUMNS, NAME);
+    for (size_t i = 0; i < n_pool && !compare; i++)
+        if (p[i].effort.optimal)
+            printf("%s: no lower peak is possible\n", p[i].pool->name);
 }
 
 /* nodes and optimal: of a pool that searches; the others know only that the bound cannot be beaten.
@@ -199,19 +212,15 @@ static dt_status place_all(
     }
     if (f->csv) {
         if (n_pool > 1)
-            fprintf(stderr, "dnntrain: offsets by pool %s, the lowest\n", p[best].pool->name);
+            dti_term_say("offsets by pool %s, the lowest", p[best].pool->name);
         csv(&p[best], n);
         return DT_OK;
     }
     const uint64_t bound = dt_pool_lower_bound(v, n);
     if (f->json)
         return json(p, n_pool, n, bound, err);
-    if (f->compare) {
-        comparison(p, n_pool, n, bound);
-        return DT_OK;
-    }
-    table(p, n_pool, n, bound);
-    if (dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
+    table(p, n_pool, n, bound, f->compare);
+    if (!f->compare && dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
         picture(&p[best], n);
     return DT_OK;
 }

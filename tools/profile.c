@@ -14,6 +14,7 @@
 #include "tools/args.h"
 #include "tools/out_file.h"
 #include "tools/profile_make.h"
+#include "tools/terminal.h"
 
 enum { MOST_STEPS = 1000000 };
 
@@ -63,9 +64,9 @@ static void summary(const profiling *p)
 {
     const dt_costs *c = &p->found.costs;
     const dt_link *out = &c->link[DT_TIER_HOST][DT_TO_TIER];
-    fprintf(stderr,
-        "dnntrain: a step takes %.4f s, its rows %.4f s; %zu kinds of op; %.0f GFLOP/s and %.1f "
-        "GB/s at most; %.1f GB/s to the host\n",
+    dti_term_say(
+        "a step takes %.4f s, its rows %.4f s; %zu kinds of op; %.0f GFLOP/s and %.1f GB/s at "
+        "most; %.1f GB/s to the host",
         p->found.step, p->found.rows, c->n_entry,
         c->flops[DT_WORK_MATRIX][p->s->graph->dtype] / 1e9, c->bytes / 1e9, out->rate / 1e9);
 }

@@ -82,10 +82,9 @@ bool dti_profile_keep(const dt_session *s, dt_profile *p)
     dt_err err = {0};
     const bool kept = dt_profile_keep(s, p, path, &err) == DT_OK;
     if (kept)
-        fprintf(stderr, "dnntrain: kept for memory.profile = auto as %s\n", path);
+        dti_term_say("kept for memory.profile = auto as %s", path);
     else
-        fprintf(stderr, "dnntrain: the profile cannot be kept: %.*s\n",
-            (int)strcspn(err.text, "\n"), err.text);
+        dti_term_say("the profile cannot be kept: %.*s", (int)strcspn(err.text, "\n"), err.text);
     return kept;
 }
 
@@ -129,8 +128,7 @@ void dti_profile_missing(const char *config, const char *const *set, size_t n_se
     if (st == DT_OK)
         (void)dti_profile_keep(s, &found);
     else if (st != DT_E_CONFIG && st != DT_E_DATA && st != DT_E_IO)
-        fprintf(
-            stderr, "dnntrain: nothing is kept: %.*s\n", (int)strcspn(err.text, "\n"), err.text);
+        dti_term_say("nothing is kept: %.*s", (int)strcspn(err.text, "\n"), err.text);
     dt_profile_deinit(&found);
     dt_session_close(s);
 }

@@ -78,7 +78,23 @@ static void DT_PRINTF(2, 3) say(screen *s, const char *fmt, ...)
         write_bytes(s, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* Behind a label. On a terminal a line too long goes on below, under its beginning. */
+/* From column @at on. On a terminal a line too long goes on below, behind the labels. */
+static void in_words(screen *s, int at, const char *text)
+{
+    int width = s->t.tty ? dti_terminal_width(&s->t, s->f) : INT_MAX;
+    width = width > NARROWEST ? width : NARROWEST;
+    for (;; at = LABEL) {
+        const size_t n = dti_term_fit(text, width - 1 - at);
+        say(s, "%.*s\n", (int)n, text);
+        text += n + strspn(text + n, " ");
+        text += *text == '\n';
+        if (*text == '\0')
+            return;
+        say(s, "%*s", LABEL, "");
+    }
+}
+
+/* Behind a label. */
 static void DT_PRINTF(2, 3) flow(screen *s, const char *fmt, ...)
 {
     char text[4096];
@@ -86,20 +102,7 @@ static void DT_PRINTF(2, 3) flow(screen *s, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    const int width = s->t.tty ? dti_terminal_width(&s->t, s->f) : INT_MAX;
-    const size_t room = (size_t)(width > NARROWEST ? width : NARROWEST) - LABEL;
-    const char *rest = text;
-    while (strlen(rest) >= room) {
-        size_t n = room - 1;
-        while (n > 0 && rest[n] != ' ')
-            n--;
-        n = n > 0 ? n : strcspn(rest, " "); /* a word too long is not broken */
-        if (rest[n] == '\0')
-            break;
-        say(s, "%.*s\n%*s", (int)n, rest, LABEL, "");
-        rest += n + 1;
-    }
-    say(s, "%s\n", rest);
+    in_words(s, LABEL, text);
 }
 
 static void label(screen *s, const char *name)
@@ -228,7 +231,7 @@ static void show_policy(screen *s, const dti_progress_facts *f)
 {
     const bool parts = f->exact && f->exact_for != NULL && f->exact_for[0] != '\0';
     label(s, "policy");
-    say(s, "%s%s%s (%s%s)\n", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
+    flow(s, "%s%s%s (%s%s)", f->policy, f->chosen_by != NULL ? ", chosen by " : "",
         f->chosen_by != NULL ? f->chosen_by : "",
         !f->exact              ? "not exact: it changes results"
         : parts                ? "exact "
@@ -259,19 +262,18 @@ static void show_facts(screen *s, const dti_progress_facts *f)
 
 static void show_equality(const dti_progress *p, screen *s, uint64_t measured)
 {
-    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], size[DT_HUMAN_BYTES];
     label(s, "memory");
     if (measured == 0) {
-        say(s, "planned %s bytes, not measured\n", dt_human_count(a, p->planned));
+        flow(s, "planned %s bytes, not measured", dt_human_count(a, p->planned));
         return;
     }
-    const bool same = measured == p->planned;
-    say(s, "planned %s bytes %s measured %s bytes", dt_human_count(a, p->planned),
-        same ? "=" : "but", dt_human_count(b, measured));
-    if (same)
-        say(s, " (%s)\n", dt_human_bytes(a, measured));
+    dt_human_count(a, p->planned);
+    dt_human_count(b, measured);
+    if (measured == p->planned)
+        flow(s, "planned %s bytes = measured %s bytes (%s)", a, b, dt_human_bytes(size, measured));
     else
-        say(s, ": this should not be\n");
+        flow(s, "planned %s bytes but measured %s bytes: this should not be", a, b);
 }
 
 static void show_speed(const dti_progress *p, screen *s, double seconds)
@@ -543,15 +545,6 @@ void dti_progress_step(dti_progress *p, const dt_step_report *r)
     p->drawn = now;
 }
 
-static void note(dti_progress *p, const char *text)
-{
-    const double drawn = p->drawn;
-    dti_progress_clear(p);
-    write_bytes(&p->screen, text, strlen(text));
-    if (!p->screen.t.tty)
-        p->drawn = drawn;
-}
-
 void dti_progress_note(dti_progress *p, const char *fmt, ...)
 {
     char text[DTI_LINE];
@@ -559,9 +552,11 @@ void dti_progress_note(dti_progress *p, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text - 1, fmt, ap);
     va_end(ap);
-    const size_t n = strlen(text);
-    memcpy(text + n, "\n", 2);
-    note(p, text);
+    const double drawn = p->drawn;
+    dti_progress_clear(p);
+    in_words(&p->screen, 0, text);
+    if (!p->screen.t.tty)
+        p->drawn = drawn;
 }
 
 void dti_progress_eval(dti_progress *p, const dt_eval_report *r)

@@ -232,15 +232,21 @@ static void widen(int *width, const char *text)
     *width = n > *width ? n : *width;
 }
 
+/* By what is never left out. */
+static int used_by(const layout *t)
+{
+    return t->name + 1 + t->kind;
+}
+
 /* As wide as their widest cell; long names lose their beginning before a column is left out. */
 static void lay_out(layout *t, const network *w)
 {
     *t = (layout){NAME_LEAST, 4,
-        {[OUTPUT] = {"output", 6, 0, true},
-            [PARAMETERS] = {"parameters", 10, 1, true},
-            [MFLOP] = {"MFLOP", 6, 2, true},
-            [ACTIVATION] = {"activation", 10, 3, true},
-            [STASH] = {"stash", 5, 4, true}}};
+        {[OUTPUT] = {"output", 6, 0, NULL, false},
+            [PARAMETERS] = {"parameters", 10, 1, NULL, false},
+            [MFLOP] = {"MFLOP", 6, 2, NULL, false},
+            [ACTIVATION] = {"activation", 10, 3, NULL, false},
+            [STASH] = {"stash", 5, 4, NULL, false}}};
     for (size_t i = 0; i <= w->n; i++) {
         const dti_show_row *r = i < w->n ? &w->row[i] : &w->total;
         char text[48];
@@ -256,7 +262,7 @@ static void lay_out(layout *t, const network *w)
         widen(&t->column[STASH].width, bytes(text, r->stash));
     }
     t->name = t->name < NAME_MOST ? t->name : NAME_MOST;
-    dti_columns_fit(t->column, COLUMNS, t->name + 1 + t->kind);
+    dti_columns_fit(t->column, COLUMNS, used_by(t));
 }
 
 static void print_row(const dti_show_row *r, const char *mark, const layout *t)
@@ -323,7 +329,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     total.kind = "";
     print_row(&total, "", &t);
     putchar('\n');
-    dti_columns_left_out(t.column, COLUMNS);
+    dti_columns_left_out(t.column, COLUMNS, used_by(&t));
     printf("forward %.3f GFLOP and backward %.3f a sample, a multiply-add being two;\n%s "
            "parameters\n",
         w->total.forward / 1e9, w->total.backward / 1e9,

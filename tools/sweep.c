@@ -12,6 +12,7 @@
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "tools/out_file.h"
+#include "tools/terminal.h"
 
 /* Lists that are given, or what the configuration names; one that names none, or keep_all alone,
  * asks for all policies that plan without a search. */
@@ -40,9 +41,8 @@ static dt_status fill(dti_sweep *w, const char *lists, dt_err *err)
         DT_CHECK(dt_sweep_policy(w->session, &w->row[i], err));
         char took[DT_HUMAN_BYTES];
         if (dt_seconds() - began > 1)
-            fprintf(stderr, "dnntrain: %zu of %zu policies planned, %s: %" PRId64 " (%s)\n", i + 1,
-                w->n, w->row[i].policy, w->row[i].batch,
-                dt_human_seconds(took, dt_seconds() - began));
+            dti_term_say("%zu of %zu policies planned, %s: %" PRId64 " (%s)", i + 1, w->n,
+                w->row[i].policy, w->row[i].batch, dt_human_seconds(took, dt_seconds() - began));
     }
     return DT_OK;
 }
@@ -57,18 +57,20 @@ static dt_status check_any(const dti_sweep *w, dt_err *err)
         if (r->refused[0] == '\0' && (least == NULL || r->peak < least->peak))
             least = r;
     }
-    char asked[DT_ASKED];
+    char asked[DT_ASKED], device[DT_HUMAN_EXACT], host[DT_HUMAN_EXACT], disk[DT_HUMAN_EXACT];
     if (least == NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "a run of each of these is refused: %s", w->row[0].refused);
     if (least->peak <= w->session->opts.memory.device_budget)
         return DT_FAIL(err, DT_E_BUDGET,
-            "no policy trains a single sample in all of the budgets of [memory]: %s needs %" PRIu64
-            " bytes of the device, %" PRIu64 " on the host and %" PRIu64 " on the disk",
-            least->policy, least->peak, least->host_peak, least->disk_peak);
+            "no policy trains a single sample in all of the budgets of [memory]: %s needs %s of "
+            "the device, %s on the host and %s on the disk",
+            least->policy, dt_human_exact(device, least->peak),
+            dt_human_exact(host, least->host_peak), dt_human_exact(disk, least->disk_peak));
     const dt_status st = DT_FAIL(err, DT_E_BUDGET,
-        "%s: no policy trains a single sample in it; %s needs the least, %" PRIu64 " bytes",
-        dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy, least->peak);
+        "%s: no policy trains a single sample in it; %s needs the least, %s",
+        dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy,
+        dt_human_exact(device, least->peak));
     (void)dt_floor_tell(&least->floor, w->session->opts.memory.device_budget, err);
     return st;
 }

@@ -44,10 +44,9 @@ static bool uses_disk(const dti_sweep *w)
 
 static void budget(const char *what, uint64_t bytes)
 {
-    char size[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
+    char size[DT_HUMAN_EXACT];
     if (bytes > 0)
-        printf(
-            "%s %s (%s bytes)\n", what, dt_human_bytes(size, bytes), dt_human_count(count, bytes));
+        printf("%s %s\n", what, dt_human_exact(size, bytes));
 }
 
 static void header(const dti_sweep *w)
@@ -69,14 +68,14 @@ enum { BATCH, PEAK, RATIO, HOST, DISK, OUT, AGAIN, RATE, COLUMNS };
 static void columns(const dti_sweep *w, int width, dti_table_column to[COLUMNS])
 {
     const bool rate = w->n > 0 && w->row[0].step > 0;
-    const dti_table_column all[COLUMNS] = {[BATCH] = {"batch", 6, 0, true},
-        [PEAK] = {"peak", 11, 0, true},
-        [RATIO] = {"ratio", 5, 6, true},
-        [HOST] = {"host", 11, 2, true},
-        [DISK] = {"disk", 11, uses_disk(w) ? 1 : -1, false},
-        [OUT] = {"moved out", 11, 4, true},
-        [AGAIN] = {"again", 6, 5, true},
-        [RATE] = {"samples/s", 9, rate ? 3 : -1, false}};
+    const dti_table_column all[COLUMNS] = {[BATCH] = {"batch", 6, 0, NULL, false},
+        [PEAK] = {"peak", 11, 0, NULL, false},
+        [RATIO] = {"ratio", 5, 6, "to the batch of keep_all", false},
+        [HOST] = {"host", 11, 2, NULL, false},
+        [DISK] = {"disk", 11, uses_disk(w) ? 1 : -1, NULL, false},
+        [OUT] = {"moved out", 11, 4, "in a step", false},
+        [AGAIN] = {"again", 6, 5, "computed again, of forward and backward", false},
+        [RATE] = {"samples/s", 9, rate ? 3 : -1, NULL, false}};
     memcpy(to, all, sizeof all);
     dti_columns_fit(to, COLUMNS, width);
 }
@@ -281,10 +280,10 @@ void dti_sweep_table(const dti_sweep *w)
             host = dt_session_host_note(w->session, w->row[i].host_peak);
     }
     bars(w, width);
-    printf("\nratio: to the batch of keep_all; moved out: in a step; again: computed again,\n"
-           "of forward and backward\n");
-    dti_columns_left_out(c, COLUMNS);
-    if (c[RATE].rank >= 0)
+    putchar('\n');
+    dti_columns_legend(c, COLUMNS, "");
+    dti_columns_left_out(c, COLUMNS, width);
+    if (c[RATE].shown)
         printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
             w->session->costs.name);
     if (host != NULL)

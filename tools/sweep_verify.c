@@ -16,8 +16,11 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/json.h"
+#include "session/human.h"
+#include "session/plan_set.h"
 #include "session/run_dir.h"
 #include "tools/sweep.h"
+#include "tools/terminal.h"
 
 enum { PATH_ROOM = 1024, SETS = 16, TEXT_BYTES = 1 << 20 };
 
@@ -318,15 +321,16 @@ static dt_status verify_row(const dti_cli *cli, const dt_graph *g, dt_sweep_row 
 
 static void tell(const dt_sweep_row *row)
 {
+    char text[DT_POLICY_LIST + 160], count[DT_HUMAN_BYTES], refused[48] = "";
+    if (!row->capped)
+        snprintf(refused, sizeof refused, "; %" PRId64 " is refused", row->batch + 1);
     if (row->check == DT_SWEEP_BROKEN)
-        printf("  %s: batch %" PRId64 " does NOT hold\n", row->policy, row->batch);
-    else if (row->capped)
-        printf("  %s: batch %" PRId64 " trains, planned = measured = %" PRIu64 " bytes\n",
-            row->policy, row->batch, row->measured);
+        snprintf(text, sizeof text, "%s: batch %" PRId64 " does NOT hold", row->policy, row->batch);
     else
-        printf("  %s: batch %" PRId64 " trains, planned = measured = %" PRIu64 " bytes; %" PRId64
-               " is refused\n",
-            row->policy, row->batch, row->measured, row->batch + 1);
+        snprintf(text, sizeof text, "%s: batch %" PRId64 " trains, planned = measured = %s bytes%s",
+            row->policy, row->batch, dt_human_count(count, row->measured), refused);
+    printf("  ");
+    dti_term_wrap(stdout, 2, 4, text);
     fflush(stdout);
 }
 
@@ -341,7 +345,7 @@ dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err)
         dt_sweep_row *row = &w->row[i];
         if (row->batch == 0)
             continue;
-        fprintf(stderr, "dnntrain: training %s at batch %" PRId64 "\n", row->policy, row->batch);
+        dti_term_say("training %s at batch %" PRId64, row->policy, row->batch);
         const dt_status st = verify_row(cli, w->session->graph, row, err);
         if (st == DT_E_STOPPED) {
             first = st;

@@ -1,6 +1,8 @@
-/* What a stream can show, and tables and pictures on stdout. */
+/* What a stream can show, text in words, and tables and pictures on stdout. */
 #include "tools/terminal.h"
 
+#include <limits.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -8,7 +10,7 @@
 
 #include "engine/base/text.h"
 
-enum { USUAL_WIDTH = 80, MOST_WIDTH = 1000 };
+enum { USUAL_WIDTH = 80, MOST_WIDTH = 1000, LEAST_ROOM = 40 };
 
 static const char *setting(const char *name)
 {
@@ -53,21 +55,7 @@ int dti_terminal_width(const dti_terminal *t, FILE *f)
     return columns > 0 && columns <= MOST_WIDTH ? (int)columns : USUAL_WIDTH;
 }
 
-/* ---- tables and pictures on stdout ---- */
-
-enum { NARROWEST = 64, WIDEST = 100 };
-
-bool dti_term_unicode(void)
-{
-    return dti_terminal_of(stdout).utf8;
-}
-
-int dti_term_width(void)
-{
-    const dti_terminal t = dti_terminal_of(stdout);
-    const int n = dti_terminal_width(&t, stdout);
-    return n < NARROWEST ? NARROWEST : n > WIDEST ? WIDEST : n;
-}
+/* ---- text in words ---- */
 
 /* Bytes of the next word; a number and its unit are one. */
 static size_t word_length(const char *s)
@@ -84,25 +72,75 @@ static size_t word_length(const char *s)
     return n;
 }
 
+/* Of UTF-8: bytes that do not go on with a character. */
+static int columns_of(const char *s, size_t n)
+{
+    int columns = 0;
+    for (size_t i = 0; i < n; i++)
+        columns += ((unsigned char)s[i] & 0xC0) != 0x80;
+    return columns;
+}
+
+size_t dti_term_fit(const char *text, int room)
+{
+    size_t n = 0;
+    for (int used = 0;;) {
+        const size_t blanks = strspn(text + n, " ");
+        const size_t word = word_length(text + n + blanks);
+        used += columns_of(text + n, blanks + word);
+        if (word == 0 || (n > 0 && used > room))
+            return n;
+        n += blanks + word;
+    }
+}
+
+static void flow(FILE *f, int width, int at, int indent, const char *text)
+{
+    for (;; at = indent) {
+        const size_t n = dti_term_fit(text, width - at);
+        fprintf(f, "%.*s\n", (int)n, text);
+        text += n + strspn(text + n, " ");
+        text += *text == '\n';
+        if (*text == '\0')
+            return;
+        fprintf(f, "%*s", indent, "");
+    }
+}
+
 void dti_term_wrap(FILE *f, int at, int indent, const char *text)
 {
-    const int width = dti_term_width();
-    bool fresh = true;
-    for (const char *c = text; *c != '\0';) {
-        const int n = (int)word_length(c);
-        if (n > 0 && !fresh && at + 1 + n > width) {
-            fprintf(f, "\n%*s", indent, "");
-            at = indent;
-            fresh = true;
-        }
-        if (n > 0) {
-            fprintf(f, "%s%.*s", fresh ? "" : " ", n, c);
-            at += n + !fresh;
-            fresh = false;
-        }
-        c += n + (c[n] != '\0');
-    }
-    fputc('\n', f);
+    flow(f, dti_term_width(), at, indent, text);
+}
+
+void dti_term_say(const char *fmt, ...)
+{
+    static const char name[] = "dnntrain: ";
+    const int indent = (int)strlen(name);
+    const dti_terminal t = dti_terminal_of(stderr);
+    const int width = t.tty ? dti_terminal_width(&t, stderr) : INT_MAX;
+    char text[DT_ERR_BYTES];
+    va_list ap;
+    va_start(ap, fmt);
+    const int at = snprintf(text, sizeof text, "%s", name);
+    vsnprintf(text + at, sizeof text - (size_t)at, fmt, ap);
+    va_end(ap);
+    flow(stderr, width < LEAST_ROOM ? LEAST_ROOM : width, 0, indent, text);
+}
+
+/* ---- tables and pictures on stdout ---- */
+
+enum { NARROWEST = 64 };
+
+bool dti_term_unicode(void)
+{
+    return dti_terminal_of(stdout).utf8;
+}
+
+int dti_term_width(void)
+{
+    const dti_terminal t = dti_terminal_of(stdout);
+    const int n = dti_terminal_width(&t, stdout);
+    return n < NARROWEST ? NARROWEST : n > DTI_TERM_WIDEST ? DTI_TERM_WIDEST : n;
 }
 
 void dti_term_bar(FILE *f, double part, double whole, int width)

@@ -1,4 +1,5 @@
-/* What a stream can show; and for tables and pictures on stdout, how wide and with which marks. */
+/* What a stream can show; text in words, and messages; and for tables and pictures on stdout, how
+ * wide and with which marks. */
 #ifndef DT_TOOLS_TERMINAL_H
 #define DT_TOOLS_TERMINAL_H
 
@@ -27,12 +28,22 @@ int dti_terminal_width(const dti_terminal *t, FILE *f);
 /* Whether block characters may be used on stdout (dti_terminal's utf8). */
 bool dti_term_unicode(void);
 
-/* Columns of the terminal on stdout, between 64 and 100; 80 when it is none. */
+enum { DTI_TERM_WIDEST = 100 };
+
+/* Columns of the terminal on stdout, between 64 and DTI_TERM_WIDEST; 80 when it is none. */
 int dti_term_width(void);
+
+/* How many bytes of @text stand on a line of @room columns: as many words as there is room for, at
+ * least one, up to the end of its line. What is behind them begins with blanks or ends there. */
+size_t dti_term_fit(const char *text, int room);
 
 /* Print @text from column @at on, in words, in lines no wider than dti_term_width() where its words
  * allow; further lines begin at column @indent. Ends the line. */
 void dti_term_wrap(FILE *f, int at, int indent, const char *text);
+
+/* A message on stderr behind the program's name: on a terminal in words, as wide as that is;
+ * elsewhere one line, which scripts can read. */
+void dti_term_say(const char *fmt, ...) DT_PRINTF(1, 2);
 
 /* A horizontal bar of @part of @whole, up to @width columns wide, without blanks after it. */
 void dti_term_bar(FILE *f, double part, double whole, int width);

@@ -48,7 +48,9 @@ void dti_value_draw_head(const dti_value_view *w, int left)
 
 void dti_value_draw_legend(int left)
 {
-    printf("%*s  W made  R read  A made again  = on the device  . not there\n", left, "");
+    static const char text[] = "  W made  R read  A made again  = on the device  . not there";
+    const int most = dti_term_width() - (int)strlen(text);
+    printf("%*s%s\n", left < most ? left : most, "", text);
 }
 
 /* What an op does with the value: 'W', 'A', 'R'; 0: nothing. */

@@ -291,7 +291,7 @@ static void budgets_below_the_least_say_what_that_is(void **state)
         {"sweep FILE --set memory.device_budget=1KiB", "needs the least, "},
         {"sweep FILE --set memory.device_budget=1KiB", "no plan of 1 sample at once takes less "},
         {"compare FILE --budgets 1KiB,2KiB --policies chen_sqrt;vdnn_all",
-            "nothing fits 2048 bytes of the device, the largest of the budgets; "},
+            "nothing fits 2.00 KiB (2,048 bytes) of the device, the largest of the budgets; "},
         {"compare FILE --budgets 1KiB,2KiB --policies chen_sqrt;vdnn_all",
             " samples at once takes less than "},
     };

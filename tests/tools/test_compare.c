@@ -823,6 +823,68 @@ static void every_policy_is_named_where_its_plan_is(void **state)
     dt_free(svg);
 }
 
+/* Lines that go on below are one line. */
+static void unfold(char *text)
+{
+    char *to = text;
+    for (const char *s = text; *s != '\0'; s++)
+        if (strncmp(s, "\n  ", 3) == 0 && s[3] != ' ') {
+            *to++ = ' ';
+            s += 2;
+        } else {
+            *to++ = *s;
+        }
+    *to = '\0';
+}
+
+static bool line_has(const char *text, const char *line, const char *word)
+{
+    const char *at = strstr(text, line), *found = at != NULL ? strstr(at, word) : NULL;
+    return found != NULL && found < at + strcspn(at, "\n");
+}
+
+/* Either in the head of the table, and explained below, or named as hidden. */
+static void titles_are_explained_where_they_are_shown(void **state)
+{
+    NEED_BINARY();
+    static const char *const words[] = {
+        "compare FILE --set memory.simulate=p100 --policies chen_sqrt --budgets 2",
+        "sweep FILE --set memory.simulate=p100 --policies chen_sqrt --set "
+        "memory.device_budget=3MiB",
+    };
+    static const struct {
+        int of;
+        const char *title, *means;
+    } columns[] = {{0, " planned by", "planned by: the budget"}, {0, " again", "again: computed"},
+        {0, " moved out", "moved out: in a step"}, {1, " again", "again: computed"},
+        {1, " moved out", "moved out: in a step"}, {1, " ratio", "ratio: to the batch"},
+        {1, " samples/s", "samples/s: simulated"}};
+    static const char *const widths[] = {"64", "80", "100"};
+    int hidden = 0;
+    for (size_t w = 0; w < DT_COUNT(widths); w++) {
+        cli.columns = widths[w];
+        for (int k = 0; k < (int)DT_COUNT(words); k++) {
+            ran r = cli_run(words[k], lenet());
+            char *head = strstr(r.out, "policy ");
+            assert_code(&r, 0);
+            assert_non_null(head);
+            unfold(strstr(head, "\n\n"));
+            for (size_t i = 0; i < DT_COUNT(columns); i++) {
+                if (columns[i].of != k)
+                    continue;
+                const bool shown = line_has(head, "policy ", columns[i].title);
+                assert_int_equal(strstr(head, columns[i].means) != NULL, shown);
+                assert_int_equal(
+                    line_has(head, "hidden for lack of width:", columns[i].title), !shown);
+                hidden += !shown;
+            }
+            cli_done(&r);
+        }
+    }
+    cli.columns = NULL;
+    assert_true(hidden > 2);
+}
+
 static void times_of_defaults_say_so(void **state)
 {
     NEED_BINARY();
@@ -948,6 +1010,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_picture_ends_where_its_key_does),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
+        cmocka_unit_test(titles_are_explained_where_they_are_shown),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),
         cmocka_unit_test(many_rows_are_run),

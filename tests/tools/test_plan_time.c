@@ -433,7 +433,8 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
     NEED_BINARY();
     static const char *const rows[][3] = {
         {"vdnn_all", "relu1.y", "taken     offloaded, row "},
-        {"vdnn_all", "relu1.y", "for backward of pool1"},
+        {"vdnn_all", "relu1.y", "for backward of"},
+        {"vdnn_all", "relu1.y", "pool1, idle for "},
         {"vdnn_all", "relu1.y", "made      by relu1.f, at 0."},
         {"vdnn_all", "relu1.y", "between pool1.f and pool1.b\n"},
         {"keep_all", "relu1.y", "taken     kept: keep_all does nothing else with it"},

@@ -9,6 +9,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/policy.h"
+#include "session/human.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -493,12 +494,13 @@ static void verified_batches_train_and_the_next_are_refused(void **state)
     dt_free(kept);
     assert_code(&r, 0);
     for (int i = 1; i < t.n; i++) {
-        char want[256];
+        char want[256], count[DT_HUMAN_BYTES];
         const int64_t batch = strtoll(t.cell[i][2], NULL, 10);
         snprintf(want, sizeof want,
             "  %s: batch %" PRId64 " trains, planned = measured = %s bytes; %" PRId64
             " is refused\n",
-            t.cell[i][0], batch, t.cell[i][4], batch + 1);
+            t.cell[i][0], batch, dt_human_count(count, strtoull(t.cell[i][4], NULL, 10)),
+            batch + 1);
         assert_has(r.out, want);
         assert_string_equal(t.cell[i][12], "yes");
         assert_string_equal(t.cell[i][13], t.cell[i][4]);

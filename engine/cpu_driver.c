@@ -13,6 +13,7 @@
 #include "engine/base/copy.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
+#include "engine/base/numbers_text.h"
 #include "engine/base/team.h"
 #include "engine/driver.h"
 
@@ -61,16 +62,18 @@ static dt_status cpu_facts(void *self, dt_driver_facts *f, dt_err *err)
 static dt_status cpu_reserve(void *self, uint64_t bytes, void **base, dt_err *err)
 {
     cpu *c = self;
+    char count[DT_HUMAN_BYTES];
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     *base = NULL;
     DT_ASSERT(c->map == NULL);
     if (bytes > SIZE_MAX / 2)
-        return DT_FAIL(err, DT_E_NOMEM, "an arena of %zu bytes is beyond any machine", bytes);
+        return DT_FAIL(err, DT_E_NOMEM, "an arena of %s bytes is beyond any machine",
+            dt_human_count(count, bytes));
     const size_t body = (bytes + page - 1) / page * page;
     void *map = mmap(NULL, body + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map == MAP_FAILED)
-        return DT_FAIL(
-            err, DT_E_NOMEM, "reserve %zu bytes for the arena: %s", bytes, strerror(errno));
+        return DT_FAIL(err, DT_E_NOMEM, "reserve %s bytes for the arena: %s",
+            dt_human_count(count, bytes), strerror(errno));
     unsigned char *end = (unsigned char *)map + body;
     if (mprotect(end, page, PROT_NONE) != 0) {
         munmap(map, body + page);

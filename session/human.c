@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/numbers_text.h"
-
 const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
@@ -70,20 +68,6 @@ const char *dt_human_number(char to[DT_HUMAN_BYTES], double v)
         dt_snprintf(to, DT_HUMAN_BYTES, "%.3e", v);
     else
         dt_snprintf(to, DT_HUMAN_BYTES, "%.*f", a < 0.1 ? 5 : a < 100 ? 3 : a < 1e4 ? 1 : 0, v);
-    return to;
-}
-
-const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n)
-{
-    char digits[DT_HUMAN_BYTES];
-    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
-    int at = 0;
-    for (int i = 0; i < len; i++) {
-        if (i > 0 && (len - i) % 3 == 0)
-            to[at++] = ',';
-        to[at++] = digits[i];
-    }
-    to[at] = '\0';
     return to;
 }
 

@@ -2,9 +2,10 @@
 #ifndef DT_SESSION_HUMAN_H
 #define DT_SESSION_HUMAN_H
 
+#include "engine/base/numbers_text.h"
 #include "engine/map.h"
 
-enum { DT_HUMAN_BYTES = 32, DT_HUMAN_EXACT = 80 }; /* enough for each */
+enum { DT_HUMAN_EXACT = 80 }; /* and DT_HUMAN_BYTES: enough for each */
 
 const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 GiB" */
 /* "1.15 GiB (1,234,803,098 bytes)", which can be typed as well */
@@ -18,7 +19,6 @@ const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three 
 const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activation gradients" */
 /* What a network takes: "image 28x28x1", or "128 tokens" when @tokens, of a sample, is not 0. */
 const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens);
-const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n); /* "1,234,567" */
 
 /* Whether top-5 says anything: of five classes or fewer every label is among the first five. */
 static inline bool dt_human_tells_top5(int64_t classes)

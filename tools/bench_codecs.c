@@ -316,8 +316,8 @@ static dt_status run_errors(const bench *b, dt_err *err)
     if (st == DT_OK)
         st = try_codecs(b, &costs, of, err);
     if (st == DT_OK && b->rows == NULL)
-        printf("relative absolute error of seconds, of densities and sizes that the table has "
-               "not\n\n%-10s %10s %10s %21s\n%-10s %10s %10s %10s %10s\n",
+        printf("relative absolute error of seconds, at densities and sizes not in the table\n\n"
+               "%-10s %10s %10s %21s\n%-10s %10s %10s %10s %10s\n",
             "", "by the table", "", "by one line", "codec", "encode", "decode", "encode", "decode");
     for (size_t i = 0; st == DT_OK && i < n; i++)
         if (is_predicted(all[i]))
@@ -333,8 +333,8 @@ static dt_status run_either(bench *b, bool errors, dt_err *err)
     DT_CHECK(dt_cpu_check(0, err));
     const int threads = dt_cpu_setup(0);
     if (b->rows == NULL)
-        printf("%zu MiB of values, %d thread%s, %s; ", b->count >> 18, threads,
-            threads == 1 ? "" : "s", dt_isa_name());
+        printf("%zu MiB of values, %d thread%s, %s%s", b->count >> 18, threads,
+            threads == 1 ? "" : "s", dt_isa_name(), errors ? "\n" : "; ");
     return errors ? run_errors(b, err) : run_all(b, err);
 }
 

@@ -20,26 +20,31 @@ static const char *unit_of(const dt_bench_result *r)
     return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
 }
 
+enum { LABEL = 10 };
+
 static void header(const dt_bench_result *r)
 {
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
-    char rate[DT_HUMAN_BYTES];
+    char rate[DT_HUMAN_BYTES], text[256], bf16[32] = "";
     printf("%s   batch %" PRId64, s->graph->name, t->batch);
     if (s->micro_batch != t->batch)
         printf(" as micro-batches of %" PRId64, s->micro_batch);
     printf("   policy %s   %s   %d thread%s\n", dt_session_policy(s),
         dt_dtype_name(s->graph->dtype), s->threads, s->threads == 1 ? "" : "s");
-    printf("machine   %.0f GFLOP/s fp32", r->machine.flops[DT_F32] / 1e9);
     if (r->machine.flops[DT_BF16] > 0)
-        printf(", %.0f bf16", r->machine.flops[DT_BF16] / 1e9);
-    printf(", %.1f GB/s read and written by a copy; measured now\n", r->machine.bytes / 1e9);
+        snprintf(bf16, sizeof bf16, ", %.0f bf16", r->machine.flops[DT_BF16] / 1e9);
+    snprintf(text, sizeof text,
+        "machine   %.0f GFLOP/s fp32%s, %.1f GB/s read and written by a copy; measured now",
+        r->machine.flops[DT_F32] / 1e9, bf16, r->machine.bytes / 1e9);
+    dti_term_wrap(stdout, 0, LABEL, text);
     if (r->machine.answer > 0)
         printf("cores     one answers another in %.0f ns\n", 1e9 * r->machine.answer);
     printf("\n");
-    printf("step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not "
-           "count\n",
+    snprintf(text, sizeof text,
+        "step      %.2f ms in the median of %" PRId64 ", %.2f to %.2f, after %d that do not count",
         1e3 * r->median, r->steps, 1e3 * r->least, 1e3 * r->most, DT_BENCH_WARM);
+    dti_term_wrap(stdout, 0, LABEL, text);
     printf(
         "speed     %s %s a second\n\n", dt_human_rate(rate, units_of(r) / r->median), unit_of(r));
 }

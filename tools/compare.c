@@ -2,7 +2,6 @@
  * configuration, from plans and costs. */
 #include "tools/compare.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -83,7 +83,8 @@ static void print(const evaluation *e)
     const bool many = dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
-    printf("%s on %s\n", e->run->s->graph->name, e->run->feeds.eval_note);
+    const int at = printf("%s on ", e->run->s->graph->name);
+    dti_term_wrap(stdout, at, 2, e->run->feeds.eval_note);
     printf("weights   %s\n\n",
         e->random ? "random, as before training" : e->run->s->opts.model.weights);
     if (many)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <float.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -57,4 +58,18 @@ void dti_f64_text(char *to, size_t room, int least, double v)
             break;
     }
     dt_c_locale_leave(before);
+}
+
+const char *dt_human_count(char to[DT_HUMAN_BYTES], uint64_t n)
+{
+    char digits[DT_HUMAN_BYTES];
+    const int len = snprintf(digits, sizeof digits, "%" PRIu64, n);
+    int at = 0;
+    for (int i = 0; i < len; i++) {
+        if (i > 0 && (len - i) % 3 == 0)
+            to[at++] = ',';
+        to[at++] = digits[i];
+    }
+    to[at] = '\0';
+    return to;
 }

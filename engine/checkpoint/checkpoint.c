@@ -16,6 +16,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/numbers_text.h"
 #include "engine/checkpoint/weights.h"
 
 /* ---- names and folders ---- */
@@ -146,15 +147,16 @@ uint64_t dt_checkpoint_bytes(const dt_trained *t)
 dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err)
 {
     struct statfs fs;
+    char has[DT_HUMAN_BYTES], takes[DT_HUMAN_BYTES];
     if (dt_io->statfs(folder, &fs) != 0)
         return DT_OK;
     uint64_t left;
     if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_bsize, &left) || left >= bytes)
         return DT_OK;
     return DT_FAIL(err, DT_E_IO,
-        "'%s' has %" PRIu64 " bytes free, a checkpoint takes up to %" PRIu64
-        ": make room there, or set run.dir to a folder elsewhere",
-        folder, left, bytes);
+        "'%s' has %s bytes free, a checkpoint takes up to %s: make room there, or set "
+        "run.dir to a folder elsewhere",
+        folder, dt_human_count(has, left), dt_human_count(takes, bytes));
 }
 
 /* ---- saving ---- */

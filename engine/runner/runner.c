@@ -7,6 +7,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/base/numbers.h"
+#include "engine/base/numbers_text.h"
 #include "engine/runner/runner_internal.h"
 
 /* ---- what is reserved ---- */
@@ -15,13 +16,14 @@ static dt_status reserve_tier(dt_runner *r, dt_tier tier, dt_err *err)
 {
     dti_tier *t = &r->tier[tier];
     const dt_tier_opts o = {r->o.tier_bytes[tier], r->o.disk_path, r->o.checksum};
+    char count[DT_HUMAN_BYTES];
     if (o.bytes == 0)
         return DT_OK;
     if (r->o.tier[tier] == NULL)
         return DT_FAIL(err, DT_E_INTERNAL, "%" PRIu64 " bytes of the %s tier, and no such tier",
             o.bytes, dt_tier_name((int)tier));
     DT_TRY(err, r->o.tier[tier]->reserve(&o, &t->state, &t->note, err),
-        "reserve %" PRIu64 " bytes of the %s tier", o.bytes, dt_tier_name((int)tier));
+        "reserve %s bytes of the %s tier", dt_human_count(count, o.bytes), dt_tier_name((int)tier));
     t->desc = r->o.tier[tier];
     t->map = t->desc->map != NULL ? t->desc->map(t->state) : NULL;
     return DT_OK;
@@ -33,11 +35,12 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
     enum { NUMBERS = 256 };
     const dt_driver *d = r->d;
     const uint64_t arena = dt_align_up(r->o.arena_bytes, DT_ALIGN);
+    char count[DT_HUMAN_BYTES];
     void *here;
     _Static_assert(sizeof *r->there <= NUMBERS && NUMBERS % DT_ALIGN == 0, "they fit");
     DT_TRY(err, d->open(r->n_stream, &r->device, err), "open the %s device", d->name);
     DT_TRY(err, d->reserve(r->device, NUMBERS + arena, &r->reserved, err),
-        "reserve %" PRIu64 " bytes of %s memory", arena, d->name);
+        "reserve %s bytes of %s memory", dt_human_count(count, arena), d->name);
     r->there = r->reserved;
     r->base = (unsigned char *)r->reserved + NUMBERS;
     DT_CHECK(d->pin(r->device, sizeof *r->here, &here, err));
@@ -46,7 +49,8 @@ static dt_status reserve_device(dt_runner *r, dt_err *err)
     for (int t = 0; t < DT_TIERS; t++)
         if (r->tier[t].map != NULL)
             DT_TRY(err, d->reach(r->device, r->tier[t].map, r->o.tier_bytes[t], err),
-                "pin %" PRIu64 " bytes of the %s tier", r->o.tier_bytes[t], dt_tier_name(t));
+                "pin %s bytes of the %s tier", dt_human_count(count, r->o.tier_bytes[t]),
+                dt_tier_name(t));
     return DT_OK;
 }
 

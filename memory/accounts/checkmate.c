@@ -11,11 +11,11 @@
  *
  * Where ours differs: of Chen's rule of √n and of Algorithm 3 any value may be kept ("linearised");
  * the optimum is what annealing finds, not an integer program's, and so a lower bound of it. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "memory/accounts/account.h"
 #include "memory/remat/remat.h"
 
@@ -169,15 +169,15 @@ typedef struct room {
 static dt_status make_room(
     room *r, const dt_remat_graph *m, const dt_graph *g, uint64_t device, dt_err *err)
 {
+    char fixed[DT_HUMAN_BYTES], budget[DT_HUMAN_BYTES];
     *r = (room){.device = device, .fixed = 2 * sizeof(float) * (uint64_t)dt_graph_parameters(g)};
     for (uint32_t v = 0; v < m->n_op; v++)
         r->limit += m->cost[v] * (m->backward[v] != 0 ? 1 : 2);
     if (r->fixed >= device / 2)
         return DT_FAIL(err, DT_E_CONFIG,
-            "checkmate: parameters and gradients, %" PRIu64
-            " bytes, counted twice leave nothing of memory.device_budget = %" PRIu64
-            "; name a larger one",
-            r->fixed, device);
+            "checkmate: parameters and gradients, %s bytes, counted twice leave nothing of "
+            "memory.device_budget = %s; name a larger one",
+            dt_human_count(fixed, r->fixed), dt_human_count(budget, device));
     return DT_OK;
 }
 

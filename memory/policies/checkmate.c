@@ -11,8 +11,8 @@
  * searched (memory/remat/anneal.c), in place of the paper's rounding of the relaxation. To see what
  * would fit, where there are many to try, all but the smallest networks are. Of a large network the
  * search begins with the best of Rotor's sequences, so on a chain it is not behind Rotor. */
-#include <inttypes.h>
 
+#include "engine/base/numbers_text.h"
 #include "memory/policies/remat_pass.h"
 #include "memory/remat/aim.h"
 
@@ -124,6 +124,7 @@ static dt_status keep(search *s, uint64_t aim, const dt_remat_sequence *runs, dt
 static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err *err)
 {
     bool proved = false;
+    char count[DT_HUMAN_BYTES];
     dt_err why = {0};
     dt_remat_sequence other = {0};
     const answer *before = known(s, aim);
@@ -131,7 +132,7 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
     if (before != NULL)
         return copy_runs(runs, &before->runs, err);
     if (aim <= s->none)
-        return DT_FAIL(err, DT_E_BUDGET, "nothing fits %" PRIu64 " bytes", s->none);
+        return DT_FAIL(err, DT_E_BUDGET, "nothing fits %s bytes", dt_human_count(count, s->none));
     dt_status st =
         dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
     if (st != DT_OK && st != DT_E_BUDGET)

@@ -12,6 +12,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/numbers.h"
+#include "engine/base/numbers_text.h"
 #include "memory/remat/number_lines.h"
 
 /* --- Revolve --- */
@@ -418,19 +419,20 @@ dt_status dti_chain_solver_plan(
 {
     const dt_chain *c = s->c;
     const table *t = &s->t;
+    char count[DT_HUMAN_BYTES], more[DT_HUMAN_BYTES];
     *out = (dt_chain_plan){0};
     if (budget < c->input)
-        return DT_FAIL(err, DT_E_BUDGET,
-            "the input alone takes %" PRIu64 " bytes; the budget is %" PRIu64, c->input, budget);
+        return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %s bytes; the budget is %s",
+            dt_human_count(count, c->input), dt_human_count(more, budget));
     DT_CHECK(make_table(s, budget - c->input, err));
     const size_t room = (size_t)((budget - c->input) / t->unit);
     out->unit = t->unit;
     out->cost = cost_of(t, 0, c->n - 1, room);
     const dt_status st =
-        out->cost != never ? write_down(t, 0, c->n - 1, room, out, err)
-                           : DT_FAIL(err, DT_E_BUDGET,
-                                 "no sequence fits %" PRIu64 " bytes, counted in units of %" PRIu64,
-                                 budget, t->unit);
+        out->cost != never
+            ? write_down(t, 0, c->n - 1, room, out, err)
+            : DT_FAIL(err, DT_E_BUDGET, "no sequence fits %s bytes, counted in units of %s",
+                  dt_human_count(count, budget), dt_human_count(more, t->unit));
     if (st != DT_OK)
         dt_chain_plan_deinit(out);
     return st;

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "memory/remat/solver.h"
 #include "memory/remat/stages.h"
 
@@ -232,6 +233,7 @@ dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t
 {
     DT_CHECK(check_size(g, DTI_REMAT_MOST_CHECKMATE, "checkmate's integer program", err));
     uint64_t aim = budget;
+    char count[DT_HUMAN_BYTES];
     for (int i = 0; i < RETRIES; i++) {
         dti_lp_answer a;
         dt_remat_taken taken = {0};
@@ -240,15 +242,15 @@ dt_status dti_remat_checkmate(const dt_remat_graph *g, uint64_t budget, uint64_t
         if (!a.found)
             return DT_FAIL(err, DT_E_BUDGET,
                 "checkmate: no sequence in the graph's order, in which each op runs at most once "
-                "before every first run, %s %" PRIu64 " bytes",
-                *proved ? "fits" : "was found that fits", budget);
+                "before every first run, %s %s bytes",
+                *proved ? "fits" : "was found that fits", dt_human_count(count, budget));
         if (taken.peak <= budget)
             return dti_remat_prune(g, out, err);
         aim -= taken.peak - budget < aim ? taken.peak - budget : 0;
     }
     *proved = false;
-    return DT_FAIL(err, DT_E_BUDGET,
-        "checkmate: what the solver finds takes more than %" PRIu64 " bytes", budget);
+    return DT_FAIL(err, DT_E_BUDGET, "checkmate: what the solver finds takes more than %s bytes",
+        dt_human_count(count, budget));
 }
 
 dt_status dti_remat_relaxation(

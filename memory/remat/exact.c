@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 #include "memory/remat/remat.h"
 
 #define NEVER UINT64_MAX /* a cost */
@@ -376,10 +377,11 @@ static dt_status search(paths *p, dt_remat_sequence *out, bool *proved, dt_err *
             return write_down(p, e.state, out, err);
         DT_CHECK(leave(p, e.state, &full, err));
     }
+    char count[DT_HUMAN_BYTES];
     *proved = !full;
     return full ? DT_FAIL(err, DT_E_BUDGET, "of %zu states none is the end", p->most)
-                : DT_FAIL(err, DT_E_BUDGET,
-                      "no sequence in the file's order fits %" PRIu64 " bytes", p->budget);
+                : DT_FAIL(err, DT_E_BUDGET, "no sequence in the file's order fits %s bytes",
+                      dt_human_count(count, p->budget));
 }
 
 static dt_status search_within(

@@ -129,7 +129,7 @@ static void an_arena_is_aligned_and_says_when_it_is_too_large(void **state)
     d->release(self, base);
     assert_fails(d->reserve(self, SIZE_MAX / 2 + 1, &base, &err), DT_E_NOMEM, &err, "any machine");
     assert_fails(d->reserve(self, (size_t)1 << 60, &base, &err), DT_E_NOMEM, &err,
-        "1152921504606846976 bytes");
+        "1,152,921,504,606,846,976 bytes");
     assert_null(base);
     d->close(self);
 }

@@ -518,7 +518,7 @@ static void an_arena_the_machine_refuses(void **state) /* cases 57 and 59 */
     dt_err err = {0};
     assert_ok(dt_cpu_driver.open(0, &self, &err), &err);
     assert_fails(dt_cpu_driver.reserve(self, (size_t)1 << 47, &base, &err), DT_E_NOMEM, &err,
-        "reserve 140737488355328 bytes for the arena: Cannot allocate memory");
+        "reserve 140,737,488,355,328 bytes for the arena: Cannot allocate memory");
     dt_cpu_driver.close(self);
 }
 

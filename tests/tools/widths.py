@@ -56,6 +56,9 @@ plan configs/papers/alexnet2012.ini --set train.batch=200 --set model.fuse=off -
 pool --random 50 --seed 3
 pool --random 50 --seed 3 --compare
 bench configs/chain.ini --steps 1
+bench configs/chain.ini --steps 1 --set train.precision=bf16 --set train.batch=512
+bench-codecs --mib 1 --errors
+eval configs/chain.ini --random
 reproduce --list
 """
 

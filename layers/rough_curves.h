@@ -4,6 +4,7 @@
 #ifndef DT_LAYERS_ROUGH_CURVES_H
 #define DT_LAYERS_ROUGH_CURVES_H
 
+#include "engine/dtype.h"
 #include "layers/activation_curves.h"
 
 /* e^x for |x| <= 87.33, by 2^n 2^f with |f| <= 0.5. */
@@ -71,6 +72,22 @@ DT_INLINE float dti_rough_slope(dti_curve f, float x)
     float cut, share, slope;
     dti_rough_gelu_approximate(x, &cut, &share, &slope);
     return share + cut * slope * share * (1.0f - share);
+}
+
+/* By the type of the values, on any device. */
+DT_INLINE bool dti_may_be_rough(dti_curve f, dt_dtype t)
+{
+    return t == DT_BF16 && (f == DTI_GELU || f == DTI_GELU_TANH || f == DTI_SILU);
+}
+
+DT_INLINE float dti_typed_value(dti_curve f, dt_dtype t, float x)
+{
+    return dti_may_be_rough(f, t) ? dti_rough_value(f, x) : dti_curve_value(f, x);
+}
+
+DT_INLINE float dti_typed_slope(dti_curve f, dt_dtype t, float v)
+{
+    return dti_may_be_rough(f, t) ? dti_rough_slope(f, v) : dti_curve_slope(f, v);
 }
 
 #endif

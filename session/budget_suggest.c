@@ -734,7 +734,7 @@ dt_status dti_suggest(const dt_session *s, const dt_available *a, int seconds, d
         .seconds = seconds,
         .until = dt_thread_seconds() + seconds,
         .most_host =
-            dt_session_spares_host(s) ? dt_plan_set_need(s->plans).tier[DT_TIER_HOST] : UINT64_MAX,
+            dti_session_spares_host(s) ? dt_plan_set_need(s->plans).tier[DT_TIER_HOST] : UINT64_MAX,
         .own = {asked->batch, asked->micro_batch, s->opts.memory.policy, asked->tier,
             asked->algorithms, asked->budgets.device}};
     dt_status st = search_all(&x, err);

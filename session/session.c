@@ -57,7 +57,7 @@ bool dt_session_host_is_device(const dt_session *s)
            s->opts.memory.simulate == NULL;
 }
 
-bool dt_session_spares_host(const dt_session *s)
+bool dti_session_spares_host(const dt_session *s)
 {
     const dt_tier_desc *tier = dt_tier_desc_find(s->opts.memory.tier);
     return dt_session_host_is_device(s) && tier != NULL && tier->place == DT_TIER_DISK &&
@@ -68,7 +68,7 @@ const char *dt_session_host_note(const dt_session *s, uint64_t bytes)
 {
     if (bytes == 0 || !dt_session_host_is_device(s))
         return NULL;
-    return dt_session_spares_host(s)
+    return dti_session_spares_host(s)
                ? "the host is the same memory here: what lives there makes no process smaller; "
                  "zero_infinity, or 'home disk', has it on the disk"
                : "the host is the same memory here: what moves there makes no process smaller; "

@@ -112,7 +112,7 @@ dt_status dt_session_meet(dt_session *s, dt_err *err) DT_NODISCARD;
 bool dt_session_host_is_device(const dt_session *s);
 /* Whether the host is not to be used for that reason: values move to the disk, and nothing is said
  * of how much the host may take. */
-bool dt_session_spares_host(const dt_session *s);
+bool dti_session_spares_host(const dt_session *s);
 /* What is to be said of a plan that takes so many bytes of the host: that they make no process
  * smaller, where it is the device's memory; NULL: nothing. */
 const char *dt_session_host_note(const dt_session *s, uint64_t bytes);

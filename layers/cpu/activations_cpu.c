@@ -20,33 +20,30 @@ typedef struct curve {
     slope_loop *slope, *rounded_slope;
 } curve;
 
-#define LOOPS(name, f, value_of, slope_of)                                                         \
+#define LOOPS(name, f, t)                                                                          \
     DT_CLONES static void name##_value(const float *x, float *y, int n)                            \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = value_of(f, x[i]);                  \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) y[i] = dti_typed_value(f, t, x[i]);        \
     }                                                                                              \
     DT_CLONES static void name##_slope(const float *saved, const float *dy, float *dx, int n)      \
     {                                                                                              \
-        _Pragma("omp simd") for (int i = 0; i < n; i++) dx[i] = dy[i] * slope_of(f, saved[i]);     \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) dx[i] =                                    \
+            dy[i] * dti_typed_slope(f, t, saved[i]);                                               \
     }
 
 #define CURVE(name, f)                                                                             \
-    LOOPS(name, f, dti_curve_value, dti_curve_slope)                                               \
-    static const curve name##_curve = {name##_value, name##_value, name##_slope, name##_slope};
-
-#define ROUGH_CURVE(name, f)                                                                       \
-    LOOPS(name, f, dti_curve_value, dti_curve_slope)                                               \
-    LOOPS(rough_##name, f, dti_rough_value, dti_rough_slope)                                       \
+    LOOPS(name, f, DT_F32)                                                                         \
+    LOOPS(rounded_##name, f, DT_BF16)                                                              \
     static const curve name##_curve = {                                                            \
-        name##_value, rough_##name##_value, name##_slope, rough_##name##_slope};
+        name##_value, rounded_##name##_value, name##_slope, rounded_##name##_slope};
 
-ROUGH_CURVE(gelu, DTI_GELU)
-ROUGH_CURVE(gelu_tanh, DTI_GELU_TANH)
-ROUGH_CURVE(silu, DTI_SILU)
+CURVE(gelu, DTI_GELU)
+CURVE(gelu_tanh, DTI_GELU_TANH)
 CURVE(hardsigmoid, DTI_HARDSIGMOID)
 CURVE(hardswish, DTI_HARDSWISH)
 CURVE(relu6, DTI_RELU6)
 CURVE(sigmoid, DTI_SIGMOID)
+CURVE(silu, DTI_SILU)
 CURVE(tanh, DTI_TANH)
 
 struct job {

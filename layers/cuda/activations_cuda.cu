@@ -2,8 +2,8 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/activation_curves.h"
 #include "layers/activations.h"
+#include "layers/rough_curves.h"
 DT_C_HEADERS_END
 
 typedef struct curve_job {
@@ -21,7 +21,7 @@ DT_DEVICE void curve_forward(const curve_job *j, dti_curve f, dt_dtype t)
         dti_take(j->from, at, n, j->wide, t, v);
         DT_UNROLL(8)
         for (int k = 0; k < DTI_FEW; k++)
-            v[k] = dti_curve_value(f, v[k]);
+            v[k] = dti_typed_value(f, t, v[k]);
         dti_put(j->to, at, n, j->wide, t, v);
     }
 }
@@ -35,7 +35,7 @@ DT_DEVICE void curve_backward(const curve_job *j, dti_curve f, dt_dtype t)
         dti_take(j->from, at, n, j->wide, t, d);
         DT_UNROLL(8)
         for (int k = 0; k < DTI_FEW; k++)
-            d[k] *= dti_curve_slope(f, v[k]);
+            d[k] *= dti_typed_slope(f, t, v[k]);
         dti_put(j->to, at, n, j->wide, t, d);
     }
 }

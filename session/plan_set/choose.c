@@ -144,7 +144,7 @@ static bool may_use(const dt_plan_set *p, dt_tier tier)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool disk = m->disk_path != NULL || m->disk_budget > 0 || p->asked.tier == DT_TO_DISK;
-    const bool may = tier == DT_TIER_HOST ? !dt_session_spares_host(p->session) : disk;
+    const bool may = tier == DT_TIER_HOST ? !dti_session_spares_host(p->session) : disk;
     return p->map->tier_bytes[tier] == 0 || may;
 }
 

@@ -855,7 +855,7 @@ static void a_search_that_takes_long_is_told(void **state)
         told.n = 0;
         char budget[64];
         snprintf(budget, sizeof budget, "memory.device_budget=%s", rows[i].budget);
-        const char *sets[] = {rows[i].policy, budget};
+        const char *sets[] = {rows[i].policy, budget, "memory.cache=none"}; /* searched each time */
         assert_ok(
             dt_session_open(&s, cli_file("auto.ini", convolutions), sets, DT_COUNT(sets), &err),
             &err);

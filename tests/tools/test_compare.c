@@ -550,7 +550,7 @@ static void what_is_far_slower_stands_at_the_end_of_the_axis(void **state)
     char path[1024], words[2048];
     snprintf(path, sizeof path, "%s", dt_temp_path("slow.svg"));
     snprintf(words, sizeof words,
-        "compare %s --set memory.simulate=v100 --policies all;flashneuron --budgets 6MiB,8MiB "
+        "compare %s --set memory.simulate=v100 --policies all --budgets 8MiB "
         "--svg %.1000s",
         dt_source_path("configs/chain.ini"), path);
     ran r = cli_run(words, NULL);

@@ -329,12 +329,16 @@ static void a_run_that_goes_on_shows_all_of_it(void **state)
     snprintf(more, sizeof more, "--set train.steps=7 --resume %s", dir);
     r = train(more, dir);
     assert_code(&r, 0);
-    cli_done(&r);
     char *page = cli_text(path);
     cJSON *data = data_of(page);
     const cJSON *loss = list(json_object(data, "course"), "loss"),
                 *even = list(json_object(data, "course"), "smoothed");
     assert_int_equal(cJSON_GetArraySize(loss), 7);
+    assert_has(r.out, "\ndone      after 7 of 7 steps\n");
+    snprintf(tile, sizeof tile, "\nloss      %s at first, ",
+        dt_human_number(rate, cJSON_GetArrayItem(loss, 0)->valuedouble));
+    assert_has(r.out, tile);
+    cli_done(&r);
     double sum = 0, weight = 0;
     for (int i = 0; i < 7; i++) {
         sum = 0.9 * sum + 0.1 * cJSON_GetArrayItem(loss, i)->valuedouble;

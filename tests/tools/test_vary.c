@@ -251,7 +251,7 @@ static void files_name_the_variants(void **state)
     assert_int_equal(count(picture, "stroke-dasharray=\"9 4\""), 1);
     assert_has_not(picture, "nan");
     assert_has(page, "What was refused");
-    assert_has(page, ">train.batch</button>");
+    assert_has(page, ">train.<wbr>batch</button>");
     assert_has(page, "the same bits, b<");
     dt_free(table);
     dt_free(picture);

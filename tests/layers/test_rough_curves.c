@@ -88,7 +88,8 @@ static void values_are_near(void **state)
             const float x = of_bits(bits);
             if (!isfinite(x))
                 continue;
-            const double want = curves[i].value((double)x), got = dti_rough_value(curves[i].f, x);
+            const double want = curves[i].value((double)x),
+                         got = (double)dti_rough_value(curves[i].f, x);
             assert_near(curves[i].name, (double)x, got, want, 2e-4 * fabs(want) + 1e-35);
         }
 }
@@ -101,7 +102,8 @@ static void slopes_are_near(void **state)
             const float x = of_bits(bits);
             if (!isfinite(x))
                 continue;
-            const double want = curves[i].slope((double)x), got = dti_rough_slope(curves[i].f, x);
+            const double want = curves[i].slope((double)x),
+                         got = (double)dti_rough_slope(curves[i].f, x);
             assert_near(curves[i].name, (double)x, got, want, 2e-4);
         }
 }

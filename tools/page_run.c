@@ -11,9 +11,9 @@
 #include "engine/base/json.h"
 #include "session/human.h"
 #include "tools/course.h"
+#include "tools/losses.h"
 #include "tools/page_plan.h"
 #include "tools/plan_time.h"
-#include "tools/progress_line.h"
 
 enum { POINTS = 400, SAMPLES = 8 };
 

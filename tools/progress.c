@@ -16,6 +16,7 @@
 #include "session/human.h"
 #include "session/rate.h"
 #include "session/run_dir.h"
+#include "tools/losses.h"
 #include "tools/progress_line.h"
 
 #define REDRAW_SECONDS 0.1

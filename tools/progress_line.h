@@ -1,10 +1,10 @@
-/* What progress says of a run in one line, and its losses as a curve. */
+/* What progress says of a run in one line. */
 #ifndef DT_TOOLS_PROGRESS_LINE_H
 #define DT_TOOLS_PROGRESS_LINE_H
 
 #include "engine/base/compiler.h"
 
-enum { DTI_BINS = 64, DTI_LINE = 1024 };
+enum { DTI_LINE = 1024 };
 
 /* A redrawn or plain line: what it says. */
 typedef struct dti_line {
@@ -24,25 +24,5 @@ typedef struct dti_line_widths {
 size_t dti_line_fit(dti_line_widths *w, const dti_line *l, int width, char to[DTI_LINE]);
 /* All of it, for logs. */
 size_t dti_line_plain(const dti_line *l, char to[DTI_LINE]);
-
-/* A mean in which each loss counts 0.9 of the next one; zero-initialised. What is no number changes
- * nothing. Returns the mean so far, or @loss while there is none. */
-typedef struct dti_smoothed {
-    double sum, weight;
-} dti_smoothed;
-double dti_smooth(dti_smoothed *s, double loss);
-
-/* Mean losses of a whole run in few numbers: when all bins are full, pairs become one. */
-typedef struct dti_loss_curve {
-    double sum[DTI_BINS];
-    int64_t count[DTI_BINS], width; /* steps a bin */
-    int bins;
-} dti_loss_curve;
-
-void dti_loss_curve_add(dti_loss_curve *c, double loss);
-
-/* The curve as blocks of eight heights, at most @width of them; nothing for fewer than two. Bytes
- * written, without the NUL. */
-size_t dti_loss_curve_draw(const dti_loss_curve *c, char *to, size_t room, int width);
 
 #endif

@@ -14,6 +14,7 @@
 #include "engine/base/alloc.h"
 #include "session/human.h"
 #include "session/rate.h"
+#include "tools/losses.h"
 #include "tools/progress.h"
 #include "tools/progress_line.h"
 

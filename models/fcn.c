@@ -6,11 +6,9 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include <inttypes.h>
-
 #include "layers/conv_transpose.h"
 
-enum { STAGES = 5, TIMES = 1 << STAGES };
+enum { STAGES = 5 };
 
 /* Scores of the classes for each place of a map. */
 static int32_t score(dti_net *n, int32_t x, const char *name)
@@ -46,13 +44,7 @@ static int32_t fcn_layers(const dt_model_desc *m, dti_net *n)
     static const int times[STAGES] = {2, 2, 3, 3, 3};
     const bool skips = *(const bool *)m->recipe;
     int32_t pool[STAGES], x = DT_GRAPH_INPUT;
-    if (n->status == DT_OK && n->opts.image % TIMES != 0) {
-        n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels cannot be halved %d times; [model] image may be a "
-            "multiple of %d",
-            m->name, n->opts.image, (int)STAGES, (int)TIMES);
-        return x;
-    }
+    dti_image_of(n, 1 << STAGES);
     for (int k = 0; k < STAGES; k++) {
         const dti_conv c = {dti_scale(n, out[k]), 3, 1, 1, true};
         for (int i = 1; i <= times[k]; i++) {

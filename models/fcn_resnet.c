@@ -8,8 +8,6 @@
  * between squares are. */
 #include "models/resnet.h"
 
-#include <inttypes.h>
-
 #include "layers/upsample.h"
 
 enum { SMALLER = 8, PLANES = 512 };
@@ -17,12 +15,7 @@ enum { SMALLER = 8, PLANES = 512 };
 static int32_t fcn_resnet_layers(const dt_model_desc *m, dti_net *n)
 {
     static const dt_upsample enlarge = {SMALLER};
-    if (n->status == DT_OK && n->opts.image % SMALLER != 0) {
-        n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels is no multiple of %d; [model] image may be one",
-            m->name, n->opts.image, (int)SMALLER);
-        return DT_GRAPH_INPUT;
-    }
+    dti_image_of(n, SMALLER);
     int32_t x = dti_add_resnet(n, m->recipe, "backbone.");
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, PLANES), 3, 1, 1, false}, "classifier.0");
     x = dti_add_bn(n, x, false, "classifier.1");

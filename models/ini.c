@@ -454,7 +454,8 @@ static dt_status create(const ini_net *t, const dt_model_opts *o, dt_graph **out
             "%s:%d: [model] name = %s asks for a model, and %s writes a network; remove one of "
             "them",
             file, line, given, t->layer[0].at);
-    const dt_shape image = {1, o->image, o->image, o->channels > 0 ? o->channels : 3};
+    const dt_shape image = {
+        1, dt_sides_h(o->image), dt_sides_w(o->image), o->channels > 0 ? o->channels : 3};
     const dt_shape tokens = {1, o->context, 1, 1};
     return dt_graph_create(out, given != NULL && *given != '\0' ? given : name,
         o->context > 0 ? tokens : image, o->classes > 0 ? o->classes : 1, t->err);

@@ -3,14 +3,14 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include <inttypes.h>
+#include "engine/config/options.h"
 
 static int32_t lenet5_layers(const dt_model_desc *m, dti_net *n)
 {
     if (n->opts.image != 28 && n->opts.image != 32) {
         n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s takes images of 28 or 32 pixels, not %" PRId64 "; set [model] image", m->name,
-            n->opts.image);
+            "%s takes images of 28 or 32 pixels, not %s; set [model] image", m->name,
+            dt_sides_print(n->opts.image).s);
         return DT_GRAPH_INPUT;
     }
     const int64_t pad = n->opts.image == 28 ? 2 : 0; /* the paper set 28 pixels into 32 */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/config/options.h"
 #include "models/net.h"
 
 #define DT_MODEL(name) &dt_model_##name,
@@ -47,6 +48,17 @@ static dt_status pick(const dt_model_desc *m, const char *key, int64_t given, in
         return DT_FAIL(err, DT_E_CONFIG, "%s: %s = %" PRId64 " is too large; at most %" PRId64,
             m->name, key, given, most);
     *out = given > 0 ? given : standard;
+    return DT_OK;
+}
+
+static dt_status pick_image(
+    const dt_model_desc *m, const dt_model_opts *o, dt_model_opts *r, dt_err *err)
+{
+    enum { MOST = 1 << 16 };
+    if (o->image > 0 && !dt_sides_within(o->image, 1, MOST))
+        return DT_FAIL(err, DT_E_CONFIG, "%s: image = %s; each side is from 1 to %d", m->name,
+            dt_sides_print(o->image).s, (int)MOST);
+    r->image = o->image > 0 ? o->image : m->input.h;
     return DT_OK;
 }
 
@@ -144,7 +156,9 @@ static dt_status pick_tokens(
         DT_CHECK(refuse(m, "vocab", o->vocab, err));
         return refuse(m, "context", o->context, err);
     }
-    DT_CHECK(refuse(m, "image", o->image, err));
+    if (o->image > 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%s has no image; remove [model] image = %s", m->name,
+            dt_sides_print(o->image).s);
     const int64_t given = o->vocab > 0 ? o->vocab : o->classes;
     DT_CHECK(pick(m, "vocab", given, m->classes, 1 << 20, &r->vocab, err));
     DT_CHECK(pick(m, "context", o->context, m->input.h, 1 << 20, &r->context, err));
@@ -179,7 +193,7 @@ static dt_status resolve(
 {
     const int64_t width = m->width > 0 ? m->width : 64;
     DT_CHECK(pick(m, "classes", o->classes, m->classes, 1 << 20, &r->classes, err));
-    DT_CHECK(pick(m, "image", o->image, m->input.h, 1 << 16, &r->image, err));
+    DT_CHECK(pick_image(m, o, r, err));
     DT_CHECK(pick(m, "channels", o->channels, m->input.c, 1 << 16, &r->channels, err));
     DT_CHECK(pick(m, "width", o->width, width, 1 << 16, &r->width, err));
     DT_CHECK(pick_blocks(m, o, r, err));
@@ -196,7 +210,8 @@ dt_status dt_model_build(
     dti_net n = {.err = err};
     DT_CHECK(resolve(m, o, &n.opts, err));
     const dt_shape image = m->tokens ? (dt_shape){1, n.opts.context, 1, 1}
-                                     : (dt_shape){1, n.opts.image, n.opts.image, n.opts.channels};
+                                     : (dt_shape){1, dt_sides_h(n.opts.image),
+                                           dt_sides_w(n.opts.image), n.opts.channels};
     DT_CHECK(dt_graph_create(&n.g, m->name, image, n.opts.classes, err));
     const int32_t scores = m->layers(m, &n);
     dti_layer(&n, dti_loss_of(n.g, scores), NULL, &scores, 1, "loss");

@@ -9,8 +9,8 @@ enum { DTI_MODEL_COUNT = 4096, DTI_MODEL_TILES = 16, DTI_MODEL_HEAD_TILES = 1024
 
 /**
  * struct dt_model_opts - how a model is to differ from its standard form.
- * @classes @image @channels @width: 0 or less: the model's standard. @image is both height and
- * width in pixels; @channels those of the image; @width 64 is the standard of every model and
+ * @classes @image @channels @width: 0 or less: the model's standard. @image is height and width in
+ * pixels, as sides (engine/shape.h): 224, or dt_sides(416, 608); @channels those of the image; @width 64 is the standard of every model and
  * scales all its channels but those of the image and the classes; of a model of tokens it is the
  * number of channels itself
  * @dropout: rate in [0, 1); negative: the model's standard; 0: none

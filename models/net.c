@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/config/options.h"
 #include "engine/graph_share.h"
 #include "layers/avgpool.h"
 #include "layers/batchnorm.h"
@@ -256,6 +257,16 @@ int32_t dti_add_maxpool(dti_net *n, int32_t x, dti_pool p, const char *fmt, ...)
     return y;
 }
 
+void dti_image_of(dti_net *n, int64_t of)
+{
+    if (n->status == DT_OK &&
+        (dt_sides_h(n->opts.image) % of | dt_sides_w(n->opts.image) % of) != 0)
+        n->status = DT_FAIL(n->err, DT_E_CONFIG,
+            "%s: an image of %s pixels; height and width must be multiples of %" PRId64
+            ": set [model] image",
+            n->g->name, dt_sides_print(n->opts.image).s, of);
+}
+
 int32_t dti_add_adaptive(dti_net *n, int32_t x, int64_t side, const char *images)
 {
     if (n->status != DT_OK)
@@ -263,15 +274,16 @@ int32_t dti_add_adaptive(dti_net *n, int32_t x, int64_t side, const char *images
     const dt_shape map = dt_graph_shape(n->g, x);
     if (map.h == side && map.w == side)
         return x;
-    if (map.h != map.w || map.h % side != 0) {
+    if (map.h % side != 0 || map.w % side != 0) {
         n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels leaves a map of %" PRId64 "x%" PRId64
+            "%s: an image of %s pixels leaves a map of %" PRId64 "x%" PRId64
             " before the classifier, which wants %" PRId64 "x%" PRId64
             " or a multiple; [model] image may be %s",
-            n->g->name, n->opts.image, map.h, map.w, side, side, images);
+            n->g->name, dt_sides_print(n->opts.image).s, map.h, map.w, side, side, images);
         return x;
     }
-    const dt_avgpool o = {.kernel = map.h / side, .stride = map.h / side, .include_pad = true};
+    const int64_t window = dt_sides(map.h / side, map.w / side);
+    const dt_avgpool o = {.kernel = window, .stride = window, .include_pad = true};
     return dti_layer(n, &dt_layer_avgpool, &o, &x, 1, "avgpool");
 }
 

@@ -5,8 +5,6 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include <inttypes.h>
-
 #include "layers/max_unpool.h"
 #include "layers/maxpool.h"
 
@@ -22,19 +20,13 @@ static int32_t unit(dti_net *n, int32_t x, int64_t out, const char *side, int le
 
 static int32_t segnet_layers(const dt_model_desc *m, dti_net *n)
 {
+    (void)m;
     static const int64_t out[LEVELS] = {64, 128, 256, 512, 512};
     static const int times[LEVELS] = {2, 2, 3, 3, 3};
     const dt_maxpool halve = {.kernel = 2, .stride = 2};
     const dt_max_unpool twice = {.kernel = 2};
-    const int64_t sides = 1 << LEVELS;
     int32_t place[LEVELS];
-    if (n->status == DT_OK && n->opts.image % sides != 0) {
-        n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels cannot be halved %d times; [model] image may be a "
-            "multiple of %" PRId64,
-            m->name, n->opts.image, (int)LEVELS, sides);
-        return DT_GRAPH_INPUT;
-    }
+    dti_image_of(n, 1 << LEVELS);
     int32_t x = DT_GRAPH_INPUT;
     for (int k = 0; k < LEVELS; k++) {
         for (int i = 0; i < times[k]; i++)

@@ -6,7 +6,6 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "layers/concat.h"
@@ -49,15 +48,9 @@ static int32_t up(dti_net *n, int32_t below, int32_t beside, int64_t in, int64_t
 
 static int32_t unet_layers(const dt_model_desc *m, dti_net *n)
 {
-    const int64_t times = 1 << LEVELS;
+    (void)m;
     int32_t at[LEVELS]; /* maps on the way down */
-    if (n->status == DT_OK && n->opts.image % times != 0) {
-        n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels cannot be halved %d times; [model] image may be a "
-            "multiple of %" PRId64,
-            m->name, n->opts.image, (int)LEVELS, times);
-        return DT_GRAPH_INPUT;
-    }
+    dti_image_of(n, 1 << LEVELS);
     int32_t x = double_conv(n, DT_GRAPH_INPUT, WIDTH, WIDTH, "inc");
     for (int k = 0; k < LEVELS; k++) {
         const int64_t out = WIDTH << (k + 1);

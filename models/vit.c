@@ -7,8 +7,6 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include <inttypes.h>
-
 enum { PATCH = 16 };
 
 static const dt_layernorm norm = {.eps = 1e-6};
@@ -40,15 +38,10 @@ static int32_t block(dti_net *n, int32_t x, int i)
 
 static int32_t vit_layers(const dt_model_desc *m, dti_net *n)
 {
+    (void)m;
     const dti_conv patches = {n->opts.width, PATCH, PATCH, 0, true};
     const dt_position positions = {.sigma = 0.02};
-    if (n->opts.image % PATCH != 0) {
-        n->status = DT_FAIL(n->err, DT_E_CONFIG,
-            "%s: an image of %" PRId64 " pixels is not made of patches of %d; [model] image may be "
-            "a multiple",
-            m->name, n->opts.image, (int)PATCH);
-        return DT_GRAPH_INPUT;
-    }
+    dti_image_of(n, PATCH);
     int32_t x = dti_add_conv(n, DT_GRAPH_INPUT, patches, "patch_embed.proj");
     x = dti_layer(n, &dt_layer_position, &positions, &x, 1, "pos_embed");
     for (int i = 0; i < (int)n->opts.layers; i++)

@@ -780,14 +780,41 @@ static void image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_ca
         else
             refuse(cases[i].model, o, "image");
     }
-    refuse("segnet", (dt_model_opts){.image = 40, .dropout = -1}, "a multiple of 32");
-    refuse("fcn8s", (dt_model_opts){.image = 16, .dropout = -1}, "a multiple of 32");
-    refuse("fcn_resnet50", (dt_model_opts){.image = 36, .dropout = -1}, "no multiple of 8");
+    refuse("segnet", (dt_model_opts){.image = 40, .dropout = -1}, "multiples of 32");
+    refuse("fcn8s", (dt_model_opts){.image = 16, .dropout = -1}, "multiples of 32");
+    refuse("fcn_resnet50", (dt_model_opts){.image = 36, .dropout = -1}, "multiples of 8");
     refuse("dcgan_discriminator", (dt_model_opts){.image = 32, .dropout = -1}, "may be 64");
     refuse("dcgan_generator", (dt_model_opts){.image = 64, .dropout = -1}, "may be 1");
     refuse("vgg16", (dt_model_opts){.image = 32, .dropout = -1}, "224 to 255, 448 to 479");
     refuse("alexnet", (dt_model_opts){.image = 64, .dropout = -1}, "223 to 254 or 415 to 446");
     refuse("lenet5", (dt_model_opts){.image = 30, .dropout = -1}, "28 or 32 pixels, not 30");
+}
+
+/* What pools over a whole map, or scores each pixel, takes images that are no squares. */
+static void images_may_be_of_any_two_sides(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *layer; /* which makes a map of h x w */
+        int64_t image_h, image_w, h, w;
+    } cases[] = {{"unet", "outc.conv", 32, 48, 32, 48},
+        {"resnet18", "layer4.1.relu2", 64, 96, 2, 3}, {"vit_small", "blocks.11.add2", 32, 48, 2, 3},
+        {"segnet", "scores", 64, 32, 64, 32}, {"fcn8s", "upscore8", 32, 64, 32, 64},
+        {"vgg16", "avgpool", 224, 448, 7, 7}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const int64_t sides = dt_sides(cases[i].image_h, cases[i].image_w);
+        dt_graph *g = build(cases[i].model, (dt_model_opts){.image = sides, .dropout = -1});
+        const dt_shape y = dt_graph_shape(g, dti_graph_find(g, cases[i].layer));
+        assert_int_equal(y.h, cases[i].h);
+        assert_int_equal(y.w, cases[i].w);
+        dt_graph_destroy(g);
+    }
+    const int64_t tall = dt_sides(32, 40), wide = dt_sides(70000, 64);
+    refuse("unet", (dt_model_opts){.image = tall, .dropout = -1}, "32x40 pixels; height and width");
+    refuse("lenet5", (dt_model_opts){.image = dt_sides(28, 32), .dropout = -1}, "not 28x32");
+    refuse("dcgan_discriminator", (dt_model_opts){.image = tall, .dropout = -1}, "may be 64");
+    refuse("resnet18", (dt_model_opts){.image = wide, .dropout = -1}, "each side is from 1 to");
+    refuse("gpt2", (dt_model_opts){.image = tall, .dropout = -1}, "remove [model] image = 32x40");
 }
 
 static void parameters_do_not_depend_on_an_image_that_fits(void **state)
@@ -862,6 +889,7 @@ DT_TEST_GROUP(models)
         cmocka_unit_test(dropout_is_the_standard_the_given_rate_or_none),
         cmocka_unit_test(dropout_is_refused_where_there_is_none),
         cmocka_unit_test(image_sizes_that_no_pooling_can_serve_are_refused_with_those_that_can),
+        cmocka_unit_test(images_may_be_of_any_two_sides),
         cmocka_unit_test(parameters_do_not_depend_on_an_image_that_fits),
         cmocka_unit_test(options_out_of_range_are_refused),
         cmocka_unit_test(a_failed_allocation_leaves_nothing_behind),

@@ -290,7 +290,7 @@ static void images_that_cannot_be_halved_four_times_are_refused(void **state)
     dt_graph *g = NULL;
     dt_err err = {0};
     assert_fails(dt_model_build(dt_model_find("unet"), &o, &g, &err), DT_E_CONFIG, &err,
-        "40 pixels cannot be halved 4 times; [model] image may be a multiple of 16");
+        "40 pixels; height and width must be multiples of 16");
     assert_null(g);
 }
 

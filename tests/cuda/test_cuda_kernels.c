@@ -26,6 +26,7 @@
 #include "layers/cuda/softmax_tile_cuda.cu"
 #include "layers/cuda/update_cuda.cu"
 #include "layers/cuda/upsample_cuda.cu"
+#include "layers/cuda/zero_pad_cuda.cu"
 
 #include <stdlib.h>
 
@@ -50,7 +51,8 @@ static const struct {
     ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lrn),
     ROW(lstm), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute),
     ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(shortcut), ROW(sigmoid),
-    ROW(silu), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample)};
+    ROW(silu), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample),
+    ROW(zero_pad)};
 
 static const dt_kernels *find(const char *name)
 {

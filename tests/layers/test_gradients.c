@@ -137,6 +137,7 @@ static const struct gradient_case {
     {"position", "position", "", LINEAR, 1, 3, {1, 4, 1, 5}},
     {"rmsnorm", "rmsnorm", "", CURVED, 1, 2, {1, 5, 1, 9}},
     {"upsample", "upsample", "factor=3", LINEAR, 1, 2, {1, 3, 4, 5}},
+    {"zero_pad", "zero_pad", "pad=1x2 more=3x0", LINEAR, 1, 2, {1, 3, 4, 5}},
 };
 
 /* Multiples of 0.05 around zero, without zero, in random order. */

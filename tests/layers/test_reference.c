@@ -101,6 +101,7 @@ static const struct reference here[] = {
     {"softmax_tile", 2},
     {"softmax_tile_later", 3},
     {"upsample", 2},
+    {"zero_pad", 2},
 };
 
 /* Layers of the files that are one layer here, with an option. */

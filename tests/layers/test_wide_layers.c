@@ -19,6 +19,7 @@
 #include "layers/mul.h"
 #include "layers/registry.h"
 #include "layers/upsample.h"
+#include "layers/zero_pad.h"
 #include "tests/fixture/layer_check.h"
 
 /* Every kernel once small and odd, and once large enough to be cut into several tasks. */
@@ -82,6 +83,9 @@ static const struct row {
     {"upsample", "factor=1", 1, 2, {1, 3, 2, 5}, false},
     {"upsample", "factor=3", 1, 5, {1, 3, 5, 7}, false},
     {"upsample", "", 1, 3, {1, 9, 8, 130}, false},
+    {"zero_pad", "pad=0 more=1x0", 1, 2, {1, 3, 2, 5}, false},
+    {"zero_pad", "pad=2x1 more=0x3", 1, 5, {1, 3, 5, 7}, false},
+    {"zero_pad", "", 1, 3, {1, 9, 8, 130}, false},
     {"avgpool", "kernel=3x2 stride=1x2 pad=1x0", 1, 5, {1, 7, 5, 3}, false},
     {"adaptive_avgpool", "out=1", 1, 5, {1, 7, 5, 3}, false},
     {"adaptive_avgpool", "out=4", 1, 3, {1, 9, 14, 130}, false},
@@ -489,6 +493,12 @@ static void sizes_that_cannot_be_are_refused(void **state)
     dt_err err = {0};
     const dt_upsample none = {0}, many = {65}, eight = {8};
     const dti_adaptive_avgpool empty = {0}, vast = {1025}, two = {2};
+    const dt_zero_pad wide = {.pad = dt_sides(1, 4097)}, below = {.pad = 1, .more = -1},
+                      one = {1, 0};
+    assert_fails(
+        dt_layer_zero_pad.infer(&wide, &x, 1, &info, &err), DT_E_CONFIG, &err, "pad 1x4097");
+    assert_fails(dt_layer_zero_pad.infer(&below, &x, 1, &info, &err), DT_E_CONFIG, &err, "0 to");
+    assert_fails(dt_layer_zero_pad.infer(&one, &tall, 1, &info, &err), DT_E_CONFIG, &err, "a side");
     assert_fails(
         dt_layer_upsample.infer(&none, &x, 1, &info, &err), DT_E_CONFIG, &err, "must be 1 to 64");
     assert_fails(dt_layer_upsample.infer(&many, &x, 1, &info, &err), DT_E_CONFIG, &err, "65");
@@ -712,6 +722,24 @@ static void options_have_the_defaults_of_pytorch(void **state)
     assert_true(g.approximate == DT_GELU_EXACT && u.factor == 2);
 }
 
+static void zeros_stand_around_a_map_whose_gradients_go_nowhere(void **state)
+{
+    (void)state;
+    float x[] = {1, 2, 3, 4}, y[16], dx[4]; /* 1 x 2 pixels of 2 channels in 2 x 4 */
+    const float want[16] = {0, 0, 1, 2, 3, 4};
+    float dy[16] = {9, 9, 5, 6, 7, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
+    const dt_zero_pad o = {.pad = dt_sides(0, 1), .more = dt_sides(1, 0)};
+    direct d;
+    open_direct(&d, &dt_layer_zero_pad, &o, (dt_shape){1, 1, 2, 2}, 1, 1);
+    d.a.port[DT_X] = x, d.a.port[DT_Y] = y, d.a.port[DT_DY] = dy, d.a.port[DT_DX] = dx;
+    memset(y, 0xFF, sizeof y);
+    run_direct(&d, DT_FORWARD);
+    assert_memory_equal(y, want, sizeof want);
+    run_direct(&d, DT_BACKWARD);
+    assert_memory_equal(dx, dy + 2, sizeof dx);
+    dt_graph_destroy(d.g);
+}
+
 /* Policies decide by these. */
 static void backward_reads_what_the_descriptor_says_and_no_more(void **state)
 {
@@ -734,6 +762,7 @@ static void backward_reads_what_the_descriptor_says_and_no_more(void **state)
         {"permute", 0},
         {"mul", DT_BIT(DT_X)},
         {"upsample", 0},
+        {"zero_pad", 0},
         {"adaptive_avgpool", 0},
     };
     for (size_t i = 0; i < DT_COUNT(facts); i++) {
@@ -759,6 +788,7 @@ DT_TEST_GROUP(wide_layers)
         cmocka_unit_test(concat_leaves_out_the_gradient_nobody_wants),
         cmocka_unit_test(concat_names_the_shapes_that_differ),
         cmocka_unit_test(upsample_repeats_pixels_and_sums_their_gradients),
+        cmocka_unit_test(zeros_stand_around_a_map_whose_gradients_go_nowhere),
         cmocka_unit_test(sizes_that_cannot_be_are_refused),
         cmocka_unit_test(products_and_transposed_convolutions_name_what_cannot_be),
         cmocka_unit_test(unpooling_puts_maxima_back),

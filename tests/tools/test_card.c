@@ -30,7 +30,7 @@
     "[add sum]\ninput = two.relu, stem.relu\n[relu sum.relu]\n[maxpool down]\nkernel = 2\n"         \
     CONV("low", "groups = 2\n")                                                                    \
     "[upsample up]\n[concat join]\ninput = up, sum.relu\n[avgpool last]\nkernel = 2\n"             \
-    "[dropout drop]\n[fc f]\nout = 10\n"
+    "[zero_pad border]\n[dropout drop]\n[fc f]\nout = 10\n"
 /* clang-format on */
 #define GPT2                                                                                       \
     "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 128\ncontext = 16\n"         \

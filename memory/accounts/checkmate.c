@@ -2,15 +2,16 @@
  * device's bytes where at most one forward is computed again, by its baselines and by its optimum.
  *
  * A network is a node a layer as Keras has them, forward and backward: an activation behind a
- * convolution or a fully connected layer is part of that, dropout is none. A node takes its
- * layer's output; backward of a layer, which makes the gradient of that output, reads it, the
- * outputs of the layers that read it, and their gradients. Forward costs a multiply-add each of
- * convolutions and fully connected layers, backward twice that. Parameters and their gradients are
- * fixed bytes, which the paper takes from the device twice for its baselines, once in a schedule's
- * peak and once in what that is held against.
+ * convolution or a fully connected layer is part of that. A node takes its layer's output; backward
+ * of a layer, which makes the gradient of that output, reads it, the outputs of the layers that
+ * read it, and their gradients. Forward costs a multiply-add each of convolutions and fully
+ * connected layers, backward twice that. Parameters and their gradients are fixed bytes, which the
+ * paper takes from the device twice for its baselines, once in a schedule's peak and once in what
+ * that is held against. Chen's rule of √n and Algorithm 3 may keep any value ("linearised"), or
+ * articulation points alone ("AP").
  *
- * Where ours differs: of Chen's rule of √n and of Algorithm 3 any value may be kept ("linearised");
- * the optimum is what annealing finds, not an integer program's, and so a lower bound of it. */
+ * Where ours differs: the optimum is what annealing finds, not an integer program's, and so a lower
+ * bound of it. */
 #include <math.h>
 #include <string.h>
 
@@ -46,10 +47,10 @@ static bool multiplies(const dt_node *nd)
     return is(nd, "conv") || is(nd, "fc") || is(nd, "linear");
 }
 
-/* Whether a node's value is that of its input: what Keras has within a layer, or not at all. */
+/* Whether a node's value is that of its input: what Keras has within a layer. */
 static bool folded(const dt_graph *g, const dt_node *nd)
 {
-    if (nd->desc->identity || is(nd, "dropout"))
+    if (nd->desc->identity)
         return true;
     return is(nd, "relu") && nd->in[0] != DT_GRAPH_INPUT && multiplies(&g->node[nd->in[0]]);
 }
@@ -229,20 +230,25 @@ static dt_status by_search(const dt_remat_graph *m, const room *r, double *batch
 
 /* ---- the account ---- */
 
-enum { ALL, SQRT, BUDGET, OPTIMUM };
+enum { ALL, SQRT, SQRT_AP, BUDGET, BUDGET_AP, OPTIMUM };
 
 static const dt_account_figure figures[] = {
     [ALL] = {"keep_all", "samples", "every value of forward stays"},
     [SQRT] = {"sqrt", "samples", "every √n-th value stays (Chen, linearised)"},
+    [SQRT_AP] = {"sqrt_ap", "samples", "the same of articulation points alone"},
     [BUDGET] = {"greedy", "samples", "Algorithm 3 of Chen, the best of 60 budgets (linearised)"},
+    [BUDGET_AP] = {"greedy_ap", "samples", "the same, keeping articulation points alone"},
     [OPTIMUM] = {"optimum", "samples", "any op runs again: what annealing finds"},
 };
 
 static dt_status count_one(
     const dt_remat_graph *m, const room *r, size_t figure, double *value, dt_err *err)
 {
-    static const dt_remat_rule rules[] = {
-        [ALL] = DT_REMAT_KEEP_ALL, [SQRT] = DT_REMAT_CHEN_SQRT, [BUDGET] = DT_REMAT_CHEN_BUDGET};
+    static const dt_remat_rule rules[] = {[ALL] = DT_REMAT_KEEP_ALL,
+        [SQRT] = DT_REMAT_CHEN_SQRT,
+        [SQRT_AP] = DT_REMAT_CHEN_SQRT_AP,
+        [BUDGET] = DT_REMAT_CHEN_BUDGET,
+        [BUDGET_AP] = DT_REMAT_CHEN_BUDGET_AP};
     return figure == OPTIMUM ? by_search(m, r, value, err)
                              : by_rule(m, r, rules[figure], value, err);
 }

@@ -4,7 +4,8 @@
  * Chen et al., "Training Deep Nets with Sublinear Memory Cost" (2016), with every op of the forward
  * pass as a place to cut (Checkmate calls that linearised): chen_sqrt keeps every √n-th value;
  * chen_budget is Algorithm 3 under 60 budgets, 0.05 k times the bytes that chen_sqrt keeps, and the
- * cheapest of what comes of it that fits. */
+ * cheapest of what comes of it that fits. The same two behind "_ap" cut at articulation points
+ * alone, which Checkmate calls AP. */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -62,21 +63,48 @@ static dt_status replay_kept(
 
 /* --- Chen's two rules: which values are kept --- */
 
-static uint64_t keep_sqrt(const dt_remat_graph *g, uint8_t *kept)
+void dti_remat_articulations(const dt_remat_graph *g, uint8_t *is)
+{
+    uint32_t reach = 0; /* the last op of forward that reads one before v */
+    for (uint32_t v = 0; v < g->n_op; v++) {
+        is[v] = g->backward[v] == 0 && reach <= v;
+        for (uint32_t k = g->out_at[v]; k < g->out_at[v + 1]; k++)
+            if (g->backward[g->out[k]] == 0 && g->out[k] > reach)
+                reach = g->out[k];
+    }
+}
+
+static bool at_articulations(dt_remat_rule rule)
+{
+    return rule == DT_REMAT_CHEN_SQRT_AP || rule == DT_REMAT_CHEN_BUDGET_AP;
+}
+
+/* What a rule may keep. */
+static void find_candidates(const dt_remat_graph *g, dt_remat_rule rule, uint8_t *may)
+{
+    if (at_articulations(rule))
+        dti_remat_articulations(g, may);
+    else
+        for (uint32_t v = 0; v < g->n_op; v++)
+            may[v] = g->backward[v] == 0;
+}
+
+/* Of what it @may keep. Returns the bytes. */
+static uint64_t keep_sqrt(const dt_remat_graph *g, const uint8_t *may, uint8_t *kept)
 {
     uint32_t n = 0;
     uint64_t bytes = 0;
     for (uint32_t v = 0; v < g->n_op; v++)
-        n += g->backward[v] == 0;
+        n += may[v];
     const uint32_t every = (uint32_t)fmax(1, floor(sqrt(n)));
     for (uint32_t v = 0, i = 0; v < g->n_op; v++) {
-        kept[v] = g->backward[v] == 0 && ++i % every == 0;
+        kept[v] = may[v] != 0 && ++i % every == 0;
         bytes += kept[v] != 0 ? g->bytes[v] : 0;
     }
     return bytes;
 }
 
-static void keep_within(const dt_remat_graph *g, uint8_t *kept, double budget)
+static void keep_within(const dt_remat_graph *g, const uint8_t *may, uint8_t *kept, double budget)
 {
     uint64_t since = 0;
     for (uint32_t v = 0; v < g->n_op; v++) {
@@ -84,19 +112,12 @@ static void keep_within(const dt_remat_graph *g, uint8_t *kept, double budget)
         if (g->backward[v] != 0)
             continue;
         since += g->bytes[v];
-        kept[v] = (double)since > budget;
+        kept[v] = may[v] != 0 && (double)since > budget;
         since = kept[v] != 0 ? 0 : since;
     }
 }
 
 /* --- as Checkmate's experiments count them --- */
-
-static uint64_t keep_every(const dt_remat_graph *g, uint8_t *kept)
-{
-    for (uint32_t v = 0; v < g->n_op; v++)
-        kept[v] = g->backward[v] == 0;
-    return 0;
-}
 
 static dt_status count_kept(const dt_remat_graph *g, const uint8_t *kept, dt_remat_sequence *out,
     dt_remat_taken *taken, dt_err *err)
@@ -111,31 +132,42 @@ static dt_status count_kept(const dt_remat_graph *g, const uint8_t *kept, dt_rem
     return st;
 }
 
-/* Algorithm 3's budgets are shares of the bytes that the schedule of the rule of √n takes. */
-static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k,
-    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
+/* Algorithm 3's budgets are shares of the bytes that the schedule of the linearised rule of √n
+ * takes. @may: scratch as @kept */
+static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k, uint8_t *may,
+    uint8_t *kept, dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
-    uint8_t *kept = dt_alloc((size_t)g->n_op + 1, sizeof *kept);
-    if (kept == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
-    (void)(p->rule == DT_REMAT_KEEP_ALL ? keep_every(g, kept) : keep_sqrt(g, kept));
-    dt_status st = DT_OK;
-    if (p->rule == DT_REMAT_CHEN_BUDGET) {
-        st = count_kept(g, kept, NULL, taken, err);
-        if (st == DT_OK)
-            keep_within(g, kept, 0.05 * k * (double)taken->peak);
+    const bool by_budget = p->rule == DT_REMAT_CHEN_BUDGET || p->rule == DT_REMAT_CHEN_BUDGET_AP;
+    find_candidates(g, by_budget ? DT_REMAT_CHEN_SQRT : p->rule, may);
+    if (p->rule == DT_REMAT_KEEP_ALL)
+        return count_kept(g, may, out, taken, err);
+    (void)keep_sqrt(g, may, kept);
+    if (by_budget) {
+        DT_CHECK(count_kept(g, kept, NULL, taken, err));
+        find_candidates(g, p->rule, may);
+        keep_within(g, may, kept, 0.05 * k * (double)taken->peak);
     }
-    if (st == DT_OK)
-        st = count_kept(g, kept, out, taken, err);
-    dt_free(kept);
-    return st;
+    return count_kept(g, kept, out, taken, err);
+}
+
+/* Two marks for each op; NULL: no memory. */
+static uint8_t *make_marks(const dt_remat_graph *g, dt_err *err)
+{
+    uint8_t *marks = dt_alloc((size_t)g->n_op + 1, 2 * sizeof *marks);
+    if (marks == NULL)
+        (void)DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
+    return marks;
 }
 
 dt_status dti_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
     dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
     *out = (dt_remat_sequence){0};
-    const dt_status st = count(g, p, k, out, taken, err);
+    uint8_t *may = make_marks(g, err);
+    if (may == NULL)
+        return DT_E_NOMEM;
+    const dt_status st = count(g, p, k, may, may + g->n_op, out, taken, err);
+    dt_free(may);
     if (st != DT_OK)
         dti_remat_sequence_deinit(out);
     return st;
@@ -149,17 +181,25 @@ static dt_status keep_all(const dt_remat_graph *g, int k, dt_remat_sequence *out
     return dti_remat_in_order(out, g, err);
 }
 
-static dt_status chen(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+enum { NO_BUDGET = -1 };
+
+/* By a rule of √n, or under the k-th budget. */
+static dt_status chen(
+    const dt_remat_graph *g, dt_remat_rule rule, int k, dt_remat_sequence *out, dt_err *err)
 {
-    uint8_t *kept = dt_alloc(g->n_op, sizeof *kept);
     *out = (dt_remat_sequence){0};
-    if (kept == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
-    const double bytes = (double)keep_sqrt(g, kept);
-    if (k >= 0)
-        keep_within(g, kept, 0.05 * k * bytes);
+    uint8_t *may = make_marks(g, err);
+    if (may == NULL)
+        return DT_E_NOMEM;
+    uint8_t *kept = may + g->n_op;
+    find_candidates(g, k >= 0 ? DT_REMAT_CHEN_SQRT : rule, may);
+    const double bytes = (double)keep_sqrt(g, may, kept);
+    if (k >= 0) {
+        find_candidates(g, rule, may);
+        keep_within(g, may, kept, 0.05 * k * bytes);
+    }
     const dt_status st = replay_kept(g, kept, out, err);
-    dt_free(kept);
+    dt_free(may);
     if (st != DT_OK)
         dti_remat_sequence_deinit(out);
     return st;
@@ -168,15 +208,35 @@ static dt_status chen(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt
 static dt_status chen_sqrt(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
 {
     (void)k;
-    return chen(g, -1, out, err);
+    return chen(g, DT_REMAT_CHEN_SQRT, NO_BUDGET, out, err);
+}
+
+static dt_status chen_sqrt_ap(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    (void)k;
+    return chen(g, DT_REMAT_CHEN_SQRT_AP, NO_BUDGET, out, err);
+}
+
+static dt_status chen_budget(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    return chen(g, DT_REMAT_CHEN_BUDGET, k, out, err);
+}
+
+static dt_status chen_budget_ap(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+{
+    return chen(g, DT_REMAT_CHEN_BUDGET_AP, k, out, err);
 }
 
 static const dt_remat_policy policies[] = {
     {"keep_all", "every op once, in the file's order", DT_REMAT_KEEP_ALL, 1, keep_all},
     {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", DT_REMAT_CHEN_SQRT, 1,
         chen_sqrt},
+    {"chen_sqrt_ap", "the same of articulation points: all behind one is made from its value",
+        DT_REMAT_CHEN_SQRT_AP, 1, chen_sqrt_ap},
     {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them",
-        DT_REMAT_CHEN_BUDGET, BUDGETS, chen},
+        DT_REMAT_CHEN_BUDGET, BUDGETS, chen_budget},
+    {"chen_budget_ap", "the same, keeping articulation points alone", DT_REMAT_CHEN_BUDGET_AP,
+        BUDGETS, chen_budget_ap},
 };
 
 const dt_remat_policy *dt_remat_policies(size_t *n)

@@ -152,7 +152,9 @@ dt_status dti_solver_check(dt_err *err) DT_NODISCARD;
 typedef enum dt_remat_rule {
     DT_REMAT_KEEP_ALL,
     DT_REMAT_CHEN_SQRT,
-    DT_REMAT_CHEN_BUDGET
+    DT_REMAT_CHEN_SQRT_AP, /* of articulation points */
+    DT_REMAT_CHEN_BUDGET,
+    DT_REMAT_CHEN_BUDGET_AP
 } dt_remat_rule;
 
 /**
@@ -167,6 +169,10 @@ typedef struct dt_remat_policy {
     dt_status (*make)(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err);
 } dt_remat_policy;
 const dt_remat_policy *dt_remat_policies(size_t *n);
+
+/* Which ops of forward are articulation points, by op: what runs behind one reads nothing from before
+ * it, so its value alone leads from one side to the other. The first and the last are among them. */
+void dti_remat_articulations(const dt_remat_graph *g, uint8_t *is);
 
 /* The k-th as Checkmate's experiments count it (Jain et al., MLSys 2020, figure 6): what is kept
  * stays to the end, whoever reads it, and a segment's values and gradients stay as long as backward

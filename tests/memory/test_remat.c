@@ -798,6 +798,41 @@ static void known_graphs_cost_no_more_than_is_known(void **state)
     }
 }
 
+/* Whether a path of forward leads from an op before @v to one behind it, and not through it. */
+static bool passed_by(const dt_remat_graph *g, uint32_t v)
+{
+    bool from_before[64] = {false};
+    for (uint32_t w = 0; w < g->n_op; w++) {
+        from_before[w] = w < v;
+        for (uint32_t k = g->in_at[w]; w > v && k < g->in_at[w + 1]; k++)
+            from_before[w] = from_before[w] || (g->in[k] != v && from_before[g->in[k]]);
+        if (w > v && g->backward[w] == 0 && from_before[w])
+            return true;
+    }
+    return false;
+}
+
+static void articulation_points_are_those_that_no_path_passes_by(void **state)
+{
+    (void)state;
+    numbers r = {dt_test_seed() + 12, 0};
+    int points = 0, others = 0;
+    for (int i = 0; i < dt_scaled(50, 500, 5000); i++) {
+        dt_remat_graph g = random_graph(&r, 2 + next(&r, 20), 20);
+        uint8_t is[64];
+        for (uint32_t v = g.n_op - next(&r, g.n_op); v < g.n_op; v++)
+            g.backward[v] = 1;
+        dti_remat_articulations(&g, is);
+        for (uint32_t v = 0; v < g.n_op; v++) {
+            assert_int_equal(is[v], g.backward[v] == 0 && !passed_by(&g, v));
+            points += is[v];
+            others += !is[v];
+        }
+        dt_remat_graph_deinit(&g);
+    }
+    assert_true(points > 50 && others > 50);
+}
+
 DT_TEST_GROUP(remat)
 {
     const struct CMUnitTest tests[] = {
@@ -818,6 +853,7 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(what_is_proved_of_a_lower_aim_is_not_said_of_the_budget),
         cmocka_unit_test(a_value_that_is_read_twice_is_there_once),
         cmocka_unit_test(edges_that_are_said_twice_change_nothing),
+        cmocka_unit_test(articulation_points_are_those_that_no_path_passes_by),
         cmocka_unit_test(known_graphs_cost_no_more_than_is_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -406,7 +406,8 @@ static void the_batches_of_checkmates_figure_are_found(void **state)
 static void policies_run_on_graphs(void **state)
 {
     NEED_BINARY();
-    static const char *const names[] = {"keep_all", "chen_sqrt", "chen_budget"};
+    static const char *const names[] = {
+        "keep_all", "chen_sqrt", "chen_sqrt_ap", "chen_budget", "chen_budget_ap"};
     char words[512], says[256], sequence[128];
     double cost, peak;
     snprintf(sequence, sizeof sequence, "%s", cli_file("policy.txt", "")); /* paths are lent */
@@ -439,12 +440,13 @@ static void policies_run_on_graphs(void **state)
     cli_done(&r);
     r = cli_run("remat FILE --budget 90% --policy nothing_like_it", chain());
     assert_code(&r, 2);
-    assert_has(
-        r.err, "there are: auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_budget");
+    assert_has(r.err,
+        "there are: auto, checkmate, rotor, revolve, keep_all, chen_sqrt, chen_sqrt_ap, "
+        "chen_budget, chen_budget_ap");
     cli_done(&r);
     r = cli_run("remat FILE --max-batch --device 1100 --policy rotor", chain());
     assert_code(&r, 2);
-    assert_has(r.err, "it is for auto, keep_all, chen_sqrt, chen_budget");
+    assert_has(r.err, "it is for auto, keep_all, chen_sqrt, chen_sqrt_ap, chen_budget");
     cli_done(&r);
 }
 

@@ -557,27 +557,34 @@ static void the_networks_among_the_example_configurations_build(void **state)
  * by hand, layer by layer. A file more needs its count here. */
 static const struct {
     const char *file;
-    int64_t image, classes, parameters;
+    int64_t image_h, image_w, classes, parameters;
 } files[] = {
-    {"papers/alexnet2012", 227, 1000, 60965224},
-    {"papers/alexnet_cntk", 224, 1000, 61100840},
-    {"papers/googlenet2014", 224, 1000, 6998552},
-    {"papers/mobilenet", 224, 1000, 4231976},
-    {"papers/mobilenet_v2", 224, 1000, 3504872},
-    {"papers/nin", 227, 1000, 7595176},
-    {"papers/overfeat", 231, 1000, 145920872},
-    {"papers/squeezenet", 224, 1000, 1248424},
-    /* VGG-16's features but for its last stage; then convolutions with bias, and norms */
-    {"papers/vgg_unet", 496, 2,
-        7635264 + 512 * 512 * 9 + 768 * 256 * 9 + 384 * 128 * 9 + 192 * 64 * 9 + 64 * 2 * 9 +
-            3 * (512 + 256 + 128 + 64) + 2},
-    {"chain", 32, 10, 9 * (3 * 16 + 7 * 16 * 16) + 170},
-    {"tiny_ini_network", 32, 10,
+    {"papers/alexnet2012", 227, 227, 1000, 60965224},
+    {"papers/alexnet_cntk", 224, 224, 1000, 61100840},
+    {"papers/googlenet2014", 224, 224, 1000, 6998552},
+    {"papers/mobilenet", 224, 224, 1000, 4231976},
+    {"papers/mobilenet_v2", 224, 224, 1000, 3504872},
+    {"papers/nin", 227, 227, 1000, 7595176},
+    {"papers/overfeat", 231, 231, 1000, 145920872},
+    {"papers/squeezenet", 224, 224, 1000, 1248424},
+    /* Of Keras' summaries what trains; then VGG-16's features but for its last stage, or a plain
+     * encoder, and convolutions with bias, and norms */
+    {"papers/keras_mobilenet", 224, 224, 1000, 4231976},
+    {"papers/keras_resnet50", 224, 224, 1000, 25583592},
+    {"papers/keras_unet", 416, 608, 19,
+        7635264 + 512 * 512 * 9 + 768 * 256 * 9 + 384 * 128 * 9 + 192 * 64 * 9 + 64 * 19 * 9 +
+            3 * (512 + 256 + 128 + 64) + 19},
+    {"papers/keras_segnet", 416, 608, 19,
+        9 * (3 * 64 + 64 * 128 + 128 * 256 + 256 * 256 + 256 * 512 + 512 * 256 + 256 * 128 +
+                128 * 64 + 64 * 19) +
+            3 * (64 + 128 + 256 + 256 + 512 + 256 + 128 + 64) + 19},
+    {"chain", 32, 32, 10, 9 * (3 * 16 + 7 * 16 * 16) + 170},
+    {"tiny_ini_network", 32, 32, 10,
         9 * (3 * 16 + 2 * 16 * 16 + 16 * 32 + 32 * 32) + 16 * 32 + 2 * (3 * 16 + 3 * 32) + 330},
-    {"densenet_small", 32, 10,
+    {"densenet_small", 32, 32, 10,
         432 + 74 * (16 + 24 + 32 + 20 + 28 + 36 + 22 + 30 + 38) + 40 * (2 + 20) + 44 * (2 + 22) +
             92 + 470},
-    {"unet_small", 32, 10,
+    {"unet_small", 32, 32, 10,
         9 * (3 * 8 + 8 * 8 + 8 * 16 + 16 * 16 + 16 * 32 + 32 * 32) +
             9 * (32 * 16 + 16 * 16 + 16 * 8 + 8 * 8) + 33 * 16 + 17 * 8 +
             2 * (4 * 8 + 4 * 16 + 2 * 32) + 90},
@@ -617,8 +624,8 @@ static void files_have_the_parameters_of_their_papers(void **state)
         char path[64];
         snprintf(path, sizeof path, "configs/%s.ini", files[i].file);
         assert_ok(dt_config_load(&c, dt_source_path(path), &err), &err);
-        const dt_model_opts o = {
-            .classes = files[i].classes, .image = files[i].image, .dropout = -1};
+        const int64_t sides = dt_sides(files[i].image_h, files[i].image_w);
+        const dt_model_opts o = {.classes = files[i].classes, .image = sides, .dropout = -1};
         assert_ok(dt_ini_network(c, &o, &g, &err), &err);
         if (dt_graph_parameters(g) != files[i].parameters)
             fail_msg("%s has %" PRId64 " parameters, not %" PRId64, files[i].file,

@@ -44,7 +44,7 @@ static int32_t fcn_layers(const dt_model_desc *m, dti_net *n)
     static const int times[STAGES] = {2, 2, 3, 3, 3};
     const bool skips = *(const bool *)m->recipe;
     int32_t pool[STAGES], x = DT_GRAPH_INPUT;
-    dti_image_of(n, 1 << STAGES);
+    dti_check_image(n, 1 << STAGES);
     for (int k = 0; k < STAGES; k++) {
         const dti_conv c = {dti_scale(n, out[k]), 3, 1, 1, true};
         for (int i = 1; i <= times[k]; i++) {

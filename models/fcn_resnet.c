@@ -15,7 +15,7 @@ enum { SMALLER = 8, PLANES = 512 };
 static int32_t fcn_resnet_layers(const dt_model_desc *m, dti_net *n)
 {
     static const dt_upsample enlarge = {SMALLER};
-    dti_image_of(n, SMALLER);
+    dti_check_image(n, SMALLER);
     int32_t x = dti_add_resnet(n, m->recipe, "backbone.");
     x = dti_add_conv(n, x, (dti_conv){dti_scale(n, PLANES), 3, 1, 1, false}, "classifier.0");
     x = dti_add_bn(n, x, false, "classifier.1");

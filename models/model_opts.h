@@ -10,9 +10,9 @@ enum { DTI_MODEL_COUNT = 4096, DTI_MODEL_TILES = 16, DTI_MODEL_HEAD_TILES = 1024
 /**
  * struct dt_model_opts - how a model is to differ from its standard form.
  * @classes @image @channels @width: 0 or less: the model's standard. @image is height and width in
- * pixels, as sides (engine/shape.h): 224, or dt_sides(416, 608); @channels those of the image; @width 64 is the standard of every model and
- * scales all its channels but those of the image and the classes; of a model of tokens it is the
- * number of channels itself
+ * pixels, as sides (engine/shape.h): 224, or dt_sides(416, 608); @channels those of the image;
+ * @width 64 is the standard of every model and scales all its channels but those of the image and
+ * the classes; of a model of tokens it is the number of channels itself
  * @dropout: rate in [0, 1); negative: the model's standard; 0: none
  * @layers @heads @vocab @context: of models of tokens and of transformers; 0 or less: the model's
  * standard. The vocabulary is the number of classes as well

@@ -257,14 +257,14 @@ int32_t dti_add_maxpool(dti_net *n, int32_t x, dti_pool p, const char *fmt, ...)
     return y;
 }
 
-void dti_image_of(dti_net *n, int64_t of)
+void dti_check_image(dti_net *n, int64_t multiple)
 {
-    if (n->status == DT_OK &&
-        (dt_sides_h(n->opts.image) % of | dt_sides_w(n->opts.image) % of) != 0)
+    const int64_t h = dt_sides_h(n->opts.image), w = dt_sides_w(n->opts.image);
+    if (n->status == DT_OK && (h % multiple != 0 || w % multiple != 0))
         n->status = DT_FAIL(n->err, DT_E_CONFIG,
             "%s: an image of %s pixels; height and width must be multiples of %" PRId64
             ": set [model] image",
-            n->g->name, dt_sides_print(n->opts.image).s, of);
+            n->g->name, dt_sides_print(n->opts.image).s, multiple);
 }
 
 int32_t dti_add_adaptive(dti_net *n, int32_t x, int64_t side, const char *images)

@@ -52,8 +52,8 @@ typedef struct dti_pool {
 } dti_pool;
 int32_t dti_add_maxpool(dti_net *n, int32_t x, dti_pool p, const char *fmt, ...) DT_PRINTF(4, 5);
 
-/* Refuses an image of which a side is no multiple of @of; before any layer. */
-void dti_image_of(dti_net *n, int64_t of);
+/* Refuses an image whose height or width is no such @multiple. */
+void dti_check_image(dti_net *n, int64_t multiple);
 
 /* PyTorch's AdaptiveAvgPool2d(side) as a layer called "avgpool": none when the map has that side
  * already, average pooling when the map's side is a multiple of it. Otherwise an error that names

@@ -26,7 +26,7 @@ static int32_t segnet_layers(const dt_model_desc *m, dti_net *n)
     const dt_maxpool halve = {.kernel = 2, .stride = 2};
     const dt_max_unpool twice = {.kernel = 2};
     int32_t place[LEVELS];
-    dti_image_of(n, 1 << LEVELS);
+    dti_check_image(n, 1 << LEVELS);
     int32_t x = DT_GRAPH_INPUT;
     for (int k = 0; k < LEVELS; k++) {
         for (int i = 0; i < times[k]; i++)

@@ -50,7 +50,7 @@ static int32_t unet_layers(const dt_model_desc *m, dti_net *n)
 {
     (void)m;
     int32_t at[LEVELS]; /* maps on the way down */
-    dti_image_of(n, 1 << LEVELS);
+    dti_check_image(n, 1 << LEVELS);
     int32_t x = double_conv(n, DT_GRAPH_INPUT, WIDTH, WIDTH, "inc");
     for (int k = 0; k < LEVELS; k++) {
         const int64_t out = WIDTH << (k + 1);

@@ -41,7 +41,7 @@ static int32_t vit_layers(const dt_model_desc *m, dti_net *n)
     (void)m;
     const dti_conv patches = {n->opts.width, PATCH, PATCH, 0, true};
     const dt_position positions = {.sigma = 0.02};
-    dti_image_of(n, PATCH);
+    dti_check_image(n, PATCH);
     int32_t x = dti_add_conv(n, DT_GRAPH_INPUT, patches, "patch_embed.proj");
     x = dti_layer(n, &dt_layer_position, &positions, &x, 1, "pos_embed");
     for (int i = 0; i < (int)n->opts.layers; i++)

@@ -9,7 +9,7 @@
 
 enum { MOST_PAD = 4096, MOST_SIDE = 1 << 24 };
 
-#define AT(f) offsetof(dt_zero_pad, f)
+#define AT(f) offsetof(dti_zero_pad, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"pad",  DT_OPT_SIDES, AT(pad),  "1",  0, MOST_PAD, NULL, "pixels", "rows and columns of zeros on each side; 1x2 where they differ"},
@@ -22,7 +22,7 @@ static dt_status zero_pad_infer(
     const void *opts_of, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
 {
     (void)n_x;
-    const dt_zero_pad *o = opts_of;
+    const dti_zero_pad *o = opts_of;
     if (!dt_sides_within(o->pad, 0, MOST_PAD) || !dt_sides_within(o->more, 0, MOST_PAD))
         return DT_FAIL(err, DT_E_CONFIG, "zero_pad: pad %s, more %s; each side is 0 to %d",
             dt_sides_print(o->pad).s, dt_sides_print(o->more).s, (int)MOST_PAD);
@@ -41,7 +41,7 @@ const dt_layer_desc dt_layer_zero_pad = {
     .name = "zero_pad",
     .summary = "zeros around a map",
     .opts = opts,
-    .opts_bytes = sizeof(dt_zero_pad),
+    .opts_bytes = sizeof(dti_zero_pad),
     .min_in = 1,
     .max_in = 1,
     .form = DTI_LINEAR_FORMS,

@@ -6,15 +6,15 @@
 #include "engine/layer.h"
 
 /**
- * struct dt_zero_pad - options.
+ * struct dti_zero_pad - options.
  * @pad: rows and columns of zeros on each side, as sides (engine/shape.h)
  * @more: further ones at the bottom and on the right, as sides
  *
  * x {n, h, w, c} makes y {n, h + 2 pad + more, w + 2 pad + more, c}.
  */
-typedef struct dt_zero_pad {
+typedef struct dti_zero_pad {
     int64_t pad, more;
-} dt_zero_pad;
+} dti_zero_pad;
 
 extern const dt_layer_desc dt_layer_zero_pad;
 

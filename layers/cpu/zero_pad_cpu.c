@@ -48,7 +48,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const bool back = c->form == DT_BACKWARD;
-    const dt_zero_pad *o = c->node->opts;
+    const dti_zero_pad *o = c->node->opts;
     struct job j = {.x = dti_call_x(c), .y = c->node->info.y};
     j.top = dt_sides_h(o->pad);
     j.left = dt_sides_w(o->pad);

@@ -53,7 +53,7 @@ static dt_status zero_pad_run(const dt_call *c, void *state, const dt_args *a, d
 {
     (void)state;
     const bool back = c->form == DT_BACKWARD;
-    const dt_zero_pad *o = (const dt_zero_pad *)c->node->opts;
+    const dti_zero_pad *o = (const dti_zero_pad *)c->node->opts;
     zero_pad_job j;
     j.from = a->port[back ? DT_DY : DT_X];
     j.to = a->port[back ? DT_DX : DT_Y];

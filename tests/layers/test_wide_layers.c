@@ -493,8 +493,8 @@ static void sizes_that_cannot_be_are_refused(void **state)
     dt_err err = {0};
     const dt_upsample none = {0}, many = {65}, eight = {8};
     const dti_adaptive_avgpool empty = {0}, vast = {1025}, two = {2};
-    const dt_zero_pad wide = {.pad = dt_sides(1, 4097)}, below = {.pad = 1, .more = -1},
-                      one = {1, 0};
+    const dti_zero_pad wide = {.pad = dt_sides(1, 4097)}, below = {.pad = 1, .more = -1},
+                       one = {1, 0};
     assert_fails(
         dt_layer_zero_pad.infer(&wide, &x, 1, &info, &err), DT_E_CONFIG, &err, "pad 1x4097");
     assert_fails(dt_layer_zero_pad.infer(&below, &x, 1, &info, &err), DT_E_CONFIG, &err, "0 to");
@@ -728,7 +728,7 @@ static void zeros_stand_around_a_map_whose_gradients_go_nowhere(void **state)
     float x[] = {1, 2, 3, 4}, y[16], dx[4]; /* 1 x 2 pixels of 2 channels in 2 x 4 */
     const float want[16] = {0, 0, 1, 2, 3, 4};
     float dy[16] = {9, 9, 5, 6, 7, 8, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9};
-    const dt_zero_pad o = {.pad = dt_sides(0, 1), .more = dt_sides(1, 0)};
+    const dti_zero_pad o = {.pad = dt_sides(0, 1), .more = dt_sides(1, 0)};
     direct d;
     open_direct(&d, &dt_layer_zero_pad, &o, (dt_shape){1, 1, 2, 2}, 1, 1);
     d.a.port[DT_X] = x, d.a.port[DT_Y] = y, d.a.port[DT_DY] = dy, d.a.port[DT_DX] = dx;

@@ -120,6 +120,9 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err) 
 /* What the run in @folder called its network, by its env.json: letters, digits, '.', '_', '-', as
  * files may be called so. False, and @to as it was, where that says nothing of the kind. */
 bool dti_run_dir_network(const char *folder, char *to, size_t bytes);
+/* After which step the run in @folder last came to an end, by its summary.json; -1: that does not
+ * say, or there is none. A run that went on since may be further. */
+int64_t dt_run_dir_ended(const char *folder);
 
 /* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
  * goes on; a line written later takes its place, so the file never holds half a line but at its

@@ -19,6 +19,7 @@ typedef struct evaluation {
     dti_terminal terminal;
     int64_t done; /* samples */
     double began, drawn;
+    int64_t step; /* after which the run saved the weights; -1: not told */
     bool random, json;
 } evaluation;
 
@@ -85,8 +86,11 @@ static void print(const evaluation *e)
     char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
     const int at = printf("%s on ", e->run->s->graph->name);
     dti_term_wrap(stdout, at, 2, e->run->feeds.eval_note);
-    printf("weights   %s\n\n",
-        e->random ? "random, as before training" : e->run->s->opts.model.weights);
+    printf(
+        "weights   %s\n", e->random ? "random, as before training" : e->run->s->opts.model.weights);
+    if (e->step >= 0)
+        printf("          after step %s\n", dt_human_count(count, (uint64_t)e->step));
+    putchar('\n');
     if (many)
         printf("loss      %.4f nats a %s, %.4f bits\n", r->loss, pixels ? "pixel" : "position",
             r->loss / log(2));
@@ -109,6 +113,8 @@ static dt_status print_json(const evaluation *e, dt_err *err)
     dt_json_text(&j, "data", e->run->feeds.eval_note);
     if (!e->random)
         dt_json_text(&j, "weights", e->run->s->opts.model.weights);
+    if (e->step >= 0)
+        dt_json_whole(&j, "step", (uint64_t)e->step);
     dt_json_real(&j, "loss", r->loss, 9);
     dt_json_real(&j, "top1", r->top1, 9);
     dt_json_real(&j, "top5", r->top5, 9);
@@ -216,7 +222,7 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
 static dt_status eval(const dti_command_args *a, dt_err *err)
 {
     eval_flags f = {0};
-    evaluation e = {0};
+    evaluation e = {.step = -1};
     const dti_flag flags[] = {
         {"--random", NULL, "evaluate the weights that training begins with", &e.random, NULL},
         {"--json", NULL, "as one object", &e.json, NULL},
@@ -232,8 +238,10 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
     dti_run_paths paths;
     dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        if (cli.n_word > 0 && !e.random)
+        if (cli.n_word > 0 && !e.random) {
             st = dti_cli_take_run(&cli, &paths, err);
+            e.step = paths.step;
+        }
         if (st == DT_OK)
             st = check(&cli, &e, &f, err);
         if (st == DT_OK)

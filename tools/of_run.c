@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* realpath */
 #include "tools/of_run.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,46 +77,76 @@ static void tell(void *self, const char *line)
     dti_cli_notice(line);
 }
 
-/* Of a run that has not ended: nothing, and to[0] = '\0', where it has no checkpoint either. */
-static dt_status of_newest(const char *run, char to[DTI_RUN_PATH], dt_err *err)
+/* Weights, and after which step they were saved; -1: not told. */
+typedef struct found_weights {
+    char path[DTI_RUN_PATH];
+    int64_t step;
+} found_weights;
+
+static void take_checkpoint(found_weights *to, const dt_checkpoint *c)
+{
+    to->step = dt_checkpoint_course(c)->step;
+    if (!join(to->path, dt_checkpoint_path(c), DT_CHECKPOINT_MODEL))
+        to->path[0] = '\0';
+}
+
+/* Of a run that was cut short. @ended: after which step it had come to an end before; -1: never. */
+static void tell_cut_short(const char *run, int64_t ended, const char *checkpoint)
+{
+    char line[2 * DTI_RUN_PATH + 128], how[96] = "has not come to its end";
+    if (ended >= 0)
+        snprintf(how, sizeof how, "went on from its end after step %" PRId64 " and was cut short",
+            ended);
+    snprintf(line, sizeof line, "the run in '%s' %s: these are the weights of its checkpoint '%s'",
+        run, how, checkpoint);
+    dti_cli_notice(line);
+}
+
+/* Those of the newest whole checkpoint where that is further than @to, which stays otherwise. */
+static dt_status of_newest(const char *run, const char *checkpoints, found_weights *to, dt_err *err)
 {
     const dt_teller teller = {NULL, tell};
-    char checkpoints[DTI_RUN_PATH], line[2 * DTI_RUN_PATH];
     dt_checkpoint *newest = NULL;
-    to[0] = '\0';
-    if (!join(checkpoints, run, DT_CHECKPOINTS))
-        return DT_OK;
     DT_CHECK(dt_checkpoint_newest(&newest, checkpoints, &teller, err));
-    if (newest == NULL)
-        return DT_OK;
-    snprintf(line, sizeof line,
-        "the run in '%s' has not come to its end: these are the weights of its checkpoint '%s'",
-        run, dt_checkpoint_path(newest));
-    dti_cli_notice(line);
-    if (!join(to, dt_checkpoint_path(newest), DT_CHECKPOINT_MODEL))
-        to[0] = '\0';
+    if (newest != NULL && dt_checkpoint_course(newest)->step > to->step) {
+        tell_cut_short(run, to->step, dt_checkpoint_path(newest));
+        take_checkpoint(to, newest);
+    }
     dt_checkpoint_close(newest);
     return DT_OK;
 }
 
-static dt_status of_checkpoint(const char *folder, char to[DTI_RUN_PATH], dt_err *err)
+/* A run that went on keeps the weights of its earlier end until it comes to another. Checkpoints
+ * are read only where one is further than those, as that takes as long as they are large. */
+static dt_status of_run(const char *run, found_weights *to, dt_err *err)
+{
+    char checkpoints[DTI_RUN_PATH];
+    int64_t last;
+    if (join(to->path, run, DT_RUN_WEIGHTS) && is_file(to->path))
+        to->step = dt_run_dir_ended(run);
+    else
+        to->path[0] = '\0';
+    if (!join(checkpoints, run, DT_CHECKPOINTS))
+        return DT_OK;
+    DT_CHECK(dt_checkpoint_last(&last, checkpoints, err));
+    return last > to->step ? of_newest(run, checkpoints, to, err) : DT_OK;
+}
+
+static dt_status of_checkpoint(const char *folder, found_weights *to, dt_err *err)
 {
     dt_checkpoint *c;
     DT_CHECK(dt_checkpoint_open(&c, folder, err));
+    take_checkpoint(to, c);
     dt_checkpoint_close(c);
-    if (!join(to, folder, DT_CHECKPOINT_MODEL))
-        to[0] = '\0';
     return DT_OK;
 }
 
 static dt_status find_weights(
-    const char *word, const dti_run_paths *run, bool checkpoint, char to[DTI_RUN_PATH], dt_err *err)
+    const char *word, const dti_run_paths *run, bool checkpoint, found_weights *to, dt_err *err)
 {
-    if (checkpoint)
-        DT_CHECK(of_checkpoint(word, to, err));
-    else if (!join(to, run->run, DT_RUN_WEIGHTS) || !is_file(to))
-        DT_CHECK(of_newest(run->run, to, err));
-    if (to[0] == '\0')
+    *to = (found_weights){.step = -1};
+    DT_CHECK(checkpoint ? of_checkpoint(word, to, err) : of_run(run->run, to, err));
+    if (to->path[0] == '\0')
         return DT_FAIL(err, DT_E_CONFIG,
             "the run in '%s' has left no weights, which are '%s/" DT_RUN_WEIGHTS
             "' at its end, and has no checkpoint",
@@ -126,17 +157,20 @@ static dt_status find_weights(
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
 {
     const char *word = cli->word[0];
-    char weights[DTI_RUN_PATH];
+    found_weights weights;
     bool checkpoint;
+    keep->step = -1;
     if (!find_run(word, keep, &checkpoint))
         return DT_OK;
     cli->word[0] = keep->config;
     if (names_weights(cli))
         return DT_OK;
-    DT_CHECK(find_weights(word, keep, checkpoint, weights, err));
-    if (snprintf(keep->weights, sizeof keep->weights, "model.weights=%s", weights) >= DTI_RUN_PATH)
+    DT_CHECK(find_weights(word, keep, checkpoint, &weights, err));
+    if (snprintf(keep->weights, sizeof keep->weights, "model.weights=%s", weights.path) >=
+        DTI_RUN_PATH)
         return DT_FAIL(err, DT_E_CONFIG, "'%s': too long for a folder's name", word);
     memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
+    keep->step = weights.step;
     cli->set[0] = keep->weights;
     cli->n_set++;
     return DT_OK;

@@ -220,7 +220,7 @@ dt_status dt_json_parse(
     return DT_OK;
 }
 
-bool dti_json_natural(const cJSON *v, uint64_t *out)
+bool dt_json_natural(const cJSON *v, uint64_t *out)
 {
     const double d = cJSON_IsNumber(v) ? v->valuedouble : -1;
     if (!(d >= 0 && d <= 0x1p53) || d < floor(d) || d > floor(d))

@@ -19,7 +19,7 @@ dt_status dt_json_parse(cJSON **out, const char *text, size_t n, int max_depth, 
     dt_err *err) DT_NODISCARD;
 
 /* Whether it is a whole number that a double holds exactly: 0 to 2^53. */
-bool dti_json_natural(const cJSON *v, uint64_t *out) DT_NODISCARD;
+bool dt_json_natural(const cJSON *v, uint64_t *out) DT_NODISCARD;
 
 /* What a byte within a string is written as: itself, or its escape. Returns how many bytes. */
 enum { DTI_JSON_CHAR = 8 };

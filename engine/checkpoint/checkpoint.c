@@ -276,6 +276,16 @@ bool dt_checkpoint_there(const char *folder, int64_t step)
     return dti_path(path, folder, name, NULL) == DT_OK && is_folder(path);
 }
 
+dt_status dt_checkpoint_last(int64_t *step, const char *folder, dt_err *err)
+{
+    int64_t *all;
+    size_t n;
+    DT_CHECK(list_steps(&all, &n, folder, err));
+    *step = n > 0 ? all[0] : -1;
+    dt_free(all);
+    return DT_OK;
+}
+
 /* ---- reading ---- */
 
 struct dt_checkpoint {

@@ -71,6 +71,10 @@ dt_status dt_checkpoint_link_weights(
 /* Whether there is FOLDER/step-N, whole or not. */
 bool dt_checkpoint_there(const char *folder, int64_t step);
 
+/* The step of the newest checkpoint in a folder, whole or not, by the names alone; -1: there is
+ * none. DT_E_IO, DT_E_NOMEM. */
+dt_status dt_checkpoint_last(int64_t *step, const char *folder, dt_err *err) DT_NODISCARD;
+
 typedef struct dt_checkpoint dt_checkpoint;
 
 /* Read the manifest and verify every byte. DT_E_DATA says what is wrong with it. */

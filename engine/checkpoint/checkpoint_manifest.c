@@ -21,7 +21,7 @@ static const size_t head_bytes = sizeof HEAD - 1 + SUM_DIGITS + sizeof HEAD_END 
 static dt_status whole(const cJSON *o, const char *key, int64_t *to, const char *name, dt_err *err)
 {
     uint64_t n;
-    if (!dti_json_natural(cJSON_GetObjectItemCaseSensitive(o, key), &n))
+    if (!dt_json_natural(cJSON_GetObjectItemCaseSensitive(o, key), &n))
         return DT_FAIL(err, DT_E_DATA, "%s: '%s' is no whole number from 0 on", name, key);
     *to = (int64_t)n;
     return DT_OK;

@@ -122,7 +122,7 @@ static dt_status read_shape(const dt_st_file *f, dt_st_entry *e, const cJSON *v,
             f->path, e->name, rank, DT_ST_RANK);
     for (const cJSON *d = v->child; d != NULL; d = d->next) {
         uint64_t n;
-        if (!dti_json_natural(d, &n))
+        if (!dt_json_natural(d, &n))
             return DT_FAIL(err, DT_E_DATA,
                 "%s: tensor '%s': dimension %d (%.17g) is no whole number from 0 to 2^53", f->path,
                 e->name, e->rank, cJSON_IsNumber(d) ? d->valuedouble : (double)NAN);
@@ -134,8 +134,8 @@ static dt_status read_shape(const dt_st_file *f, dt_st_entry *e, const cJSON *v,
 static dt_status read_offsets(const dt_st_file *f, dt_st_entry *e, const cJSON *v, dt_err *err)
 {
     uint64_t begin, end;
-    if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) != 2 || !dti_json_natural(v->child, &begin) ||
-        !dti_json_natural(v->child->next, &end))
+    if (!cJSON_IsArray(v) || cJSON_GetArraySize(v) != 2 || !dt_json_natural(v->child, &begin) ||
+        !dt_json_natural(v->child->next, &end))
         return DT_FAIL(err, DT_E_DATA,
             "%s: tensor '%s': data_offsets must be two whole numbers from 0 to 2^53", f->path,
             e->name);

@@ -146,25 +146,42 @@ static bool is_plain(const char *name)
     return name[0] != '\0' && name[0] != '.' && name[strspn(name, plain)] == '\0';
 }
 
-bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
+/* The object of a file of a run; NULL where there is none that can be read. */
+static cJSON *read_object(const char *folder, const char *name)
 {
-    enum { CAP = 65536, DEPTH = 4, VALUES = 64 };
+    enum { CAP = 65536, DEPTH = 4, VALUES = 128 };
     char path[4096], *text = NULL;
     size_t n = 0;
     cJSON *j = NULL;
     dt_err ignored = {0};
-    if (snprintf(path, sizeof path, "%s/" DT_RUN_ENV, folder) >= (int)sizeof path ||
+    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path ||
         dt_read_file(&text, &n, path, CAP, DT_E_DATA, &ignored) != DT_OK)
-        return false;
-    bool found = dt_json_parse(&j, text, n, DEPTH, VALUES, &ignored) == DT_OK;
+        return NULL;
+    if (dt_json_parse(&j, text, n, DEPTH, VALUES, &ignored) != DT_OK)
+        j = NULL;
     dt_free(text);
-    const cJSON *name = found ? cJSON_GetObjectItemCaseSensitive(j, "network") : NULL;
-    found =
+    return j;
+}
+
+bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
+{
+    cJSON *j = read_object(folder, DT_RUN_ENV);
+    const cJSON *name = cJSON_GetObjectItemCaseSensitive(j, "network");
+    const bool found =
         cJSON_IsString(name) && is_plain(name->valuestring) && strlen(name->valuestring) < bytes;
     if (found)
         snprintf(to, bytes, "%s", name->valuestring);
     cJSON_Delete(j);
     return found;
+}
+
+int64_t dt_run_dir_ended(const char *folder)
+{
+    cJSON *j = read_object(folder, DT_RUN_SUMMARY);
+    uint64_t steps;
+    const bool told = dt_json_natural(cJSON_GetObjectItemCaseSensitive(j, "steps"), &steps);
+    cJSON_Delete(j);
+    return told ? (int64_t)steps : -1;
 }
 
 /* ---- summary ---- */

@@ -513,6 +513,55 @@ static void a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint(void **st
     cli_done(&r);
 }
 
+/* Files of a run's folder that its end writes. */
+static const char *const of_the_end[] = {"summary.json", "checkpoints/model.safetensors"};
+
+static void move_end(const char *folder, const char *aside, bool back)
+{
+    char there[2048], here[2048];
+    for (size_t i = 0; i < DT_COUNT(of_the_end); i++) {
+        snprintf(there, sizeof there, "%s/%s", folder, of_the_end[i]);
+        snprintf(here, sizeof here, "%s.%zu", aside, i);
+        assert_int_equal(back ? rename(here, there) : rename(there, here), 0);
+    }
+}
+
+/* What a run that went on and was killed leaves: the end before, and checkpoints behind it. */
+static void a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights(void **state)
+{
+    NEED_BINARY();
+    char train[1024], folder[1024], aside[1024], line[4096], path[2048];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("further"));
+    snprintf(aside, sizeof aside, "%s", dt_temp_path("end"));
+    learn_colours(train, folder);
+    ran r = cli_run("eval FILE", folder);
+    assert_code(&r, 0);
+    assert_string_equal(r.err, "");
+    assert_has(r.out, "/further/checkpoints/model.safetensors\n          after step 16\n");
+    cli_done(&r);
+    move_end(folder, aside, false);
+    snprintf(line, sizeof line, "%s --resume --set train.epochs=11", folder);
+    r = cli_run(line, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    move_end(folder, aside, true);
+    r = cli_run("eval FILE", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "went on from its end after step 16 and was cut short");
+    assert_has(r.out, "/checkpoints/step-00000022/model.safetensors\n          after step 22\n");
+    cli_done(&r);
+    /* The newest that is whole counts, and the end where no other is further. */
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000022/model.safetensors", folder);
+    put_file(path, "x", 1);
+    r = cli_run("eval FILE --json", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "passed over ");
+    assert_has(r.out, "/checkpoints/step-00000020/model.safetensors\"");
+    assert_has(r.out, "\"step\":\t20");
+    cli_done(&r);
+}
+
 /* As --resume takes it; the names of classes are those of its run. */
 static void the_folder_of_a_checkpoint_has_its_weights(void **state)
 {
@@ -561,6 +610,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(what_cannot_be_classified_is_told),
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
+        cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),
         cmocka_unit_test(the_folder_of_a_checkpoint_has_its_weights),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);

@@ -438,6 +438,10 @@ static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
             "%s: a network of layers needs [model] image, its height and width in pixels, or "
             "[model] context, the length of a sequence of tokens%s",
             t->layer[0].s.file, o->image > 0 ? "; not both" : "");
+    if (o->context > 0 && o->channels > 0)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "[model] channels = %" PRId64 " is of images, and %s reads tokens; remove it",
+            o->channels, t->layer[0].s.file);
     return DT_OK;
 }
 

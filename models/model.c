@@ -159,6 +159,7 @@ static dt_status pick_tokens(
     if (o->image > 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s has no image; remove [model] image = %s", m->name,
             dt_sides_print(o->image).s);
+    DT_CHECK(refuse(m, "channels", o->channels, err));
     const int64_t given = o->vocab > 0 ? o->vocab : o->classes;
     DT_CHECK(pick(m, "vocab", given, m->classes, 1 << 20, &r->vocab, err));
     DT_CHECK(pick(m, "context", o->context, m->input.h, 1 << 20, &r->context, err));

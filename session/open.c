@@ -34,6 +34,7 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
     const dt_model_section *m = &s->opts.model;
     const dt_model_opts o = {.classes = m->classes,
         .image = m->image,
+        .channels = m->channels,
         .width = m->width,
         .dropout = m->dropout,
         .layers = m->layers,

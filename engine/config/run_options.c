@@ -36,6 +36,7 @@ static const dt_opt model_rows[] = {
     {"name", DT_OPT_STR, AT(name), "", 0, 0, NULL, NULL, "built-in network ('dnntrain list models' names them); not given: the layer sections of the file, and resnet50 if there are none"},
     {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: the model's own number"},
     {"image", DT_OPT_SIDES, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 416x608 where they differ; 0: the model's own"},
+    {"channels", DT_OPT_I64, AT(channels), "0", 0, 65536, NULL, NULL, "channels of the input: 1 for grey pictures, or as many as source = tensors has; 0: the model's own, and 3 of a network of layers"},
     {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, with which all others scale (64 is standard); of transformers and LSTMs those of a token; 0: the model's own"},
     {"counts", DT_OPT_LIST, AT(counts_text), "", 0, 0, NULL, "blocks", "depth of each stage, for networks that have stages: 3,4,23,3 makes resnet101 of resnet50, 22,22,24,24,24 VGG-116 of vgg19; not given: the model's own"},
     {"layers", DT_OPT_I64, AT(layers), "0", 0, 4096, NULL, NULL, "number of transformer blocks, or of stacked LSTMs; 0: the model's own"},

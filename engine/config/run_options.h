@@ -16,6 +16,7 @@ typedef enum dti_attention_choice {
 typedef struct dt_model_section {
     const char *name;       /* NULL: the network is made of the file's layer sections */
     int64_t classes, image; /* 0: what the data or the model says */
+    int64_t channels;       /* of the input; 0: the model's own */
     int64_t width;          /* channels of the first stage, or of every token; 0: the model's own */
     int64_t layers, heads, vocab, context; /* of transformers; 0: the model's own */
     const char *counts_text;               /* as written, or NULL */

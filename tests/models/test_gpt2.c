@@ -116,6 +116,7 @@ static void options_that_do_not_fit_are_refused(void **state)
     } bad[] = {
         {"gpt2", {.width = 50, .heads = 4}, "no multiple of heads"},
         {"gpt2", {.image = 32}, "gpt2 has no image"},
+        {"gpt2", {.channels = 3}, "gpt2 has no channels"},
         {"resnet18", {.heads = 2}, "resnet18 has no heads"},
         {"resnet18", {.context = 2}, "resnet18 has no context"},
         {"mlp", {.vocab = 2}, "mlp has no vocab"},

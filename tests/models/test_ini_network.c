@@ -422,9 +422,11 @@ static void the_input_is_an_image_or_a_sequence(void **state)
     const char *const neither[] = {"[model] image", "[model] context", NULL};
     const char *const both[] = {"[model] image", "not both", NULL};
     const char *const heads[] = {"[model] heads = 2", "net.ini", NULL};
+    const char *const channels[] = {"[model] channels = 3 is of images", "net.ini", NULL};
     refuse(TIED(""), (dt_model_opts){.dropout = -1}, neither);
     refuse(TIED(""), (dt_model_opts){.image = 8, .context = 8, .dropout = -1}, both);
     refuse(TIED(""), (dt_model_opts){.context = 8, .heads = 2, .dropout = -1}, heads);
+    refuse(TIED(""), (dt_model_opts){.context = 8, .channels = 3, .dropout = -1}, channels);
 }
 
 static void scores_as_large_as_the_image_take_a_label_a_pixel(void **state)

@@ -301,6 +301,42 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     cli_done(&r);
 }
 
+/* Rows of a table are pictures of one pixel with a channel for each column. The column that says
+ * the class is the last, which no network of three channels would see. */
+static void rows_of_a_table_are_learned_as_pixels_of_many_channels(void **state)
+{
+    NEED_BINARY();
+    static const char header[] =
+        "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,4,5,1,1],\"data_offsets\":[0,80]},"
+        "\"y\":{\"dtype\":\"I64\",\"shape\":[1,4],\"data_offsets\":[80,112]}}";
+    const float x[20] = {[4] = 1, [9] = -1, [14] = 1, [19] = -1};
+    const int64_t y[4] = {1, 0, 1, 0};
+    const uint64_t length = strlen(header);
+    char data[1024], ini[4096];
+    snprintf(data, sizeof data, "%s", cli_file("table.safetensors", ""));
+    FILE *f = fopen(data, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(&length, sizeof length, 1, f), 1);
+    assert_int_equal(fwrite(header, strlen(header), 1, f), 1);
+    assert_int_equal(fwrite(x, sizeof x, 1, f), 1);
+    assert_int_equal(fwrite(y, sizeof y, 1, f), 1);
+    assert_int_equal(fclose(f), 0);
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 1\nchannels = 5\nclasses = 2\n[fc f]\nout = 2\n[data]\n"
+        "source = tensors\npath = %s\neval_path = %s\n[train]\nbatch = 4\nsteps = 30\n"
+        "eval_every = 0\n[device]\nthreads = 1\n[run]\ndir = %s\n",
+        data, data, dt_temp_path("table"));
+    ran r = cli_run("FILE", cli_file("table.ini", ini));
+    assert_code(&r, 0);
+    assert_has(r.err, "image 1x1x5, 2 classes");
+    assert_has(r.out, "top-1 100.00 %");
+    cli_done(&r);
+    r = cli_run("FILE --set model.channels=4", cli_file("table.ini", ini));
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "x is [1, 4, 5, 1, 1], the network takes [steps, N, 4, 1, 1]");
+    cli_done(&r);
+}
+
 /* It evaluates no more, and its last scores are those of its checkpoint. */
 static void with_nothing_left_to_do_a_run_keeps_its_scores(void **state)
 {
@@ -603,6 +639,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
         cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
+        cmocka_unit_test(rows_of_a_table_are_learned_as_pixels_of_many_channels),
         cmocka_unit_test(with_nothing_left_to_do_a_run_keeps_its_scores),
         cmocka_unit_test(without_its_data_nothing_is_evaluated),
         cmocka_unit_test(pictures_are_evaluated_too),

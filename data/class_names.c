@@ -20,26 +20,48 @@ bool dt_class_names_known(const dt_source *s)
     return name_of(s, 0) != NULL;
 }
 
-static void print_name(const char *name, FILE *f)
+/* As it is written; "": no name. */
+static const char *written_name(char to[DTI_CLASS_NAME_BYTES + 1], const dt_source *s, int64_t i)
 {
-    size_t left = DTI_CLASS_NAME_BYTES;
-    while (*name != '\0') {
-        const size_t n = dt_printable(name);
-        if ((n > 0 ? n : 1) > left)
-            return;
-        left -= n > 0 ? n : 1;
-        fprintf(f, "%.*s", n > 0 ? (int)n : 1, n > 0 ? name : "?");
-        name += n > 0 ? n : 1;
+    const char *name = name_of(s, i);
+    size_t at = 0;
+    while (name != NULL && *name != '\0') {
+        const size_t n = dt_printable(name), bytes = n > 0 ? n : 1;
+        if (at + bytes > DTI_CLASS_NAME_BYTES)
+            break;
+        memcpy(to + at, n > 0 ? name : "?", bytes);
+        at += bytes;
+        name += bytes;
     }
+    to[at] = '\0';
+    return to;
 }
 
 void dt_class_names_print(const dt_source *s, int64_t classes, FILE *f)
 {
-    for (int64_t i = 0; i < classes; i++) {
-        const char *name = name_of(s, i);
-        print_name(name != NULL ? name : "", f);
-        fputc('\n', f);
-    }
+    char name[DTI_CLASS_NAME_BYTES + 1];
+    for (int64_t i = 0; i < classes; i++)
+        fprintf(f, "%s\n", written_name(name, s, i));
+}
+
+static const char *shown(const char *name)
+{
+    return name[0] != '\0' ? name : "(none)";
+}
+
+dt_status dt_class_names_check(const dt_class_names *n, const dt_source *s, dt_err *err)
+{
+    char now[DTI_CLASS_NAME_BYTES + 1];
+    if (!dt_class_names_known(s))
+        return DT_OK;
+    for (int64_t i = 0; i < n->n; i++)
+        if (strcmp(written_name(now, s, i), n->name[i]) != 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "class %" PRId64 " is called '%s' in the data, and '%s' in the run's classes.txt: "
+                "labels would mean other classes than those it learned; take data that has these, "
+                "or change the name there where only the name is another now",
+                i, shown(now), shown(n->name[i]));
+    return DT_OK;
 }
 
 static dt_status check_name(const char *path, int64_t line, const char *name, dt_err *err)

@@ -32,6 +32,11 @@ dt_status dt_class_names_read(
     dt_class_names *out, const char *path, int64_t classes, dt_err *err) DT_NODISCARD;
 void dt_class_names_deinit(dt_class_names *n);
 
+/* Whether a source calls all classes so; one that calls them nothing does. DT_E_DATA names the
+ * first class that it calls otherwise: its labels do not mean what was learned. */
+dt_status dt_class_names_check(
+    const dt_class_names *n, const dt_source *s, dt_err *err) DT_NODISCARD;
+
 /* NULL: no name. Borrowed. */
 const char *dt_class_names_of(const dt_class_names *n, int32_t label);
 

@@ -26,7 +26,8 @@ typedef struct text {
     dt_source base;
     uint8_t *bytes; /* the whole file */
     dt_vocabulary v;
-    int64_t first, length; /* of this split, in bytes */
+    char name[256][DTI_BYTE_NAME]; /* of tokens */
+    int64_t first, length;         /* of this split, in bytes */
     int64_t count;
 } text;
 
@@ -43,6 +44,44 @@ void dt_vocabulary_of(dt_vocabulary *v, const uint8_t *bytes, size_t n)
         } else {
             v->token[b] = -1;
         }
+}
+
+void dti_byte_name(char to[DTI_BYTE_NAME], uint8_t byte)
+{
+    if (byte > ' ' && byte < 0x7F && byte != '\\')
+        snprintf(to, DTI_BYTE_NAME, "%c", byte);
+    else
+        snprintf(to, DTI_BYTE_NAME, "\\x%02X", byte);
+}
+
+/* As rising bytes have rising names but for those that are escaped, all 256 are looked through. */
+static int byte_named(const char *name)
+{
+    char is[DTI_BYTE_NAME];
+    for (int b = 0; b < 256; b++) {
+        dti_byte_name(is, (uint8_t)b);
+        if (strcmp(is, name) == 0)
+            return b;
+    }
+    return -1;
+}
+
+dt_status dt_vocabulary_named(dt_vocabulary *v, const char *const *name, int64_t n, dt_err *err)
+{
+    memset(v, 0, sizeof *v);
+    for (int b = 0; b < 256; b++)
+        v->token[b] = -1;
+    for (int64_t i = 0, last = -1; i < n && name[i][0] != '\0'; i++) {
+        const int b = byte_named(name[i]);
+        if (b <= last)
+            return DT_FAIL(err, DT_E_DATA,
+                "'%s', the name of class %" PRId64 ", is no byte of a text behind those before it",
+                name[i], i);
+        v->token[b] = (int16_t)v->n;
+        v->byte[v->n++] = (uint8_t)b;
+        last = b;
+    }
+    return DT_OK;
 }
 
 /* Cut to this split, and count its samples. */
@@ -114,6 +153,8 @@ static dt_status load(text *t, dt_err *err)
         dt_vocabulary_of(&t->v, t->bytes, n);
         DT_CHECK(check_vocabulary(t, name.text, err));
     }
+    for (int i = 0; i < t->v.n; i++)
+        dti_byte_name(t->name[i], t->v.byte[i]);
     return choose_split(t, (int64_t)n, name.text, err);
 }
 
@@ -181,6 +222,12 @@ static bool always(const dt_source_opts *o)
     return true;
 }
 
+static const char *class_of_text(const dt_source *base, int32_t label)
+{
+    const text *t = (const text *)base;
+    return label >= 0 && label < t->v.n ? t->name[label] : NULL;
+}
+
 static void describe_text(const dt_source *base, char *to, size_t n)
 {
     const text *t = (const text *)base;
@@ -196,5 +243,6 @@ const dt_source_desc dt_source_text = {
     .count = count_text,
     .read = read_text,
     .has_eval = always,
+    .class_name = class_of_text,
     .describe = describe_text,
 };

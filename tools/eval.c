@@ -235,7 +235,7 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;
-    dti_run_paths paths;
+    dti_run_paths paths = {0};
     dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
         if (cli.n_word > 0 && !e.random) {
@@ -246,6 +246,8 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
             st = check(&cli, &e, &f, err);
         if (st == DT_OK)
             st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
+        if (st == DT_OK && paths.run[0] != '\0')
+            st = dt_run_take_classes(e.run, paths.run, err);
         if (st == DT_OK)
             st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
         if (st == DT_OK) {

@@ -13,6 +13,7 @@ static dt_status open_all(dt_run *r, dt_err *err)
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->micro_batch, &p, err));
     DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));
+    DT_CHECK(dt_class_names_check(&r->names, r->feeds.eval, err));
     if (r->feeds.eval_last > 0)
         DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
     DT_CHECK(dti_session_check_run(s, true, err));

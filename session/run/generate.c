@@ -18,6 +18,7 @@ static const size_t most_bytes = (size_t)1 << 32;
 
 typedef struct writer {
     dt_session *s;
+    const dt_class_names *names; /* of the run that learned; none: as data.path has them */
     dt_rig rig;
     dt_vocabulary v;
     dti_scores scores; /* of the last character shown */
@@ -35,11 +36,13 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
     dti_scores_look(&w->scores, t, bytes);
 }
 
-/* The characters that the training text has; they are the tokens. */
+/* The characters that the training text has, or had when the run learned; they are the tokens. */
 static dt_status read_vocabulary(writer *w, dt_err *err)
 {
     char *text = NULL;
     size_t n = 0;
+    if (w->names->n > 0)
+        return dt_vocabulary_named(&w->v, w->names->name, w->names->n, err);
     DT_CHECK(dt_read_file(&text, &n, w->s->opts.data.path, most_bytes, DT_E_DATA, err));
     dt_vocabulary_of(&w->v, (const uint8_t *)text, n);
     dt_free(text);
@@ -67,6 +70,8 @@ static dt_status held_out_prompt(writer *w, dt_err *err)
 {
     dt_feeds feeds;
     dt_status st = dti_feeds_open_eval(&feeds, w->s, err);
+    if (st == DT_OK)
+        st = dt_class_names_check(w->names, feeds.eval, err);
     if (st == DT_OK)
         st = feeds.eval->desc->read(feeds.eval, 0, 0, w->x, w->labels, err);
     if (st == DT_OK)
@@ -205,7 +210,7 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
 
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
 {
-    writer w = {.s = r->s};
+    writer w = {.s = r->s, .names = &r->names};
     dti_session_enter(r->s);
     dt_status st = check(r, o, err);
     if (st != DT_OK)

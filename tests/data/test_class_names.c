@@ -45,6 +45,31 @@ static void names_of_any_bytes_are_written_and_read(void **state)
     free(text);
 }
 
+/* As they are written, so that what no line holds makes no difference. */
+static void names_that_are_others_now_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *told;
+    } all[] = {{"red\ntwo?lines\n?tab??[0m\n", NULL},
+        {"red\nblue\n?tab??[0m\n", "class 1 is called 'two?lines' in the data, and 'blue' in"},
+        {"red\ntwo?lines\n\n", "class 2 is called '?tab??[0m' in the data, and '(none)' in"}};
+    const dt_source_desc desc = {.name = "odd", .class_name = odd_name}, bare = {.name = "none"};
+    const dt_source source = {.desc = &desc}, nameless = {.desc = &bare};
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        dt_err err = {0};
+        dt_class_names names;
+        assert_ok(
+            dti_class_names_parse(&names, "x", all[i].text, strlen(all[i].text), 3, &err), &err);
+        assert_ok(dt_class_names_check(&names, &nameless, &err), &err);
+        if (all[i].told == NULL)
+            assert_ok(dt_class_names_check(&names, &source, &err), &err);
+        else
+            assert_fails(dt_class_names_check(&names, &source, &err), DT_E_DATA, &err, all[i].told);
+        dt_class_names_deinit(&names);
+    }
+}
+
 static void sources_without_names_have_none(void **state)
 {
     (void)state;
@@ -127,6 +152,7 @@ DT_TEST_GROUP(class_names)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_any_bytes_are_written_and_read),
+        cmocka_unit_test(names_that_are_others_now_are_refused),
         cmocka_unit_test(sources_without_names_have_none),
         cmocka_unit_test(damaged_names_are_refused_with_their_line),
         cmocka_unit_test(a_file_of_names_is_refused_with_a_remedy),

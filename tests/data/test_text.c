@@ -65,6 +65,46 @@ static void tokens_are_the_distinct_bytes_in_rising_order(void **state)
         assert_int_equal(v.token[v.byte[i]], i);
 }
 
+/* What a run writes down of its text is enough to read and write by. */
+static void names_of_tokens_make_the_same_vocabulary(void **state)
+{
+    (void)state;
+    uint8_t all[256];
+    char name[256][DTI_BYTE_NAME];
+    const char *names[257];
+    dt_vocabulary v, again;
+    dt_err err = {0};
+    for (int i = 0; i < 256; i++)
+        all[i] = (uint8_t)i;
+    for (int step = 1; step < 5; step++) { /* every byte, every second one, ... */
+        uint8_t some[256];
+        size_t n = 0;
+        for (int i = 0; i < 256; i += step)
+            some[n++] = all[i];
+        dt_vocabulary_of(&v, some, n);
+        for (size_t i = 0; i < n; i++) {
+            dti_byte_name(name[i], v.byte[i]);
+            names[i] = name[i];
+        }
+        names[n] = "";
+        assert_ok(dt_vocabulary_named(&again, names, (int64_t)n + 1, &err), &err);
+        assert_int_equal(again.n, v.n);
+        assert_memory_equal(again.byte, v.byte, n);
+        assert_memory_equal(again.token, v.token, sizeof v.token);
+    }
+    dti_byte_name(name[0], '\\');
+    assert_string_equal(name[0], "\\x5C");
+    dti_byte_name(name[0], ' ');
+    assert_string_equal(name[0], "\\x20");
+    const char *const wrong[][2] = {
+        {"b", "a"}, {"a", "a"}, {"a", "bc"}, {"a", "\\x7f"}, {"a", "\xC3\xA4"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        assert_fails(
+            dt_vocabulary_named(&v, wrong[i], 2, &err), DT_E_DATA, &err, "the name of class 1");
+        err = (dt_err){0};
+    }
+}
+
 /* Characters of the file, each labelled with the one behind it; never across the border between
  * what is trained on and what is held out. */
 static void a_sample_is_a_piece_of_the_file_and_its_labels_one_further(void **state)
@@ -267,6 +307,7 @@ DT_TEST_GROUP(text)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tokens_are_the_distinct_bytes_in_rising_order),
+        cmocka_unit_test(names_of_tokens_make_the_same_vocabulary),
         cmocka_unit_test(a_sample_is_a_piece_of_the_file_and_its_labels_one_further),
         cmocka_unit_test(text_that_does_not_fit_is_refused_with_the_remedy),
         cmocka_unit_test(text_to_evaluate_on_is_taken_whole_in_the_vocabulary_of_training),

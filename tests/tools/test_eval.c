@@ -458,6 +458,80 @@ static void a_run_keeps_the_names_of_its_classes(void **state)
     assert_int_equal(rename(moved, train), 0);
 }
 
+/* A folder that is called otherwise stands elsewhere in their order, so labels mean other classes.
+ */
+static void classes_that_are_others_now_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const char told[] =
+        "class 0 is called 'red' in the data, and 'blue' in the run's classes.txt";
+    static const char *const parts[] = {"train", "held"};
+    char train[1024], folder[1024], line[4096], from[2048], to[2048];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("renamed"));
+    learn_colours(train, folder);
+    for (int back = 0; back < 2; back++) {
+        for (size_t i = 0; i < DT_COUNT(parts); i++) {
+            snprintf(from, sizeof from, "%s/blue", dt_temp_path(parts[i]));
+            snprintf(to, sizeof to, "%s/sea", dt_temp_path(parts[i]));
+            assert_int_equal(back ? rename(to, from) : rename(from, to), 0);
+        }
+        ran r = cli_run("eval FILE", folder);
+        assert_code(&r, back ? 0 : DT_E_DATA);
+        (back ? assert_has_not : assert_has)(r.err, told);
+        cli_done(&r);
+        snprintf(line, sizeof line, "%s --resume --set train.epochs=9", folder);
+        r = cli_run(line, NULL);
+        assert_code(&r, back ? 0 : DT_E_DATA);
+        (back ? assert_has_not : assert_has)(r.err, told);
+        cli_done(&r);
+    }
+}
+
+/* The run keeps its vocabulary: a text that changed would give every token another number. */
+static void text_is_written_by_the_vocabulary_that_was_learned(void **state)
+{
+    NEED_BINARY();
+    static const char *const texts[] = {"abab", "abab", "!aba"};
+    static const char write[] = "eval FILE --generate 6 --prompt a --temperature 0";
+    char text[1024], folder[1024], ini[4096], line[4096], content[801] = "", *wrote = NULL;
+    snprintf(text, sizeof text, "%s", dt_temp_path("changes.txt"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("text_run"));
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 1\nheads = 1\nwidth = 8\ncontext = 8\nvocab = 4\n"
+        "[data]\nsource = text\npath = %s\n[train]\nbatch = 8\nsteps = 4\neval_every = 0\n"
+        "[device]\nthreads = 1\n[run]\ndir = %s\n",
+        text, folder);
+    for (size_t i = 0; i < DT_COUNT(texts); i++) {
+        for (size_t k = 0; k < 200; k++)
+            memcpy(content + 4 * k, texts[i], 4);
+        put_file(text, content, 800);
+        ran r = i == 0 ? cli_run("FILE", cli_file("text.ini", ini)) : cli_run(write, folder);
+        assert_code(&r, 0);
+        if (i == 1) {
+            wrote = strdup(r.out);
+            assert_non_null(wrote);
+        }
+        if (i == 2)
+            assert_string_equal(r.out, wrote);
+        cli_done(&r);
+    }
+    snprintf(line, sizeof line, "%s --resume --set train.steps=5", folder);
+    const char *const refused[] = {"eval FILE", "eval FILE --generate 6", line};
+    for (size_t i = 0; i < DT_COUNT(refused); i++) {
+        ran r = cli_run(refused[i], folder);
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, "class 0 is called '!' in the data, and 'a' in the run's classes.txt");
+        cli_done(&r);
+    }
+    assert_int_equal(remove(text), 0);
+    ran r = cli_run(write, folder);
+    assert_code(&r, 0);
+    assert_string_equal(r.out, wrote);
+    cli_done(&r);
+    free(wrote);
+}
+
 static void what_cannot_be_classified_is_told(void **state)
 {
     NEED_BINARY();
@@ -645,6 +719,8 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
+        cmocka_unit_test(classes_that_are_others_now_are_refused),
+        cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),
         cmocka_unit_test(what_cannot_be_classified_is_told),
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
         cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),

@@ -292,8 +292,10 @@ static void check_kind(ini_net *t, ini_layer *l)
     const char *words[64] = {NULL};
     for (size_t i = 0; i < n && i + 1 < DT_COUNT(words); i++)
         words[i] = all[i]->name;
-    const char *near = dt_nearest(l->s.kind, words);
-    if (near != NULL)
+    const char *near = dt_nearest(l->s.kind, words), *instead = dt_absent(l->s.kind);
+    if (instead != NULL)
+        WRONG(t, "%s: unknown layer '%s': %s", l->at, l->s.kind, instead);
+    else if (near != NULL)
         WRONG(t, "%s: unknown layer '%s', did you mean '%s'?", l->at, l->s.kind, near);
     else
         WRONG(t, "%s: unknown layer '%s'; `dnntrain list layers` shows them all", l->at, l->s.kind);

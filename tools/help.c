@@ -247,6 +247,19 @@ static dt_status tell(const char *word, bool *any, dt_err *err)
     return DT_OK;
 }
 
+/* What other programs have: what to do here instead. */
+static bool tell_absent(const char *word)
+{
+    enum { INDENT = 4 };
+    char text[1024];
+    const char *instead = dt_absent(word);
+    if (instead != NULL) {
+        snprintf(text, sizeof text, "%s: there is none; %s", word, instead);
+        dti_term_wrap(stdout, 0, INDENT, text);
+    }
+    return instead != NULL;
+}
+
 /* Words are written in small letters, but for some units and variables: "GIST", "Gap". */
 static dt_status about(const char *word, dt_err *err)
 {
@@ -258,7 +271,7 @@ static dt_status about(const char *word, dt_err *err)
         *c = dt_small(*c);
     if (!any && strcmp(small, word) != 0)
         DT_CHECK(tell(small, &any, err));
-    return any ? DT_OK : nothing(word, err);
+    return any || tell_absent(word) ? DT_OK : nothing(word, err);
 }
 
 /* Several arguments are one name of several words: "lower bound". */

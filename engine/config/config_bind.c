@@ -144,6 +144,14 @@ static dt_status tell_unknown(
         place(c, e->set, e->line, at, sizeof at), s->text, e->key, advice);
 }
 
+static dt_status tell_absent(
+    const dt_config *c, const section *s, const entry *e, const char *instead, dt_err *err)
+{
+    char at[PLACE_BYTES];
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [%.100s] unknown key '%.100s': %s",
+        place(c, e->set, e->line, at, sizeof at), s->text, e->key, instead);
+}
+
 /* One mistake is told once: what was misspelt is not missing as well. */
 static dt_status missing_key(
     const dt_config *c, const section *s, const char *text, const dt_opt *row, dt_err *err)
@@ -374,6 +382,11 @@ static dt_status unknown_keys(
         char advice[512];
         const char *near = dt_nearest(e->key, words);
         const char *other = elsewhere(c, sections, s->text, e->key);
+        const char *instead = other == NULL ? dt_absent(e->key) : NULL;
+        if (instead != NULL) {
+            st = tell_absent(c, s, e, instead, err);
+            continue;
+        }
         if (other != NULL)
             snprintf(advice, sizeof advice, "it is one of [%s]", other);
         else if (near != NULL)

@@ -17,6 +17,14 @@ static const struct {
 #undef DT_FOREIGN
 };
 
+static const struct {
+    const char *words, *instead;
+} absent[] = {
+#define DT_ABSENT(words, instead) {words, instead},
+#include "engine/config/absent.def"
+#undef DT_ABSENT
+};
+
 static size_t least(size_t a, size_t b)
 {
     return a < b ? a : b;
@@ -46,14 +54,15 @@ static size_t distance(const char *a, size_t na, const char *b, size_t nb)
     return last[nb];
 }
 
-/* The letters and digits of a word, small; the length, or 0 for what is no word. */
+/* The letters and digits of a word, or of several as one, small; the length, or 0 for what is no
+ * word. */
 static size_t plain(char to[WORD_BYTES + 1], const char *word)
 {
     size_t n = 0;
     if (strlen(word) > WORD_BYTES)
         return 0;
     for (; *word != '\0'; word++)
-        if (*word != '_' && *word != '-')
+        if (*word != '_' && *word != '-' && *word != ' ')
             to[n++] = dt_small(*word);
     to[n] = '\0';
     return n;
@@ -192,6 +201,30 @@ const char *dt_nearest(const char *word, const char *const *words)
     return best != NULL ? best : only_short(given, n, words);
 }
 
+/* Whether @word, which is plain, is one of @words. */
+static bool is_among(const char *words, const char *word)
+{
+    char one[WORD_BYTES + 1], other[WORD_BYTES + 1];
+    for (const char *w = words, *end; *w != '\0'; w = end + strspn(end, ", ")) {
+        end = w + strcspn(w, ",");
+        snprintf(one, sizeof one, "%.*s", (int)(end - w), w);
+        if (plain(other, one) > 0 && strcmp(other, word) == 0)
+            return true;
+    }
+    return false;
+}
+
+const char *dt_absent(const char *word)
+{
+    char given[WORD_BYTES + 1];
+    if (plain(given, word) == 0)
+        return NULL;
+    for (size_t i = 0; i < DT_COUNT(absent); i++)
+        if (is_among(absent[i].words, given))
+            return absent[i].instead;
+    return NULL;
+}
+
 const char *dt_list_words(char *to, size_t bytes, const char *const *words)
 {
     static const size_t rest = sizeof ", and 18446744073709551615 more";
@@ -209,7 +242,9 @@ const char *dt_list_words(char *to, size_t bytes, const char *const *words)
 dt_status dt_unknown(const char *what, const char *word, const char *const *words, dt_err *err)
 {
     char all[1792]; /* of a note with 2048 */
-    const char *near = dt_nearest(word, words);
+    const char *near = dt_nearest(word, words), *instead = dt_absent(word);
+    if (instead != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: %s", what, instead);
     dt_list_words(all, sizeof all, words);
     if (near == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s; there are: %s", what, all);

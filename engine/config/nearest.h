@@ -10,10 +10,15 @@
  * that is one edit away. */
 const char *dt_nearest(const char *word, const char *const *words);
 
+/* What to do instead of what other programs call so and this one does not have (absent.def); NULL:
+ * nothing is known of that word. */
+const char *dt_absent(const char *word);
+
 /* "a, b, c", or as many as there is room for and how many more there are. Returns @to. */
 const char *dt_list_words(char *to, size_t bytes, const char *const *words);
 
-/* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words. */
+/* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words; of
+ * what is absent, what to do instead. */
 dt_status dt_unknown(
     const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;
 

@@ -235,7 +235,6 @@ static void words_of_others_are_translated(void **state)
         {"generate FILE", NULL, {"--generate N"}, "did you mean"},
         {"export FILE", NULL, {"tools/weights.py to-torch"}, "did you mean"},
         {"-v", NULL, {"dnntrain --version"}, "unknown flag"},
-        {"help loss", NULL, {"did you mean 'cross_entropy'?"}, "gist"},
         {"plan FILE", "[model]\nname = lenet5\n[train]\noptimizer = rmsprop\n",
             {":4: [train] optimizer = rmsprop: must be one of sgd, adam, adamw",
                 "did you mean 'adam'?"},
@@ -246,7 +245,8 @@ static void words_of_others_are_translated(void **state)
         {"plan FILE --set data.num_workers=2", NULL, {"did you mean 'ahead'?"}, NULL},
         {"plan FILE --gpu", NULL, {"--set device.kind=VALUE"}, NULL},
         {"plan FILE --memory.policy=gist", NULL, {"--set memory.policy=VALUE"}, NULL},
-        {"plan FILE --set memory.policy=[vdnn_all]", NULL, {"and nothing around them"}, NULL},
+        {"plan FILE --set memory.policy=[vdnn_all]", NULL, {"several are separated by commas"},
+            NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
         if (dt_picked(i, 3, 3, 1))
@@ -287,6 +287,35 @@ static void numbers_written_otherwise_are_told_rightly(void **state)
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);
+}
+
+/* Words for what other programs have and this one has not: what to do instead. */
+static void what_is_absent_is_told_with_what_to_do_instead(void **state)
+{
+    NEED_BINARY();
+    static const mistake all[] = {
+        {"plan FILE --set train.loss=mse", NULL, {"unknown key 'loss': the loss is cross entropy"},
+            "known:"},
+        {"plan FILE --set train.Early-Stopping=3", NULL,
+            {"unknown key 'Early-Stopping': no run ends early", "checkpoint.best = loss"},
+            "did you mean"},
+        {"plan FILE --set data.val_split=0.2", NULL, {"name it with data.eval_path"}, "known:"},
+        {"plan FILE --set data.source=csv", NULL, {"no such source: rows of a table"}, "There are"},
+        {"plan FILE", "[model]\nimage = 8\n[conv3d c]\nout = 2\n",
+            {":3: [conv3d c]: unknown layer 'conv3d': there is no such layer"}, "did you mean"},
+        {"plan FILE --set train.accum_steps=4", NULL, {"did you mean 'micro_batch'?"}, NULL},
+        {"plan FILE --set data.flip=on", NULL, {"did you mean 'augment'?"}, "clip"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        make(&all[i]);
+    static const char *const help[] = {
+        "help loss", "help mse", "help early stopping", "help CSV", "help class-weights"};
+    for (size_t i = 0; i < DT_COUNT(help); i++) {
+        ran r = cli_run(help[i], NULL);
+        assert_code(&r, 0);
+        assert_has(r.out, "there is none; ");
+        cli_done(&r);
+    }
 }
 
 /* What stands where a key of the configuration should. */
@@ -1399,6 +1428,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(what_is_far_is_not_suggested),
         cmocka_unit_test(numbers_written_otherwise_are_told_rightly),
         cmocka_unit_test(assignments_out_of_place_are_put_right),
+        cmocka_unit_test(what_is_absent_is_told_with_what_to_do_instead),
         cmocka_unit_test(files_of_other_formats_are_known),
         cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
         cmocka_unit_test(what_is_in_vain_is_told),

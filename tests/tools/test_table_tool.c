@@ -1,0 +1,138 @@
+/* tools/table.py: rows of a CSV file become tensors that a network learns from. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "engine/base/alloc.h"
+#include "tests/fixture/run_cli.h"
+
+static bool has_python(void)
+{
+    return system("python3 -c '' 2>/dev/null") == 0;
+}
+
+#define NEED_PYTHON()                                                                              \
+    do {                                                                                           \
+        NEED_BINARY();                                                                             \
+        if (!has_python())                                                                         \
+            skip();                                                                                \
+    } while (0)
+
+/* Of such a file, beside which its tensors come to lie as rows-train and rows-val. */
+static ran table(const char *csv, const char *words)
+{
+    char script[4096], out[1024], err[1024], file[1024], to[1024], line[16384];
+    snprintf(script, sizeof script, "%s", dt_source_path("tools/table.py"));
+    snprintf(out, sizeof out, "%s", dt_temp_path("table.out"));
+    snprintf(err, sizeof err, "%s", dt_temp_path("table.err"));
+    snprintf(to, sizeof to, "%s", dt_temp_path("rows"));
+    snprintf(file, sizeof file, "%s", cli_file("rows.csv", csv));
+    snprintf(line, sizeof line, "python3 '%s' '%s' '%s' %s >'%s' 2>'%s'", script, file, to, words,
+        out, err);
+    const int status = system(line);
+    assert_true(WIFEXITED(status));
+    return (ran){WEXITSTATUS(status), cli_text(out), cli_text(err)};
+}
+
+/* What it prints is a configuration but for the network. */
+static ran train(const char *printed, const char *rest)
+{
+    char ini[8192];
+    snprintf(ini, sizeof ini, "%s%s[device]\nthreads = 1\n[run]\ndir = %s\noverwrite = on\n",
+        printed, rest, dt_temp_path("table_run"));
+    return cli_run("FILE", cli_file("table.ini", ini));
+}
+
+/* The class is the sign of a number; what else there is says nothing of it. Of 40 rows 30 are
+ * trained on, in batches of 4. */
+static void a_file_of_rows_is_learned(void **state)
+{
+    NEED_PYTHON();
+    char csv[8192] = "\xEF\xBB\xBFname,\"width, m\",size\r\n";
+    for (int i = 0; i < 40; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "\"%s\"\"x\",%s%d,%s\r\n", i % 3 == 0 ? "a," : "b",
+            i % 2 == 0 ? "-" : "", 10 + i, i % 2 == 0 ? "small" : "gro\xC3\x9F");
+        strcat(csv, row);
+    }
+    ran r = table(csv, "--label size --batch 4 --held 0.25");
+    assert_code(&r, 0);
+    assert_string_equal(r.err, "; left out: 2 rows, which are no batch\n");
+    assert_has(r.out, "; 3 columns: name = a,\"x, name = b\"x, width, m\n");
+    assert_has(r.out, "; 2 classes of 'size': 0 gro\xC3\x9F, 1 small\n");
+    ran t = train(r.out, "steps = 60\neval_every = 0\n[fc f]\nout = 2\n");
+    assert_code(&t, 0);
+    assert_has(t.err, "image 1x1x3, 2 classes");
+    assert_has(t.err, "tensors: 7 steps of 4 samples");
+    assert_has(t.err, "(10 images, "); /* the last batch is filled up with two that do not count */
+    assert_has(t.out, "top-1 100.00 %");
+    cli_done(&t);
+    cli_done(&r);
+}
+
+static void numbers_are_learned_by_their_ranges(void **state)
+{
+    NEED_PYTHON();
+    char csv[8192] = "a;b;y\n";
+    for (int i = 0; i < 30; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "%d;;%d.5\n", i, i);
+        strcat(csv, row);
+    }
+    ran r = table(csv, "--label y --ranges 3 --batch 10 --held 0");
+    assert_code(&r, DT_E_DATA); /* b has nothing */
+    assert_has(r.err, "column 'b' has no value at all");
+    cli_done(&r);
+    strcpy(csv, "a;y\n");
+    for (int i = 0; i < 30; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "%d;%d.5\n", i, i);
+        strcat(csv, row);
+    }
+    r = table(csv, "--label y --ranges 3 --batch 10 --held 0");
+    assert_code(&r, 0);
+    assert_has(r.out, "; 3 classes of 'y': 0 below 10.5, 1 10.5 to 20.5, 2 20.5 and above\n");
+    assert_has_not(r.out, "eval_path");
+    ran t = train(r.out, "epochs = 3\n[fc f]\nout = 3\n");
+    assert_code(&t, 0);
+    cli_done(&t);
+    cli_done(&r);
+}
+
+static void what_is_no_table_is_refused(void **state)
+{
+    NEED_PYTHON();
+    static const struct {
+        const char *csv, *words, *told;
+    } all[] = {
+        {"", "--label y", "no rows below the names"},
+        {"a,y\n", "--label y", "no rows below the names"},
+        {"a,y\n1,b\n1,b,c\n", "--label y", "rows.csv:3: 3 values, and 2 columns have a name"},
+        {"a,y\n1,b\n", "--label z", "no column is called 'z'; there are: a, y"},
+        {"a,a\n1,b\n", "--label a", "two columns are called 'a'"},
+        {"a,y\n1,b\n2,NA\n", "--label y --batch 1 --held 0", "row 2 below the names has no 'y'"},
+        {"a,y\n1,b\n2,b\nx,b\n", "--label y --batch 1 --held 0",
+            "column 'a' has numbers, but 'x' in row 3 below the names"},
+        {"a,y\n1,b\n", "--label y --held 0", "1 rows to train on are no batch of 32"},
+        {"a,y\n1,b\n", "--label y --ranges 2 --batch 1 --held 0", "--ranges wants numbers"},
+        {"y\nb\n", "--label y --batch 1 --held 0", "no column beside 'y'"},
+        {"a,y\n\xFF,b\n", "--label y --batch 1 --held 0", "utf-8"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        ran r = table(all[i].csv, all[i].words);
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, "table.py: ");
+        assert_has(r.err, all[i].told);
+        cli_done(&r);
+    }
+}
+
+DT_TEST_GROUP(table_tool)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_of_rows_is_learned),
+        cmocka_unit_test(numbers_are_learned_by_their_ranges),
+        cmocka_unit_test(what_is_no_table_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -317,7 +317,7 @@ static int list_lengths(const sentinel *x, choice all[MOST])
     all[n++] = (choice){.layers = 1, .late = true};
     for (int64_t layers = 1; layers < x->n_layer && n < MOST - 1; n++) {
         all[n].layers = layers;
-        layers += n < ONE_BY_ONE ? 1 : layers / 2;
+        layers += layers < ONE_BY_ONE ? 1 : layers / 2;
     }
     all[n++] = (choice){.layers = x->n_layer + 1};
     return n;

@@ -872,6 +872,17 @@ static void values_come_an_interval_ahead(void **state)
             assert_intervals(seed, length);
 }
 
+/* The length that sentinel took, by its reasons; 0: nothing moves. */
+static int length_taken(const dt_program *p)
+{
+    int taken = 0;
+    for (size_t i = 0; i < p->n_order && taken == 0; i++)
+        if (p->op[p->order[i]].kind == DT_OP_OUT)
+            (void)sscanf(dt_reason_text(&p->reasons, p->op[p->order[i]].reason),
+                "sentinel: intervals of %d", &taken);
+    return taken;
+}
+
 /* Where the link is as fast as can be, nothing is exposed, and the longest interval that fits is
  * taken; one longer does not fit. */
 static void the_longest_interval_that_fits_is_taken(void **state)
@@ -896,16 +907,57 @@ static void the_longest_interval_that_fits_is_taken(void **state)
     dt_lowered m = dt_program_of(dt_standard("resnet20"), DT_PROGRAM_FIRST, 64);
     dt_rewrite_with(m.program, "sentinel", NULL, &e);
     m.plan = dt_lower_with(m.program, &e);
-    int longest = 0, taken = 0;
+    int longest = 0;
     for (int layers = 1; layers < 24; layers++)
         longest = peak[layers] <= e.budgets.device ? layers : longest;
-    for (size_t i = 0; i < m.program->n_order && taken == 0; i++)
-        if (m.program->op[m.program->order[i]].kind == DT_OP_OUT)
-            (void)sscanf(
-                dt_reason_text(&m.program->reasons, m.program->op[m.program->order[i]].reason),
-                "sentinel: intervals of %d", &taken);
-    assert_true(m.plan->peak <= e.budgets.device && taken == longest);
+    assert_true(m.plan->peak <= e.budgets.device && length_taken(m.program) == longest);
     dt_lowered_close(&m);
+}
+
+/* As many convolutions as asked for, whose values are alike. */
+static dt_graph *even_chain(int convolutions)
+{
+    char text[8192];
+    size_t at = 0;
+    for (int i = 0; i < convolutions; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "[conv c%d]\nout = 4\nkernel = 1\n", i);
+    snprintf(text + at, sizeof text - at, "[fc f]\nout = 1000\n[cross_entropy loss]\n");
+    return network_of_text(text);
+}
+
+static uint64_t peak_by_length(int layers, const dt_pass_env *e)
+{
+    char ini[96];
+    dt_lowered m = dt_program_of(even_chain(150), DT_PROGRAM_FIRST, 4);
+    snprintf(ini, sizeof ini, "[policy.sentinel]\nleast = 0\nlayers = %d\n", layers);
+    dt_rewrite_with(m.program, "sentinel", ini, e);
+    m.plan = dt_lower_with(m.program, e);
+    const uint64_t peak = m.plan->peak;
+    dt_lowered_close(&m);
+    return peak;
+}
+
+/* The longest length that is tried by itself, 64, is found where it is the longest that fits; the
+ * next is 96. */
+static void lengths_are_tried_one_by_one_up_to_64(void **state)
+{
+    (void)state;
+    enum { LAST = 64, NEXT = 96 };
+    dt_costs costs = dt_costs_default;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        for (int way = 0; way < DT_TIER_DIRECTIONS; way++)
+            costs.thread_link[tier][way] = (dt_link){0, 1e18};
+    dt_pass_env e = {.costs = &costs};
+    const uint64_t peak = peak_by_length(LAST, &e), longer = peak_by_length(NEXT, &e);
+    assert_true(peak_by_length(LAST - 1, &e) < peak && peak < longer);
+    for (int way = 0; way < 2; way++) {
+        e.budgets.device = way == 0 ? peak : longer;
+        dt_lowered m = dt_program_of(even_chain(150), DT_PROGRAM_FIRST, 4);
+        dt_rewrite_with(m.program, "sentinel", "[policy.sentinel]\nleast = 0\nstay = off\n", &e);
+        m.plan = dt_lower_with(m.program, &e);
+        assert_int_equal(length_taken(m.program), way == 0 ? LAST : NEXT);
+        dt_lowered_close(&m);
+    }
 }
 
 /* A chain of convolutions, of which three make 64 times the bytes of the others: two at its begin,
@@ -934,14 +986,10 @@ static by_length by_layers(int layers, const dt_pass_env *e)
     char ini[96];
     by_length r = {0};
     dt_lowered m = dt_program_of(chain_of_three_large(), DT_PROGRAM_FIRST, 4);
-    const dt_program *p = m.program;
     snprintf(ini, sizeof ini, "[policy.sentinel]\nlayers = %d\nstay = off\n", layers);
     dt_rewrite_with(m.program, "sentinel", ini, e);
     m.plan = dt_lower_with(m.program, e);
-    for (size_t k = 0; k < p->n_order && r.taken == 0; k++)
-        if (p->op[p->order[k]].kind == DT_OP_OUT)
-            (void)sscanf(dt_reason_text(&p->reasons, p->op[p->order[k]].reason),
-                "sentinel: intervals of %d", &r.taken);
+    r.taken = length_taken(m.program);
     r.peak = m.plan->peak;
     r.seconds = dt_simulated(m.plan, e);
     dt_lowered_close(&m);
@@ -1304,6 +1352,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(bounds_without_a_trigger_are_refused),
         cmocka_unit_test(values_come_an_interval_ahead),
         cmocka_unit_test(the_longest_interval_that_fits_is_taken),
+        cmocka_unit_test(lengths_are_tried_one_by_one_up_to_64),
         cmocka_unit_test(a_length_between_is_the_best),
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(what_a_budget_has_room_for_stays),

@@ -66,6 +66,11 @@ static dt_status zero_offload(dt_program *p, const dt_pass_env *env, dt_err *err
     return DT_OK;
 }
 
+static const dti_only_with only_with[] = {
+    {"warmup", "delay", "on"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_zero_offload = {
     .name = "zero_offload",
     .summary =
@@ -76,6 +81,7 @@ const dt_policy dt_policy_zero_offload = {
     .changes = changes,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .delay = delay,
     .pass = zero_offload,
     .home = home,

@@ -165,7 +165,7 @@ static void a_delay_that_is_changed_begins_anew_or_is_refused(void **state)
                              "run.overwrite=off --set policy.zero_offload.warmup=";
     static const struct {
         const char *then, *now;
-    } lost[] = {{"2", "4"}, {"3", "6 --set policy.zero_offload.delay=off"}};
+    } lost[] = {{"2", "4"}, {"3", "40 --set policy.zero_offload.delay=off"}};
     static float straight[MOST], got[MOST];
     char words[256];
     put_text("d.ini", INI "[memory]\npolicy = zero_offload\n[policy.zero_offload]\ndelay = on\n"

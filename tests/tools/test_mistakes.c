@@ -1178,6 +1178,9 @@ static void options_that_go_unused_are_refused(void **state)
         {"swapadvisor", "weights = host\nweights_samples = 4", "or set weights = search"},
         {"swapadvisor", "weights = host\nweights_from = 1MiB", NULL},
         {"autoswap", "seed = 2", "seed = 2 goes unused with score = swdoa"},
+        {"zero_offload", "warmup = 7", "warmup = 7 goes unused with delay = off; leave it out"},
+        {"zero_offload", "warmup = 40", NULL},
+        {"zero_offload", "delay = on\nwarmup = 7", NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char text[512];

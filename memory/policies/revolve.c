@@ -4,8 +4,8 @@
  *
  * Ours differs in this. Steps are the network's stages, cut as rotor's are, and what they cost and
  * take is not looked at, as in the paper; but what a value takes ends with its last reader. With
- * states = 0 the fastest number of states is taken whose plan fits the budget, and without a budget
- * the one of the lowest peak. */
+ * states = 0 the most states are taken whose plan fits the budget, which is the fastest; without a
+ * budget those of the lowest peak that was looked at. */
 #include <stdio.h>
 
 #include "memory/policies/remat_pass.h"
@@ -27,7 +27,7 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { STAGES = 128, TRIES = 12 };
+enum { STAGES = 128, ONE_BY_ONE = 6 };
 
 typedef struct search {
     dti_problem x;
@@ -35,39 +35,59 @@ typedef struct search {
     uint64_t taken; /* states of the best */
 } search;
 
-static dt_status try_states(search *s, uint64_t states, dt_err *err)
+static dt_status try_states(search *s, uint64_t states, bool *fits, dt_err *err)
 {
     dt_chain_plan plan;
     dt_remat_sequence runs = {0};
-    uint64_t peak;
+    uint64_t peak = UINT64_MAX;
     DT_CHECK(dti_revolve_steps(&plan, s->s.chain.n, states, err));
     dt_status st = dti_chain_runs(&runs, &s->x.r.graph, &s->s, &plan, s->x.r.once, err);
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, &peak, err);
     if (st == DT_OK && runs.op == NULL)
         s->taken = states;
+    *fits = st == DT_OK && peak <= s->x.budget;
     dti_remat_sequence_deinit(&runs);
     dt_chain_plan_deinit(&plan);
     return st;
 }
 
-/* Few states, and then more and more of them, up to all: what most steps are repeated for lies
- * between one and the logarithm of their number. */
-static dt_status find(search *s, const options *o, dt_err *err)
+/* Small numbers one by one, then half as many again each time, up to all. */
+static uint64_t next_number(uint64_t states, uint64_t all)
 {
-    const uint64_t n = s->s.chain.n;
-    uint64_t states = 1;
-    if (o->states > 0) {
-        s->x.found = false; /* as it is asked for, better or not */
-        return try_states(s, (uint64_t)o->states, err);
+    const uint64_t next = states < ONE_BY_ONE ? states + 1 : states + states / 2;
+    return next < all ? next : all;
+}
+
+/* More states take more bytes and repeat less, but for the first few, whose repeats take bytes as
+ * well. So once some fit, the first that do not end the search, and the most that fit are found
+ * between the two. Where none fit, it goes on for the lowest peak. */
+static dt_status search_states(search *s, dt_err *err)
+{
+    const uint64_t all = s->s.chain.n;
+    uint64_t most = 0, states = 0; /* the most that fit; and those looked at */
+    bool fits = false;
+    while (states < all && (most == 0 || fits)) {
+        states = next_number(states, all);
+        DT_CHECK(try_states(s, states, &fits, err));
+        most = fits ? states : most;
     }
-    if (s->x.cost.device <= s->x.budget)
-        return DT_OK;
-    for (int i = 0; i < TRIES && states <= n; i++) {
-        DT_CHECK(try_states(s, states, err));
-        states = states < 6 ? states + 1 : states + states / 2;
+    while (most > 0 && states - most > 1) {
+        const uint64_t middle = most + (states - most) / 2;
+        DT_CHECK(try_states(s, middle, &fits, err));
+        *(fits ? &most : &states) = middle;
     }
     return DT_OK;
+}
+
+static dt_status find(search *s, const options *o, dt_err *err)
+{
+    bool fits;
+    if (o->states > 0) {
+        s->x.found = false; /* as it is asked for, better or not */
+        return try_states(s, (uint64_t)o->states, &fits, err);
+    }
+    return s->x.cost.device <= s->x.budget ? DT_OK : search_states(s, err);
 }
 
 static dt_status revolve(dt_program *p, const dt_pass_env *env, dt_err *err)

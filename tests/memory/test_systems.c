@@ -1107,6 +1107,37 @@ static void figure_13_has_its_signs(void **state)
     dt_costs_deinit(&costs);
 }
 
+/* ---- revolve ---- */
+
+/* Its peak and how many ops run again, of a chain of 100 stages with so many states; 0: its own
+ * choice. */
+static int repeats_of(int states, const dt_pass_env *e, uint64_t *peak)
+{
+    char ini[64];
+    dt_lowered m = dt_program_of(even_chain(100), DT_PROGRAM_FIRST, 4);
+    snprintf(ini, sizeof ini, "[policy.revolve]\nstates = %d\n", states);
+    dt_rewrite_with(m.program, "revolve", ini, e);
+    m.plan = dt_lower_with(m.program, e);
+    const int repeats = ops_of(m.program, DT_OP_RECOMPUTE);
+    *peak = m.plan->peak;
+    dt_lowered_close(&m);
+    return repeats;
+}
+
+/* More states take more bytes and repeat less, so in the bytes of some no fewer are taken. */
+static void the_most_states_that_fit_are_taken(void **state)
+{
+    (void)state;
+    static const int states[] = {2, 7, 8, 10, 40, 63, 77, 90};
+    for (size_t i = 0; i < DT_COUNT(states); i++) {
+        uint64_t peak;
+        dt_pass_env e = {0};
+        const int repeats = repeats_of(states[i], &e, &e.budgets.device);
+        assert_int_equal(repeats_of(0, &e, &peak), repeats);
+        assert_true(peak <= e.budgets.device);
+    }
+}
+
 /* ---- what holds of any network ---- */
 
 static dt_plan *planned(uint64_t seed, const char *policy, const char *ini, const dt_pass_env *e)
@@ -1356,6 +1387,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_length_between_is_the_best),
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(what_a_budget_has_room_for_stays),
+        cmocka_unit_test(the_most_states_that_fit_are_taken),
         cmocka_unit_test(copies_to_the_disk_take_the_disks_seconds),
         cmocka_unit_test(no_budget_takes_no_less_than_one),
         cmocka_unit_test(a_cache_of_small_values_does_not_take_more),

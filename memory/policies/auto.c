@@ -495,7 +495,6 @@ static dt_status find_all(dti_auto *s, dt_err *err)
 {
     char key[DT_SHA256_TEXT];
     const uint64_t own = s->env->budgets.device;
-    DT_CHECK(dti_auto_time_values(s, err));
     key_of(s, own, key);
     if (own > 0 && take_front(s, key))
         return DT_OK;
@@ -525,6 +524,7 @@ static dt_status find_within(dti_auto *s, dt_lower_opts *lower, dt_err *err)
 {
     const uint64_t own = s->env->budgets.device;
     lower->keep_to = 0;
+    DT_CHECK(dti_auto_time_values(s, err));
     DT_CHECK(find_all(s, err));
     const dti_found *best = best_within(s, own);
     if (own == 0 || (best != NULL && best->cost.device <= own) || !may_come_later(s->p->map, lower))

@@ -112,7 +112,8 @@ dt_status dti_auto_ask_earlier(
 
 /* --- fates of values --- */
 
-/* Seconds of ops and values, from the program as it stands; the search's are freed by its owner. */
+/* Seconds of ops and values, from the program as it stands, once a search, whose owner frees them.
+ */
 dt_status dti_auto_time_values(dti_auto *s, dt_err *err) DT_NODISCARD;
 /* Seconds of an op; of one that recomputes those of what it repeats. */
 double dti_auto_seconds_of(const dti_auto *s, const dt_program *p, int32_t number);

@@ -518,6 +518,20 @@ static void a_front_is_of_what_policies_before_wrote(void **state)
     dt_kept_destroy(kept);
 }
 
+/* Its program where all that outlives a step lives in a tier. */
+static void live_in(dt_lowered *m, dt_tier tier)
+{
+    dt_err err = {0};
+    assert_ok(dt_map_create(&m->map, m->graph, NULL, 16, 1, &err), &err);
+    dt_tier *all = dt_alloc(m->map->n, sizeof *all);
+    assert_non_null(all);
+    for (size_t k = 0; k < m->map->n; k++)
+        all[k] = tier;
+    assert_ok(dt_map_settle(m->map, all, false, &err), &err);
+    m->program = dt_program_on(m->graph, m->map, DT_PROGRAM_FIRST, 16);
+    dt_free(all);
+}
+
 /* Weights and gradients on the host and on the disk are the same ops on the same tensors. */
 static void a_front_is_of_its_homes(void **state)
 {
@@ -527,26 +541,35 @@ static void a_front_is_of_its_homes(void **state)
     dt_lowered m = {.graph = dt_random_graph(6)};
     const dt_pass_env env = {.costs = &dt_costs_default};
     dt_kept *kept = dt_kept_create(NULL, NULL);
-    dt_err err = {0};
     size_t more;
     for (size_t i = 0; i < DT_COUNT(tier); i++) {
-        assert_ok(dt_map_create(&m.map, m.graph, NULL, 16, 1, &err), &err);
-        dt_tier *all = dt_alloc(m.map->n, sizeof *all);
-        assert_non_null(all);
-        for (size_t k = 0; k < m.map->n; k++)
-            all[k] = tier[i];
-        assert_ok(dt_map_settle(m.map, all, false, &err), &err);
-        m.program = dt_program_on(m.graph, m.map, DT_PROGRAM_FIRST, 16);
+        live_in(&m, tier[i]);
         (void)cost_keeping(&m, &env, kept, &more);
         assert_true(more > 0);
         (void)cost_keeping(&m, &env, kept, &more);
         assert_int_equal(more, 0);
         dt_program_destroy(m.program);
         dt_map_destroy(m.map);
-        dt_free(all);
     }
     dt_graph_destroy(m.graph);
     dt_kept_destroy(kept);
+}
+
+/* Where no plan fits as much as comes ahead, auto searches a second time, with less of it. */
+static void a_second_search_leaves_no_memory_behind(void **state)
+{
+    (void)state;
+    const long before = dti_alloc_live();
+    const dt_lower_opts lower = {
+        .pool = dt_pool_find("greedy"), .policy = "", .ahead = {[DT_TIER_HOST] = UINT64_MAX}};
+    const dt_pass_env env = {.costs = &dt_costs_default, .lower = &lower, .budgets = {.device = 1}};
+    dt_lowered m = {.graph = dt_random_graph(6)};
+    live_in(&m, DT_TIER_HOST);
+    dt_rewrite_with(m.program, "auto", NULL, &env);
+    dt_program_destroy(m.program);
+    dt_map_destroy(m.map);
+    dt_graph_destroy(m.graph);
+    assert_int_equal(dti_alloc_live(), before);
 }
 
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
@@ -979,6 +1002,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_front_is_of_its_densities_and_rates),
         cmocka_unit_test(a_front_is_of_what_policies_before_wrote),
         cmocka_unit_test(a_front_is_of_its_homes),
+        cmocka_unit_test(a_second_search_leaves_no_memory_behind),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_fits_nowhere_is_not_searched_for),

@@ -386,8 +386,7 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     return st == DT_OK ? find_parts(l, p, err) : st;
 }
 
-/* Seconds of what must run again with so many bytes, as good as it is needed to tell whether they
- * are
+/* Seconds of what must run again with so many bytes, as good as it takes to tell whether they are
  * @enough. An op's cost counts a unit too much. */
 static dt_status extra(const least *l, double room, double enough, double *out, dt_err *err)
 {

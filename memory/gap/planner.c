@@ -488,7 +488,7 @@ static dti_idle *costliest(const dti_planner *x, dti_idle *of, const double *wai
     return found;
 }
 
-/* As @x's program takes with nothing moved, placed as what is planned. */
+/* Seconds of the program with nothing moved, placed as what is planned is. */
 static dt_status seconds_before(dti_planner *x, dti_idle *of, double *seconds, dt_err *err)
 {
     dti_load_curve c;

@@ -14,10 +14,10 @@
  *
  * Ours differs:
  * - The paper's static mode moves nothing: a value is in fast memory or in slow memory for the
- *   whole step, where its ops read it. Ours, whose ops find values on the device, moves
- *   one whenever no op uses it.
+ *   whole step, where its ops read it. Ours, whose ops find values on the device, moves one
+ *   whenever no op uses it.
  * - The paper's processors read slow memory as well, so its ops may run where their values are.
- * Here ops find their values on the device, as on the paper's cards.
+ *   Here ops find their values on the device, as on the paper's cards.
  * - A value that leaves a second time is copied out again; in the paper the first copy still holds.
  *   None does in ResNet-50 within half and a quarter of keep_all's bytes.
  * - A copy is not bound to the op that is to hide it: behind that op its bytes are wanted, and
@@ -215,7 +215,7 @@ static dt_status find_within(autotm *x, uint64_t least, dt_err *err)
     if (x->cost.device > x->budget)
         return try_limit(x, least, &peak, err);
     const uint64_t limit = x->best.limit;
-    while (x->mode-- > STATIC)
+    for (x->mode--; x->mode >= STATIC; x->mode--)
         DT_CHECK(try_limit(x, limit, &peak, err));
     return DT_OK;
 }

@@ -21,7 +21,7 @@
  * - The order of the ops is fixed, so copies begin where the plan has them and never before.
  * - Where no backward op behind the gap's begin is within bounds, the value is not swapped.
  * - A value that is read again far behind its first far reader leaves and comes back for each; it
- * is copied out again, where theirs has the host's copy still.
+ *   is copied out again, where theirs has the host's copy still.
  * - Any value that forward leaves for backward is a feature map; the input is fetched again and not
  *   copied out.
  * - The defaults are ours: the paper names none. */
@@ -54,9 +54,10 @@ static int32_t trigger_of(
     const int32_t begin = g->from_pos > loss ? g->from_pos : loss;
     int32_t op = g->to;
     int64_t steps = 0;
-    while (
-        steps < o->farthest && l->critical[op] != DT_NONE && dt_pos(p, l->critical[op]) > begin) {
-        op = l->critical[op];
+    for (int32_t before = l->critical[op];
+         steps < o->farthest && before != DT_NONE && dt_pos(p, before) > begin;
+         before = l->critical[op]) {
+        op = before;
         steps++;
     }
     return steps >= o->nearest ? op : DT_NONE;

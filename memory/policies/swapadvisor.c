@@ -17,10 +17,10 @@
  * - The classes are of the search alone: tensors are placed by the run's pool, which needs less. So
  *   it is searched twice, with half of the samples each: first for orders alone, where all tensors
  *   share the limit's bytes and the farthest next use of any tells who leaves, then as in the
- * paper. What an individual is judged by is not what its plan takes: the best of the population and
- * of every few generations is made a real plan, by which the limit is moved, and the fastest real
- *   plan that fits is taken. More samples add to what fewer have tried, so none makes a slower
- * plan.
+ *   paper. What an individual is judged by is not what its plan takes: the best of the population
+ *   and of every few generations is made a real plan, by which the limit is moved, and the fastest
+ *   real plan that fits is taken. More samples add to what fewer have tried, so none makes a slower
+ *   plan.
  * - Before both come the order as given with the limits that its real plans lead to, and the same
  *   by a cache of all bytes that is replayed on the load curve (memory/gap/replay.h): by the
  *   farthest next use, and by the oldest one, the paper's rival ODSwap.
@@ -45,7 +45,7 @@
 #include "memory/remat/aim.h"
 #include "memory/reorder.h"
 
-enum { OFF, HOST, SEARCHED, MOST_INDIVIDUALS = 64 };
+enum { OFF, HOST, SEARCHED, MOST_INDIVIDUALS = 64, LIMITS = 8 };
 
 typedef struct options {
     int weights;
@@ -56,8 +56,6 @@ typedef struct options {
     int64_t individuals;
     int32_t chosen, parent[MOST_INDIVIDUALS][2]; /* of weights, see below */
 } options;
-
-enum { LIMITS = 8 };
 
 static const char *const whose[] = {[OFF] = "off", [HOST] = "host", [SEARCHED] = "search", NULL};
 

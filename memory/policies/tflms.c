@@ -11,13 +11,13 @@
  *
  * What is not given is found by trials: the largest threshold with which a plan fits, each larger
  * sync where none does, then the largest ahead, then the largest groupby. Without a budget, or when
- * nothing fits, the plan is that of the smallest of each.
+ * nothing fits, the plan is that of the fewest bytes: the smallest of the distances, and sync = 3.
  *
  * Ours differs:
  * - The order of the ops is fixed, so copies begin where the plan has them and never before.
  * - Where no trigger lies behind the gap's begin, the value is not swapped. The authors copy it
- * back right before its reader then, so that the largest ahead, which they search for, is none at
- * all.
+ *   back right before its reader then, so that the largest ahead, which they search for, is none
+ *   at all.
  * - A trial is the most that is alive at any time by the program's own lives; the authors simulate
  *   levels and leave a tenth of the memory free. Ours places what it takes, and where that is above
  *   the budget, tries lower limits; of those whose plans fit, it takes the fastest.

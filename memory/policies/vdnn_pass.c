@@ -3,8 +3,7 @@
  * layer ends only when the copy has ended. Each layer's backward brings back the input of one layer
  * before it: the nearest not yet back, looking no further than the nearest convolution (figure 10).
  * The classifier, which is what follows the last layer that looks at several positions at once,
- * keeps everything. vdnn_conv moves the inputs of convolutions, vdnn_all those of
- * pools as well.
+ * keeps everything. vdnn_conv moves the inputs of convolutions, vdnn_all those of pools as well.
  *
  * Ours differs:
  * - The paper's networks have no batch norm. vdnn_all moves all that the feature extractor leaves
@@ -13,8 +12,8 @@
  *   is the last to read it forward; but the addition of a residual block has no backward.
  * - A copy out may begin as soon as its value is made, and a copy back is waited for by its first
  *   reader: plans hold no wait that is not needed. The bytes are taken and given back where vDNN
- * does it. With join = layer a copy back takes place as the paper has it, between the beginning of
- * a layer's backward and that of the next, which hides less.
+ *   does it. With join = layer a copy back takes place as the paper has it, between the beginning
+ *   of a layer's backward and that of the next, which hides less.
  * - What an earlier policy has packed moves packed, and is unpacked when it is back.
  * - The image is not copied out, but fetched again. The authors' followers never move the input of
  *   a network's last layer; where that is a convolution, ours moves it, back beside the loss.

@@ -7,10 +7,10 @@
  * Where ours differs: there is one device, so that nothing is cut in shards; a sub-group is a
  * parameter with what belongs to it, or a slice of them (memory.slice); large layers are cut into
  * tiles by the network ([model] tiles and head_tiles), as that changes the order of sums, which no
- * policy may. The paper's user chooses between processor and
- * NVMe for each kind of tensor; `auto` chooses for each tensor: the host as far as its budget has
- * room, weights first, as they move most often. Activations are another policy's affair:
- * zero_infinity,chen_sqrt is the paper's checkpointing. */
+ * policy may. The paper's user chooses between processor and NVMe for each kind of tensor; `auto`
+ * chooses for each tensor: the host as far as its budget has room, weights first, as they move most
+ * often. Activations are another policy's affair: zero_infinity,chen_sqrt is the paper's
+ * checkpointing. */
 #include "engine/base/numbers.h"
 #include "memory/policy.h"
 #include "memory/pools/pool.h"

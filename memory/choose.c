@@ -39,7 +39,7 @@ static bool has_pins(const dt_program *p, int32_t forward)
 
 static bool is_saved(int port)
 {
-    return port < DT_MAX_IN || port == DT_Y || (port >= DT_S && port < DT_S + DT_MAX_STASH);
+    return port < DT_MAX_IN || port == DT_Y || dti_is_stash(port);
 }
 
 static void unbind(dt_op *op, bool (*matches)(int port))
@@ -49,11 +49,6 @@ static void unbind(dt_op *op, bool (*matches)(int port))
         if (!matches(op->arg[i].port))
             op->arg[kept++] = op->arg[i];
     op->n_arg = kept;
-}
-
-static bool is_stash(int port)
-{
-    return port >= DT_S && port < DT_S + DT_MAX_STASH;
 }
 
 /* Scratch may differ between alternatives. */
@@ -69,7 +64,7 @@ static dt_status write_stashes(
     dt_program *p, int32_t node, int32_t forward, dt_ports reads, dt_err *err)
 {
     const dt_node *nd = &p->graph->node[node];
-    unbind(&p->op[forward], is_stash);
+    unbind(&p->op[forward], dti_is_stash);
     for (int i = 0; i < nd->info.n_stash; i++) {
         if (!(reads & DT_BIT(DT_S + i)))
             continue;

@@ -1,6 +1,10 @@
 /* Reading a program: gaps, definitions, residency, zeros. */
 #include "memory/pass.h"
 
+#include <string.h>
+
+#include "engine/base/alloc.h"
+
 /* Whether this access brings new bytes into being, so that what lay there before is over. */
 static bool defines(const dt_program *p, const dt_access *a, bool first)
 {
@@ -34,6 +38,13 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
 bool dti_may_free(const dt_tensor *t, uint64_t least)
 {
     return t->slot == DT_NONE && t->bytes > 0 && t->bytes >= least;
+}
+
+dti_gap dti_gap_now(const dt_program *p, dti_gap g)
+{
+    g.from_pos = dt_pos(p, g.from);
+    g.to_pos = dt_pos(p, g.to);
+    return g;
 }
 
 bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g)
@@ -99,6 +110,11 @@ const dt_form *dti_recompute_form(const dt_op *op, dt_form_kind *kind)
     return &op->desc->form[*kind];
 }
 
+bool dti_recompute_reads(const dt_operand *a, const dt_form *f)
+{
+    return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
+}
+
 bool dti_repeatable(const dt_program *p, int32_t tensor)
 {
     tensor = dti_root(p, tensor);
@@ -114,12 +130,19 @@ bool dti_repeatable(const dt_program *p, int32_t tensor)
     const dt_form *f = dti_recompute_form(op, &kind);
     for (int i = 0; i < op->n_arg; i++) {
         const int port = op->arg[i].port;
-        const bool stash = port >= DT_S && port < DT_S + DT_MAX_STASH;
         /* Forward writes stashes through the chosen alternative; a recompute form lists its own. */
         if (op->arg[i].tensor == tensor && op->arg[i].mode == DT_WRITE)
-            return (f->writes & DT_BIT(port)) != 0 || (stash && kind == DT_FORWARD);
+            return (f->writes & DT_BIT(port)) != 0 || (dti_is_stash(port) && kind == DT_FORWARD);
     }
     return false;
+}
+
+int32_t *dti_order_copy(const dt_program *p)
+{
+    int32_t *order = dt_alloc(p->n_order, sizeof *order);
+    if (order != NULL)
+        memcpy(order, p->order, p->n_order * sizeof *order);
+    return order;
 }
 
 bool dti_often_zero(const dt_program *p, int32_t node)

@@ -34,6 +34,10 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
  */
 bool dti_may_free(const dt_tensor *t, uint64_t least);
 
+/* The same gap with the places that its ops have by now, where others were put in since it was
+ * found. */
+dti_gap dti_gap_now(const dt_program *p, dti_gap g);
+
 /* The gap of a tensor that crosses the loss, of which it has one or none: false. */
 bool dti_gap_crossing(const dt_program *p, int32_t tensor, dti_gap *g);
 
@@ -54,6 +58,16 @@ int32_t dti_root(const dt_program *p, int32_t tensor);
 int32_t dti_producer(const dt_program *p, int32_t tensor); /* DT_NONE for persistent tensors */
 const dt_form *dti_recompute_form(
     const dt_op *op, dt_form_kind *kind); /* the form a recompute of it runs */
+bool dti_recompute_reads(
+    const dt_operand *a, const dt_form *f); /* whether that form reads an operand of the op */
+static inline bool dti_is_stash(int port)
+{
+    return port >= DT_S && port < DT_S + DT_MAX_STASH;
+}
+
+/* The order of the ops as it is, for who puts others between them. NULL: no memory; the caller
+ * frees it. */
+int32_t *dti_order_copy(const dt_program *p) DT_NODISCARD;
 
 /* Whether forward may be run again to make this tensor: its producer is repeatable and its
  * recompute form writes it. */

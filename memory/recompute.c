@@ -8,7 +8,6 @@
  * there. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "memory/pass.h"
@@ -97,11 +96,6 @@ static int32_t newest_before(const request *r, int32_t root)
     return root;
 }
 
-static bool recompute_reads(const dt_operand *a, const dt_form *f)
-{
-    return a->mode == DT_READ || (f->reads & DT_BIT(a->port)) != 0;
-}
-
 static bool is_dropped(const request *r, int32_t root)
 {
     return r->dropped != NULL &&
@@ -141,7 +135,7 @@ static void find_recomputes(request *r, int32_t root)
     for (int derived = 0; derived < 2; derived++)
         for (int i = 0; i < op->n_arg; i++) {
             const int32_t t = op->arg[i].tensor;
-            if (recompute_reads(&op->arg[i], f) &&
+            if (dti_recompute_reads(&op->arg[i], f) &&
                 (r->p->tensor[t].role == DT_ROLE_DERIVED) == (derived != 0))
                 find(r, t);
         }
@@ -149,25 +143,29 @@ static void find_recomputes(request *r, int32_t root)
     r->todo[r->n_todo++] = root;
 }
 
+/* With the primes of a version, by its number from 1 on: "relu1.y'", "relu1.y''", "relu1.y'3". */
+static void name_version(char to[DT_TENSOR_NAME_BYTES], const char *name, int32_t version)
+{
+    if (version <= 2)
+        snprintf(to, DT_TENSOR_NAME_BYTES, "%.110s%s", name, version == 1 ? "'" : "''");
+    else
+        snprintf(to, DT_TENSOR_NAME_BYTES, "%.110s'%d", name, (int)version);
+}
+
 /* A new tensor like the root, named with one more prime. */
 static dt_status new_version(request *r, int32_t root, int32_t *id, dt_err *err)
 {
     dt_program *p = r->p;
-    const int32_t versions = r->v[root].versions++;
     dt_tensor t = p->tensor[root];
     t.of = root;
-    if (versions <= 2)
-        snprintf(
-            t.name, sizeof t.name, "%.110s%s", p->tensor[root].name, versions == 1 ? "'" : "''");
-    else
-        snprintf(t.name, sizeof t.name, "%.110s'%d", p->tensor[root].name, (int)versions);
+    name_version(t.name, p->tensor[root].name, r->v[root].versions++);
     return dt_program_tensor(p, &t, id, err);
 }
 
 static void bind_reads(const request *r, dt_op *recompute, const dt_op *from, const dt_form *f)
 {
     for (int i = 0; i < from->n_arg; i++) {
-        if (!recompute_reads(&from->arg[i], f))
+        if (!dti_recompute_reads(&from->arg[i], f))
             continue;
         const int32_t tensor = from->arg[i].tensor, root = dti_root(r->p, tensor);
         const bool home = r->p->tensor[root].home != DT_NONE;
@@ -182,9 +180,9 @@ static dt_status bind_writes(
     dt_program *p = r->p;
     for (int i = 0; i < from->n_arg; i++) {
         const dt_operand *a = &from->arg[i];
-        const bool stash = a->port >= DT_S && a->port < DT_S + DT_MAX_STASH;
-        if (recompute_reads(a, f) || a->mode != DT_WRITE || p->tensor[a->tensor].home != DT_NONE ||
-            a->port == DT_WORK || (stash && a->tensor != wanted))
+        if (dti_recompute_reads(a, f) || a->mode != DT_WRITE ||
+            p->tensor[a->tensor].home != DT_NONE || a->port == DT_WORK ||
+            (dti_is_stash(a->port) && a->tensor != wanted))
             continue;
         int32_t id;
         DT_CHECK(new_version(r, a->tensor, &id, err));
@@ -214,13 +212,9 @@ static dt_status make_recompute(request *r, int32_t root, int32_t producer, size
         recompute.flops = from.flops / (double)(from.n1 - from.n0) * (double)p->n;
     bind_reads(r, &recompute, &from, f);
     DT_CHECK(bind_writes(r, &recompute, &from, f, root, err));
-    const int32_t made = r->v[root].have;
-    DT_ASSERT(made != PENDING);
-    /* Named by what it makes, so that names stay unique: "relu1.f" and the primes of "relu1.y'". */
-    const char *primes = strrchr(p->tensor[made].name, '\'');
-    const size_t base = strlen(p->tensor[root].name);
-    primes = primes != NULL ? p->tensor[made].name + base : "'";
-    snprintf(recompute.name, sizeof recompute.name, "%.110s%s", from.name, primes);
+    DT_ASSERT(r->v[root].have != PENDING);
+    /* With the primes of what it makes, so that names stay unique. */
+    name_version(recompute.name, from.name, r->v[root].versions - 1);
     dt_facts facts;
     DT_CHECK(dt_op_facts(p, &recompute, &facts, err));
     DT_CHECK(dt_op_bind_work(p, &recompute, facts.work_bytes, err));

@@ -91,7 +91,7 @@ static void follow(const chains *c, size_t gap, int32_t tensor)
     item->seconds += form_seconds(x, id);
     for (int a = 0; a < op->n_arg; a++) {
         const int32_t t = op->arg[a].tensor;
-        const bool reads = op->arg[a].mode == DT_READ || (f->reads & DT_BIT(op->arg[a].port)) != 0;
+        const bool reads = dti_recompute_reads(&op->arg[a], f);
         if (!reads || p->tensor[t].home != DT_NONE || c->seen[t] == gap + 1)
             continue;
         c->seen[t] = gap + 1;

@@ -147,8 +147,7 @@ static dt_status offload_all(dt_program *q, dti_gaps *g, size_t n, dt_err *err)
         const dti_offload_opt o = {.release_after = i->release, .fetch_before = i->fetch};
         if (i->release == DT_NONE)
             continue;
-        i->gap.from_pos = dt_pos(q, i->gap.from);
-        i->gap.to_pos = dt_pos(q, i->gap.to);
+        i->gap = dti_gap_now(q, i->gap);
         st = dti_offloads_add(&all, q, &i->gap, &o, err);
     }
     return dti_offloads_end(&all, q, st, err);

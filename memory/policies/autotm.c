@@ -145,11 +145,9 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *
     const int32_t *order, dt_program *q, dti_offloads *all, dt_err *err)
 {
     const dti_offload_opt o = {.release_after = order[a->release], .fetch_before = order[a->fetch]};
-    dti_gap g = *gap;
+    dti_gap g = dti_gap_now(q, *gap);
     if (!a->away || a->fetch <= a->release + 1)
         return DT_OK;
-    g.from_pos = dt_pos(q, g.from);
-    g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: %s, copies show for %.4g ms, for %.4g at least in any placement%s", q->policy,
         modes[x->mode], 1e3 * x->place.cost, 1e3 * x->place.bound,
@@ -161,11 +159,9 @@ static dt_status leave(const autotm *x, const dti_absence_of *a, const dti_gap *
 static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
     const autotm *x = self;
-    int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
+    int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    for (size_t k = 0; k < q->n_order; k++)
-        order[k] = q->order[k];
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->place.n && st == DT_OK; i++)

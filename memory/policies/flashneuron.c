@@ -206,7 +206,7 @@ static dt_status offload(
 {
     dti_offload_opt o = {
         .release_after = i->release, .fetch_before = i->fetch, .tier = tiers[x->o->tier]};
-    dti_gap g = i->gap;
+    dti_gap g = dti_gap_now(q, i->gap);
     double density;
     const dt_codec *codec = codec_of(x, &density, g.tensor);
     const size_t bytes = x->p->tensor[g.tensor].bytes;
@@ -216,8 +216,6 @@ static dt_status offload(
         o.density = density;
         o.most = bytes;
     }
-    g.from_pos = dt_pos(q, g.from);
-    g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err, "%s: %s, %.3g ms out%s", q->policy,
         o.codec != NULL ? "packs" : "in the order of production", 1e3 * i->out,
         x->packed ? "; as they are, copies would take longer than forward" : ""));

@@ -87,12 +87,10 @@ static dt_status stage(
     const geeps *x, dt_program *q, const dti_gap *from, dti_offloads *all, dt_err *err)
 {
     const int32_t out = neighbour(x->p, from->from_pos, 1), in = neighbour(x->p, from->to_pos, -1);
-    dti_gap g = *from;
+    dti_gap g = dti_gap_now(q, *from);
     if (in <= out + 1)
         return DT_OK;
     const dti_offload_opt o = {.release_after = x->p->order[out], .fetch_before = x->p->order[in]};
-    g.from_pos = dt_pos(q, g.from);
-    g.to_pos = dt_pos(q, g.to);
     DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
         "%s: staged, out beside %.40s and back beside %.40s", q->policy,
         q->op[o.release_after].name, q->op[o.fetch_before].name));

@@ -103,10 +103,8 @@ dt_status dti_level_swaps_make(dt_program *p, const dti_level_swap *swap, size_t
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t k = 0; k < n && st == DT_OK; k++) {
-        dti_gap g = swap[k].gap;
+        dti_gap g = dti_gap_now(p, swap[k].gap);
         const dti_offload_opt o = {.release_after = swap[k].release, .fetch_before = swap[k].fetch};
-        g.from_pos = dt_pos(p, g.from);
-        g.to_pos = dt_pos(p, g.to);
         st = dt_reasons_add(&p->reasons, &g.reason, err,
             "%s: its reader is %d levels behind, fetched %d before it", p->policy, swap[k].far,
             swap[k].ahead);

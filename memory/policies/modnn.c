@@ -29,8 +29,6 @@
  *   bits, if a schedule of that takes fewer seconds.
  * - What backward alone reads, as masks, may leave at once.
  * - Its several cards, whose gradients the host adds up, are not here. */
-#include <string.h>
-
 #include "engine/base/alloc.h"
 #include "memory/gap/planner.h"
 #include "memory/policies/modnn_batch.h"
@@ -200,11 +198,9 @@ static dt_status split_all(dt_program *p, const dt_pass_env *env, bool *any, dt_
 {
     dti_load_curve c = {0};
     const size_t n = p->n_order;
-    int32_t *order = dt_alloc(n + 1, sizeof *order); /* pieces come between the ops */
+    int32_t *order = dti_order_copy(p); /* pieces come between the ops */
     dt_status st = order != NULL ? dti_load_curve_open(&c, p, env, 0, err)
                                  : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    if (st == DT_OK)
-        memcpy(order, p->order, n * sizeof *order);
     for (size_t k = 0; k < n && st == DT_OK; k++)
         if (c.load[k] > budget_of(env))
             st = split_one(p, env, order[k], c.load[k], any, err);

@@ -242,11 +242,9 @@ static void find_least(sentinel *x, choice *c)
 /* Of the program as it came, or a copy of that, which is only looked at and gives no reasons. */
 static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_err *err)
 {
-    int32_t *order = dt_alloc(q->n_order + 1, sizeof *order); /* copies come between the ops */
+    int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    for (size_t k = 0; k < q->n_order; k++)
-        order[k] = q->order[k];
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t k = 0; k < x->n && st == DT_OK; k++) {
@@ -255,9 +253,7 @@ static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_e
         if (!moves(x, i, c, &release, &fetch))
             continue;
         const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
-        dti_gap g = i->gap;
-        g.from_pos = dt_pos(q, g.from);
-        g.to_pos = dt_pos(q, g.to);
+        dti_gap g = dti_gap_now(q, i->gap);
         if (q == x->p)
             st = dt_reasons_add(&q->reasons, &g.reason, err,
                 "%s: intervals of %d layer%s; accessed %d time%s", q->policy, (int)c->layers,

@@ -36,7 +36,6 @@
  * - The order stays where another policy has put in copies or recomputes.
  * - Without a budget nothing is done. The input is not copied out, but fetched again. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
@@ -362,11 +361,8 @@ static dt_status swap(const advisor *x, const dti_swap *w, const int32_t *order,
     const int32_t release = last_before(x, w->gone, w->from, w->to - 1);
     const int32_t fetch = place_after(x, w->fetched, release + 1, w->to);
     const dti_offload_opt o = {.release_after = order[release], .fetch_before = order[fetch]};
-    dti_gap g = {.tensor = tensor,
-        .from = order[w->from],
-        .to = order[w->to],
-        .from_pos = dt_pos(q, order[w->from]),
-        .to_pos = dt_pos(q, order[w->to])};
+    dti_gap g =
+        dti_gap_now(q, (dti_gap){.tensor = tensor, .from = order[w->from], .to = order[w->to]});
     DT_CHECK(
         dt_reasons_add(&q->reasons, &g.reason, err, "%s: of %s the one used last, %d ops later",
             q->policy, x->x.common ? "all that is there" : "its class", (int)(w->to - w->from)));
@@ -378,10 +374,9 @@ static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
     DT_CHECK(dti_swap_plan_make(&x->plan, &x->x, g, err));
     if (!x->x.fixed)
         DT_CHECK(dti_reorder(q, g->order, err));
-    int32_t *order = dt_alloc(q->n_order, sizeof *order);
+    int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    memcpy(order, q->order, q->n_order * sizeof *order);
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->plan.n && st == DT_OK; i++)

@@ -176,7 +176,7 @@ static dt_status open_variants(
 static dt_status wrong_budgets(const char *text, dt_err *err)
 {
     return DT_FAIL(err, DT_E_CONFIG,
-        "--budgets %s: say how many, 1..%d, or which, as in 1GiB,1.5GiB,2GiB", text,
+        "--budgets %.200s: say how many, 1..%d, or which, as in 1GiB,1.5GiB,2GiB", text,
         DT_COMPARE_BUDGETS);
 }
 
@@ -203,7 +203,7 @@ static dt_status list_budgets(dt_compare_budgets *u, const char *text, dt_err *e
         if (n >= sizeof one || u->n == DT_COMPARE_BUDGETS)
             return wrong_budgets(text, err);
         snprintf(one, sizeof one, "%.*s", (int)n, at);
-        const dt_status st = dt_parse_bytes(one, &u->budget[u->n], err);
+        const dt_status st = dt_parse_bytes(one, &u->budget[u->n], NULL);
         if (st != DT_OK || u->budget[u->n] == 0 || (at[n] == ',' && at[n + 1] == '\0'))
             return wrong_budgets(text, err);
         u->n++;

@@ -73,10 +73,11 @@ static const dt_opt whole_row = {.type = DT_OPT_I64, .fallback = "", .max = 9007
 static dt_status read_flag(
     const char *flag, const char *text, const dt_opt *row, void *to, dt_err *err)
 {
-    if (text == NULL)
-        return DT_OK;
-    DT_TRY(err, dt_opt_read(row, text, to, err), "%s %s", flag, text);
-    return DT_OK;
+    dt_err why = {0};
+    const dt_status st = text != NULL ? dt_opt_read(row, text, to, &why) : DT_OK;
+    return st == DT_OK ? st
+                       : DT_FAIL(err, st, "%s %.80s: %.*s", flag, text,
+                             (int)strcspn(why.text, "\n"), why.text);
 }
 
 /* Bytes, or a share of the peak of the graph's own order, rounded up. */
@@ -142,6 +143,11 @@ static dt_status print_intervals(const void *run, FILE *f, dt_err *err)
     return st;
 }
 
+static const char *plural(uint64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 static double extra_percent(const remat_run *r)
 {
     return r->task.base.cost > 0 ? 100 * ((double)r->task.found.cost - (double)r->task.base.cost) /
@@ -199,12 +205,20 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     return dti_json_out(&j, err);
 }
 
+static void show_runs(const remat_run *r, const char *more)
+{
+    const size_t n = r->task.best.n;
+    printf("%zu run%s, %zu of them again; %.1f seconds%s\n", n, plural(n), n - r->graph.n_op,
+        r->seconds, more);
+}
+
 static void show_table(const remat_run *r)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
     const double base = r->task.base.cost > 0 ? (double)r->task.base.cost : 1;
-    printf("%s: %" PRIu32 " ops, %" PRIu32 " edges, budget %s bytes\n\n", r->path, r->graph.n_op,
-        r->graph.n_edge, dt_human_count(a, r->task.budget));
+    printf("%s: %" PRIu32 " op%s, %" PRIu32 " edge%s, budget %s byte%s\n\n", r->path, r->graph.n_op,
+        plural(r->graph.n_op), r->graph.n_edge, plural(r->graph.n_edge),
+        dt_human_count(a, r->task.budget), plural(r->task.budget));
     printf("%-12s %20s %20s %10s\n", "", "peak bytes", "cost", "extra %");
     printf("%-12s %20s %20s %10.4f\n", "as written", dt_human_count(a, r->task.base.peak),
         dt_human_count(b, r->task.base.cost), 0.0);
@@ -213,9 +227,7 @@ static void show_table(const remat_run *r)
     printf("%-12s %20s %20s %10.4f\n\n", "lower bound",
         dt_human_count(a, dt_remat_least_peak(&r->graph)), dt_human_count(b, r->task.bound),
         100 * ((double)r->task.bound - (double)r->task.base.cost) / base);
-    printf("%zu runs, %zu of them again; %.1f seconds%s\n", r->task.best.n,
-        r->task.best.n - r->graph.n_op, r->seconds,
-        r->task.found.cost == r->task.bound ? "; nothing costs less" : "");
+    show_runs(r, r->task.found.cost == r->task.bound ? "; nothing costs less" : "");
     if (exactly(r))
         printf("%s\n", standing(r));
 }
@@ -231,8 +243,7 @@ static void show_batch(const remat_run *r)
     if (r->task.published)
         printf("counted as published: what is kept stays to the end, and --fixed twice; "
                "--accounting rules: by the rules\n");
-    printf("%zu runs, %zu of them again; %.1f seconds\n", r->task.best.n,
-        r->task.best.n - r->graph.n_op, r->seconds);
+    show_runs(r, "");
 }
 
 static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
@@ -400,6 +411,19 @@ static dt_status largest_batch(remat_run *r, dt_err *err)
     return DT_OK;
 }
 
+/* What would be read by nobody: a rule tries no changes at random. */
+static dt_status check_search(const remat_run *r, dt_err *err)
+{
+    const char *flag = r->seed_text != NULL ? "--seed" : r->moves_text != NULL ? "--moves" : NULL;
+    if (r->nodes_text != NULL && !exactly(r))
+        return DT_FAIL(err, DT_E_CONFIG, "--nodes is for --policy checkmate alone");
+    if (flag != NULL && (r->task.policy != NULL || by_chain(r)))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s is of a search, and --policy %s makes none; it is for auto, checkmate", flag,
+            r->policy);
+    return DT_OK;
+}
+
 static dt_status search_file(remat_run *r, dt_err *err)
 {
     char list[NAMES_BYTES];
@@ -411,8 +435,7 @@ static dt_status search_file(remat_run *r, dt_err *err)
     if (r->max_batch && (exactly(r) || by_chain(r)))
         return DT_FAIL(err, DT_E_CONFIG, "--max-batch is not for --policy %s; it is for auto, %s",
             r->policy, list_policies(list, OWN));
-    if (r->nodes_text != NULL && !exactly(r))
-        return DT_FAIL(err, DT_E_CONFIG, "--nodes is for --policy checkmate alone");
+    DT_CHECK(check_search(r, err));
     DT_CHECK(read_accounting(r, err));
     if (!r->max_batch)
         DT_CHECK(read_budget(r, err));
@@ -560,8 +583,9 @@ static dt_status chain_file(remat_run *r, dt_err *err)
     DT_CHECK(dt_chain_read(&s.chain, r->path, err));
     dt_status st = dt_chain_solve(&s.plan, &s.chain, r->task.budget, &none);
     if (st != DT_OK)
-        st = st == DT_E_BUDGET ? chain_too_small(r, &s.chain, err)
-                               : DT_FAIL(err, st, "%s: %s", r->path, none.text);
+        st = st == DT_E_BUDGET
+                 ? chain_too_small(r, &s.chain, err)
+                 : DT_FAIL(err, st, "%s: %.*s", r->path, (int)strcspn(none.text, "\n"), none.text);
     r->seconds = dt_seconds() - start;
     if (st == DT_OK && r->sequence != NULL)
         st = dti_write_file(r->sequence, print_steps, &s, err);
@@ -572,11 +596,6 @@ static dt_status chain_file(remat_run *r, dt_err *err)
     dt_chain_plan_deinit(&s.plan);
     dt_chain_deinit(&s.chain);
     return st;
-}
-
-static const char *plural(int64_t n)
-{
-    return n == 1 ? "" : "s";
 }
 
 static dt_status revolve(const remat_run *r, dt_err *err)
@@ -601,7 +620,7 @@ static dt_status revolve(const remat_run *r, dt_err *err)
         return dti_json_out(&j, err);
     }
     printf("%" PRId64 " step%s, %" PRId64 " state%s kept: %" PRIu64 " extra forward step%s\n", n,
-        plural(n), s, plural(s), extra, plural((int64_t)extra));
+        plural((uint64_t)n), s, plural((uint64_t)s), extra, plural(extra));
     return DT_OK;
 }
 

@@ -136,13 +136,13 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
     dt_status st =
         dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
     if (st != DT_OK && st != DT_E_BUDGET)
-        return DT_FAIL(err, st, "%s", why.text);
+        return dt_err_append(err, st, why.text);
     s->by = proved ? PROVED : BRANCHED;
     if (proved && st == DT_OK)
         return keep(s, aim, runs, err);
     s->none = proved ? aim : s->none;
     if (proved || s->o->nodes > 0)
-        return st == DT_OK ? st : DT_FAIL(err, st, "%s", why.text);
+        return st == DT_OK ? st : dt_err_append(err, st, why.text);
     if (st != DT_OK)
         runs->n = 0;
     st = take_better(s, aim, runs, &other, err);
@@ -175,7 +175,7 @@ static dt_status solve(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err 
     const dt_status st = solve_small(s, aim, runs, &proved, &why);
     s->by = PROVED;
     if (proved || st != DT_E_BUDGET)
-        return st == DT_OK ? DT_OK : DT_FAIL(err, st, "%s", why.text);
+        return st == DT_OK ? DT_OK : dt_err_append(err, st, why.text);
     if (branches(s))
         return branch(s, aim, runs, err);
     s->by = ANNEALED;
@@ -192,7 +192,7 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     if (st == DT_E_BUDGET)
         return DT_OK;
     if (st != DT_OK)
-        st = DT_FAIL(err, st, "%s", why.text);
+        st = dt_err_append(err, st, why.text);
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, peak, err);
     if (st == DT_OK && runs.op == NULL) /* it is the best now */

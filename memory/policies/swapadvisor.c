@@ -265,7 +265,7 @@ static dt_status find_dependences(advisor *x, dt_err *err)
     x->x.fixed = st != DT_OK;
     x->x.after_at = x->d.first;
     x->x.after = x->d.after;
-    return st == DT_OK || st == DT_E_CONFIG ? DT_OK : DT_FAIL(err, st, "%s", why.text);
+    return st == DT_OK || st == DT_E_CONFIG ? DT_OK : dt_err_append(err, st, why.text);
 }
 
 static bool make_problem(advisor *x)

@@ -45,8 +45,10 @@ static dt_status read_line(
         const char *stop = comma != NULL ? comma : end;
         if (!read_integer(p, stop, &value[i])) {
             const int shown = stop - p > SHOWN ? SHOWN : (int)(stop - p);
-            return DT_FAIL(err, DT_E_DATA, "%s:%zu: %s '%.*s' is not an integer of 64 bits",
-                at->path, at->line, fields[i], shown, p);
+            const bool heads = i == 0 && at->line == 1;
+            return DT_FAIL(err, DT_E_DATA, "%s:%zu: %s '%.*s' is not an integer of 64 bits%s%s",
+                at->path, at->line, fields[i], shown, p,
+                heads ? "; nor is the line the header, " : "", heads ? header : "");
         }
         p = stop + 1;
     }

@@ -35,8 +35,9 @@ dt_status dti_number_line(dti_number_lines *r, uint64_t *to, size_t n, const cha
             break;
     }
     if (got != n || p != stop)
-        return DT_FAIL(
-            r->err, DT_E_DATA, "%s:%zu: '%.*s' is not '%s'", r->path, r->line, shown, r->at, form);
+        return DT_FAIL(r->err, DT_E_DATA,
+            "%s:%zu: '%.*s' is not '%s', whole numbers from 0 on with blanks between them", r->path,
+            r->line, shown, r->at, form);
     r->at = newline != NULL ? newline + 1 : r->end;
     return DT_OK;
 }

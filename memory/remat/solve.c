@@ -195,7 +195,7 @@ static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
         st = usual ? branch(r, &why) : DT_OK;
     }
     if (r->proved || (st != DT_OK && st != DT_E_BUDGET))
-        return st == DT_OK ? DT_OK : DT_FAIL(err, st, "%s", why.text);
+        return st == DT_OK ? DT_OK : dt_err_append(err, st, why.text);
     r->annealed = true;
     return anneal(r, r->bound, err);
 }

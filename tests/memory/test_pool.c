@@ -966,6 +966,7 @@ static void bad_lines_are_named(void **state)
         {"0,0,1, 4\n", ":1: size ' 4'"}, {"0,0,1,+4\n", ":1: size '+4'"},
         {"0,0,1,-\n", ":1: size '-'"}, {"0,0,1,4.0\n", ":1: size '4.0'"},
         {"0,0,1,0x4\n", ":1: size '0x4'"}, {"x,0,1,4\n", ":1: id 'x'"},
+        {"id,lower,upper,size,offset\n0,0,1,4,0\n", "nor is the line the header, id,lower,upper"},
         {"0,0,1,4\nid,lower,upper,size\n", ":2: id 'id'"}, {"0,0,1,nan\n", ":1: size 'nan'"},
         {"0,inf,1,4\n", ":1: lower 'inf'"},
         {"3,0,1,4\n1,0,1,4\n3,5,6,7\n", ":3: id 3 is that of line 1"},

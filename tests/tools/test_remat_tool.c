@@ -156,10 +156,10 @@ static void what_cannot_be_is_refused(void **state)
     } bad[] = {
         {"remat FILE", 2, "name a budget"},
         {"remat --budget 5", 2, "name one file of ops"},
-        {"remat FILE --budget 0", 2, "--budget 0"},
+        {"remat FILE --budget 0", 2, "dnntrain: --budget 0: must be 1..8192TiB\n"},
         {"remat FILE --budget -5%", 2, "a share is a number above 0"},
         {"remat FILE --budget nan%", 2, "a share is a number above 0"},
-        {"remat FILE --budget 50% --seed x", 2, "--seed x"},
+        {"remat FILE --budget 50% --seed x", 2, "dnntrain: --seed x: not a whole number"},
         {"remat FILE --budget 50% --moves -1", 2, "--moves -1"},
         {"remat FILE --budget 10%", 4, "no sequence fits 10 bytes: an op with its inputs takes 80"},
         {"remat absent.txt --budget 10%", 2, "there is no file 'absent.txt'"},
@@ -175,6 +175,15 @@ static void what_cannot_be_is_refused(void **state)
         cli_run("remat FILE --budget 10%", cli_file("cycle.txt", "2 2\n1 1 0\n1 1 0\n0 1\n1 0\n"));
     assert_code(&r, 3);
     assert_has(r.err, "cycle.txt:5: edge 1 to 0 runs against the order");
+    cli_done(&r);
+    r = cli_run("remat FILE --budget 10%", cli_file("seconds.txt", "1 0\n5 0.25 0\n"));
+    assert_code(&r, 3);
+    assert_has(r.err, "seconds.txt:2: '5 0.25 0' is not 'BYTES COST BACKWARD', whole numbers");
+    cli_done(&r);
+    r = cli_run("remat FILE --budget 100%", cli_file("one.txt", "1 0\n1 5 0\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "1 op, 0 edges, budget 1 byte\n");
+    assert_has(r.out, "\n1 run, 0 of them again;");
     cli_done(&r);
 }
 
@@ -192,6 +201,8 @@ static void flags_that_do_not_go_together_are_refused(void **state)
         {"remat FILE --max-batch --device 1000 --budget 9", "--budget does not go with"},
         {"remat FILE --budget 90 --device 1000", "--device is for --max-batch alone"},
         {"remat FILE --budget 90 --nodes 5", "--nodes is for --policy checkmate alone"},
+        {"remat FILE --policy keep_all --seed 3", "--seed is of a search, and --policy keep_all"},
+        {"remat FILE --budget 90 --policy rotor --moves 3", "--moves is of a search, and --policy"},
     };
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         ran r = cli_run(bad[i].words, chain());

@@ -22,6 +22,8 @@
  * @front:   of auto, by a budget of its own front's and none of those compared under
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
  * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
+ * @in_vain: no plan of the list for the variant takes less than keep_all, though a budget below
+ * that was given, or none counts; @too_small: why, where its values are, else ""
  * @algorithms: a sum of those
  * @traffic: expected of a step
  * @lives:   bytes of what outlives steps, by the tier where it lives
@@ -37,7 +39,8 @@ typedef struct dt_compare_row {
     dt_session *session;
     char *refused;
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
-    bool exact, can, best, again, front, other_algorithms, at_once;
+    bool exact, can, best, again, front, other_algorithms, at_once, in_vain;
+    char too_small[DT_TOO_SMALL_TEXT];
     dt_need need;
     dt_score score;
     dt_traffic traffic;
@@ -118,6 +121,10 @@ bool dt_compare_is_auto(const char *list);
 double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b);
 /* Of a row that was refused why, in one line. Returns @to. */
 const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes);
+/* "capuchin saves nothing here: ..." of a row that is in vain, "" of others. Returns @to. */
+enum { DT_COMPARE_IN_VAIN = DT_POLICY_LIST + 512 + DT_TOO_SMALL_TEXT };
+const char *dt_compare_in_vain(
+    const dt_compare *c, const dt_compare_row *r, char to[DT_COMPARE_IN_VAIN]);
 /* Whether all variants, of which some were not refused, have the same: samples of a step, precision
  * and device, network, where costs are from. */
 typedef struct dt_compare_shared {

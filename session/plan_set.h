@@ -188,6 +188,11 @@ typedef struct dt_saving {
  * that keeps all nothing is planned or said. */
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err) DT_NODISCARD;
 
+/* "it leaves values below 2.00 MiB alone, policy.capuchin.least, and the largest takes 512 KiB": of
+ * one policy alone, for which all values are too small; else "". Returns @to. */
+enum { DT_TOO_SMALL_TEXT = 160 };
+const char *dti_plan_set_too_small(char to[DT_TOO_SMALL_TEXT], const dt_plan_set *p);
+
 /* "takes 1.21 MiB (1,268,736 bytes) more than policy.autotm.budget": what a policy with a budget of
  * its own did not keep to, the first of several; "" where all did. Steps run again because packed
  * values did not fit are not counted. Returns @to. */

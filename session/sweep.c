@@ -87,6 +87,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     row->traffic = dt_plan_set_traffic(t->plans);
     row->recompute = score.flops > 0 ? score.recompute_flops / score.flops : 0;
     row->exact = dt_plan_set_exact(t->plans);
+    dti_plan_set_too_small(row->too_small, t->plans);
     dt_prediction time;
     DT_CHECK(dt_plan_set_predict(t->plans, &time, err));
     row->step = time.known ? time.seconds : 0;

@@ -23,6 +23,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  * @traffic: moved in a step, as expected
  * @recompute: flops of recomputes as a share of forward's and backward's
  * @step @rate: seconds of a step and samples a second, as predicted; 0 where no costs are known
+ * @too_small: why it leaves all values alone, where they are too small for it; else ""
  * @measured: peak of the run that checked it; 0 unless @check is DT_SWEEP_HOLDS or it ran
  */
 typedef struct dt_sweep_row {
@@ -34,7 +35,7 @@ typedef struct dt_sweep_row {
     dt_floor floor;
     double recompute, step, rate;
     dt_sweep_check check;
-    char refused[DT_SWEEP_REFUSED];
+    char refused[DT_SWEEP_REFUSED], too_small[DT_TOO_SMALL_TEXT];
 } dt_sweep_row;
 
 /* Batch sizes are tried up to this one. */

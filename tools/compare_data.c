@@ -29,6 +29,7 @@ static void add_variant(dt_json *o, const dt_compare *c, const dt_compare_row *r
 
 static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, size_t b)
 {
+    char vain[DT_COMPARE_IN_VAIN];
     dt_json_whole(o, "device_peak", r->need.device);
     dt_json_whole(o, "host_peak", r->need.tier[DT_TIER_HOST]);
     dt_json_whole(o, "disk_peak", r->need.tier[DT_TIER_DISK]);
@@ -45,6 +46,8 @@ static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, 
     dt_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
     dt_json_flag(o, "best", r->best);
     dt_json_flag(o, "whole_batch", r->at_once);
+    if (r->in_vain)
+        dt_json_text(o, "in_vain", dt_compare_in_vain(c, r, vain));
     dt_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
         dt_json_seconds(o, "measured_seconds", r->measured);
@@ -140,7 +143,8 @@ static void csv_head(const dt_compare *c, FILE *f)
     fprintf(f,
         "policy,budget,fits,device_peak,host_peak,disk_peak,step_seconds,images_per_second,exact,"
         "bound_seconds,moved_out,moved_in,recompute_flops,best,costs,measured_seconds,"
-        "measured_spread,expected_out,expected_in,whole_batch,compute_seconds,stall_seconds");
+        "measured_spread,expected_out,expected_in,whole_batch,compute_seconds,stall_seconds,in_"
+        "vain");
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
         dti_csv_text(f, c->vary.key[k].name);
@@ -150,6 +154,7 @@ static void csv_head(const dt_compare *c, FILE *f)
 
 static void csv_found(const dt_compare *c, const entry *e, FILE *f)
 {
+    char vain[DT_COMPARE_IN_VAIN];
     const dt_compare_row *r = e->r;
     fprintf(f, ",%" PRIu64 ",%s,%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%.9g,%.6f,%s", e->budget,
         dt_compare_fits(r, e->budget) ? "yes" : "no", r->need.device, r->need.tier[DT_TIER_HOST],
@@ -161,8 +166,9 @@ static void csv_found(const dt_compare *c, const entry *e, FILE *f)
         fprintf(f, "%.9g,%.9g", r->measured, r->spread);
     else
         fputc(',', f);
-    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%s,%.9g,%.9g", r->traffic.out, r->traffic.in,
+    fprintf(f, ",%" PRIu64 ",%" PRIu64 ",%s,%.9g,%.9g,", r->traffic.out, r->traffic.in,
         r->at_once ? "yes" : "no", r->time.compute, r->time.stalled);
+    dti_csv_text(f, dt_compare_in_vain(c, r, vain));
 }
 
 static void csv_refused(const entry *e, FILE *f)
@@ -170,7 +176,7 @@ static void csv_refused(const entry *e, FILE *f)
     fputc(',', f);
     if (e->budget > 0)
         fprintf(f, "%" PRIu64, e->budget);
-    fputs(",no,,,,,,,,,,,no,,,,,,,,", f);
+    fputs(",no,,,,,,,,,,,no,,,,,,,,,", f);
 }
 
 static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)

@@ -277,6 +277,17 @@ static void numbers(const dt_compare *c)
     }
 }
 
+/* Of each list and variant once. */
+static void in_vain(const dt_compare *c)
+{
+    char text[DT_COMPARE_IN_VAIN];
+    for (size_t p = 0; p < c->variants.n_pair; p++) {
+        const dt_compare_row *r = &c->row[c->of[p][0]];
+        if (r->in_vain)
+            dti_term_wrap(stdout, 0, 2, dt_compare_in_vain(c, r, text));
+    }
+}
+
 /* What the results of variants have to do with each other. */
 static void bits_legend(const dt_compare *c)
 {
@@ -328,6 +339,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
     }
     if (host != NULL)
         dti_term_wrap(stdout, 0, 2, host);
+    in_vain(c);
     dti_columns_left_out(column, COLUMNS, l->used);
     if (l->numbered)
         numbers(c);

@@ -570,18 +570,61 @@ static bool by_machine(const dt_compare *c)
 }
 
 /* Where its next line goes; behind the lowest, at @bottom, comes another column @next to the right.
- */
+ * @room: letters of a line */
 typedef struct cursor {
     double x, y, step, top, bottom, next;
+    size_t room;
 } cursor;
 
-static void write_line(const picture *m, cursor *at, const char *text, const char *more)
+/* A mark's middle is so far left of its text. */
+enum { KEY_MARK = 14, KEY_TEXT = NAME_BYTES, KEY_PARTS = 3 };
+
+/* How many letters have room on @wide pixels behind a mark: one takes less than 7.5 in the mean. */
+static size_t letters_on(double wide)
 {
-    enum { MOST = 34 };
-    fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">", at->x + 14, at->y);
-    dti_xml_cut(m->f, text, MOST);
-    fprintf(m->f, "%s</text>\n", more);
-    at->y += at->step;
+    return (size_t)((wide - KEY_MARK) / 7.5);
+}
+
+/* How much of a text stands on a line: up to a bracket, a comma or a blank where there is one, and
+ * no part of a letter. */
+static size_t line_of(const char *text, size_t room)
+{
+    const char *bracket = strstr(text, " (");
+    size_t n = strlen(text);
+    if (n <= room)
+        return n;
+    if (bracket != NULL && bracket < text + room)
+        return (size_t)(bracket - text) + 1;
+    for (n = room; n > 0; n--)
+        if (text[n - 1] == ',' || text[n - 1] == ' ')
+            return n;
+    for (n = room; n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80; n--)
+        ;
+    return n;
+}
+
+/* So many lines a text takes; what is longer ends in an ellipsis. */
+static size_t lines_of(const char *text, size_t room)
+{
+    size_t n = 0;
+    for (; *text != '\0' && n < KEY_PARTS; n++)
+        text += line_of(text, room);
+    return n;
+}
+
+static void write_line(const picture *m, cursor *at, const char *text)
+{
+    const size_t n = lines_of(text, at->room);
+    for (size_t i = 0; i < n; i++) {
+        char part[KEY_TEXT];
+        const size_t bytes = line_of(text, at->room);
+        snprintf(part, sizeof part, "%.*s", i + 1 < n ? (int)bytes : (int)sizeof part, text);
+        fprintf(m->f, "<text x=\"%.1f\" y=\"%.1f\">", at->x + KEY_MARK, at->y);
+        dti_xml_cut(m->f, part, at->room);
+        fputs("</text>\n", m->f);
+        at->y += at->step;
+        text += bytes;
+    }
     if (at->y > at->bottom) {
         at->x += at->next;
         at->y = at->top;
@@ -597,30 +640,56 @@ static bool changes(const picture *m, size_t list)
     return yes;
 }
 
+static const char *list_text(const picture *m, size_t l, char to[KEY_TEXT])
+{
+    snprintf(to, KEY_TEXT, "%s%s", m->c->lists.list[l], changes(m, l) ? " (changes results)" : "");
+    return to;
+}
+
 static void list_lines(const picture *m, cursor *at)
 {
+    char text[KEY_TEXT];
     for (size_t l = 0; l < m->c->lists.n; l++) {
-        const char *list = m->c->lists.list[l];
         mark(m, (series){l, 0}, !changes(m, l), true, at->x, at->y - 4);
-        dti_xml_text(m->f, list);
+        dti_xml_text(m->f, m->c->lists.list[l]);
         mark_end(m);
-        write_line(m, at, list, changes(m, l) ? " (changes results)" : "");
+        write_line(m, at, list_text(m, l, text));
     }
+}
+
+static size_t all_list_lines(const picture *m, size_t room)
+{
+    char text[KEY_TEXT];
+    size_t n = 0;
+    for (size_t l = 0; l < m->c->lists.n; l++)
+        n += lines_of(list_text(m, l, text), room);
+    return n;
+}
+
+static const char *variant_text(const picture *m, size_t v, char to[KEY_TEXT])
+{
+    const dt_variant *x = &m->c->variants.variant[v];
+    char letter[DTI_COMPARE_BITS];
+    dti_vary_short(&m->c->vary, x, to, KEY_TEXT);
+    if (to[0] == '\0')
+        snprintf(to, KEY_TEXT, "(as configured)");
+    const size_t n = strlen(to);
+    if (groups(m) && n < KEY_TEXT)
+        snprintf(to + n, KEY_TEXT - n, ", bits %s", dti_compare_letter(x->group, letter));
+    return to;
 }
 
 /* The shape of a variant, in grey. */
 static void variant_line(const picture *m, size_t v, cursor *at)
 {
     const dt_variant *x = &m->c->variants.variant[v];
-    char text[512], letter[DTI_COMPARE_BITS], bits[DTI_COMPARE_BITS + 8];
+    char text[KEY_TEXT];
     fputs("<g class=\"v\">", m->f);
     mark(m, (series){0, v}, true, true, at->x, at->y - 4);
     dti_xml_text(m->f, dt_variant_text(&m->c->vary, x, text, sizeof text));
     mark_end(m);
     fputs("</g>", m->f);
-    dti_vary_short(&m->c->vary, x, text, sizeof text);
-    snprintf(bits, sizeof bits, ", bits %s", dti_compare_letter(x->group, letter));
-    write_line(m, at, text[0] != '\0' ? text : "(as configured)", groups(m) ? bits : "");
+    write_line(m, at, variant_text(m, v, text));
 }
 
 /* As many as can be read; the others are told when their marks are pointed at. */
@@ -634,7 +703,18 @@ static void variant_lines(const picture *m, cursor *at)
             variant_line(m, v, at);
     snprintf(text, sizeof text, "and %zu more", n - MOST_VARIANTS);
     if (n > MOST_VARIANTS)
-        write_line(m, at, text, "");
+        write_line(m, at, text);
+}
+
+/* Those, and a line for how many more there are. */
+static size_t all_variant_lines(const picture *m, size_t room)
+{
+    char text[KEY_TEXT];
+    size_t n = 2, shown_now = 0;
+    for (size_t v = 0; v < m->c->variants.n; v++)
+        if (m->c->variants.variant[v].session != NULL && shown_now++ < MOST_VARIANTS)
+            n += lines_of(variant_text(m, v, text), room);
+    return n;
 }
 
 /* Whether plans of a policy hang together by budgets: those of auto, or of another. */
@@ -690,10 +770,12 @@ static double lines_tall(const picture *m)
  * what lines say, of which the last is no lower than the axis and its name. */
 static void column(const picture *m)
 {
-    const size_t variants = m->c->variants.n < MOST_VARIANTS ? m->c->variants.n : MOST_VARIANTS;
-    const size_t lines = m->c->lists.n + (several(m) ? variants + 2 : 0);
-    cursor at = {.x = LEFT + PLOT + 26,
+    enum { X = LEFT + PLOT + 26 };
+    const size_t room = letters_on(WIDTH - X);
+    const size_t lines = all_list_lines(m, room) + (several(m) ? all_variant_lines(m, room) : 0);
+    cursor at = {.x = X,
         .y = TOP + 10,
+        .room = room,
         .step = fmin(19, (HEIGHT - lines_tall(m)) / (double)lines),
         .bottom = HUGE_VAL};
     list_lines(m, &at);
@@ -811,15 +893,38 @@ static dti_area cell(size_t i)
 /* All lists, in as many columns as they want, and below what lines say. */
 enum { KEY_TOP = 20, KEY_GAP = 8, KEY_STEP = 17 };
 
+static double key_wide(double columns)
+{
+    return (CELL - 22) / columns;
+}
+
+/* So many lines a column may go lower, as its last name takes several. */
+static double key_slack(const picture *m, double columns)
+{
+    const size_t lines = all_list_lines(m, letters_on(key_wide(columns)));
+    return columns > 1 && lines > m->c->lists.n ? KEY_PARTS - 1 : 0;
+}
+
+/* In narrower columns names take more lines. */
+static double key_lines_on(const picture *m, double columns)
+{
+    const size_t lines = all_list_lines(m, letters_on(key_wide(columns)));
+    return ceil((double)lines / columns) + key_slack(m, columns);
+}
+
 static double key_columns(const picture *m)
 {
+    enum { MOST_COLUMNS = 4 };
     const double room = ROW - KEY_TOP - KEY_GAP - lines_tall(m);
-    return ceil((double)m->c->lists.n * KEY_STEP / room);
+    double columns = 1;
+    while (columns < MOST_COLUMNS && key_lines_on(m, columns) * KEY_STEP > room)
+        columns++;
+    return columns;
 }
 
 static double key_lines(const picture *m)
 {
-    return ceil((double)m->c->lists.n / key_columns(m));
+    return key_lines_on(m, key_columns(m));
 }
 
 static double key_tall(const picture *m)
@@ -833,9 +938,10 @@ static void key_of_panels(const picture *m, dti_area in)
     cursor at = {.x = in.x + 22,
         .y = in.y + KEY_TOP,
         .step = KEY_STEP,
-        .next = (CELL - 22) / key_columns(m)};
+        .next = key_wide(key_columns(m)),
+        .room = letters_on(key_wide(key_columns(m)))};
     at.top = at.y;
-    at.bottom = at.top + lines - KEY_STEP + 1;
+    at.bottom = at.top + lines - (1 + key_slack(m, key_columns(m))) * KEY_STEP + 1;
     list_lines(m, &at);
     line_lines(m, in.x + 22, at.top + lines + KEY_GAP);
 }

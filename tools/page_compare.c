@@ -112,6 +112,7 @@ static void table(const dti_page *p, const dt_compare *c)
         {{"step, s", true}, true}, {{"of it waits", true}, true}, {{"measured", true}, has.ran},
         {{"again", true}, true}, {{"results", false}, true}};
     dti_page_column shown[COLUMNS];
+    char vain[DT_COMPARE_IN_VAIN];
     size_t n = name_columns(c, shown);
     for (size_t i = 0; i < OWN; i++)
         if (own[i].shown)
@@ -130,6 +131,14 @@ static void table(const dti_page *p, const dt_compare *c)
         c->variants.n_group > 1 ? " Results: plans of one letter train the same bits, those of "
                                   "keep_all under the same algorithms and precision."
                                 : "");
+    for (size_t i = 0; i < c->variants.n_pair; i++) {
+        const dt_compare_row *r = &c->row[c->of[i][0]];
+        if (!r->in_vain)
+            continue;
+        fputs("<p class=\"hint\">", p->f);
+        dti_xml_text(p->f, dt_compare_in_vain(c, r, vain));
+        fputs("</p>\n", p->f);
+    }
     dti_page_section_end(p);
 }
 

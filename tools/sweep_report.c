@@ -210,7 +210,8 @@ static const char *remark_on(const dti_sweep *w, const dt_sweep_row *r, char to[
     const dt_sweep_row *best = best_alone(w, r);
     to[0] = '\0';
     if (in_vain(w, r))
-        snprintf(to, REMARK_BYTES, "saves nothing here: its batch is no larger than keep_all's");
+        snprintf(to, REMARK_BYTES, "saves nothing here: its batch is no larger than keep_all's%s%s",
+            r->too_small[0] != '\0' ? "; " : "", r->too_small);
     else if (best != NULL)
         tell_alone(best, r, to);
     return to;

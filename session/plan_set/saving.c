@@ -24,9 +24,7 @@ static void tell_price(const dt_plan_set *p, dt_saving *to)
             to->text + n, sizeof to->text - n, "; it packs %s", dt_human_bytes(size, s.packed));
 }
 
-/* "; it leaves values below 2.00 MiB alone, policy.capuchin.least, and the largest takes 512 KiB"
- */
-static void tell_least(const dt_plan_set *p, dt_saving *to)
+const char *dti_plan_set_too_small(char to[DT_TOO_SMALL_TEXT], const dt_plan_set *p)
 {
     char least[DT_HUMAN_BYTES], most[DT_HUMAN_BYTES];
     uint64_t largest = 0;
@@ -37,12 +35,21 @@ static void tell_least(const dt_plan_set *p, dt_saving *to)
                 largest = of->bytes;
         }
     const uint64_t own = p->policies->n == 1 ? dt_policies_least(p->policies, 0) : 0;
-    const size_t n = strlen(to->text);
-    if (own > largest && n < sizeof to->text)
-        snprintf(to->text + n, sizeof to->text - n,
-            "; it leaves values below %s alone, policy.%.40s.least, and the largest takes %s",
+    to[0] = '\0';
+    if (own > largest)
+        snprintf(to, DT_TOO_SMALL_TEXT,
+            "it leaves values below %s alone, policy.%.40s.least, and the largest takes %s",
             dt_human_bytes(least, own), p->policies->pass[0].policy->name,
             dt_human_bytes(most, largest));
+    return to;
+}
+
+static void tell_least(const dt_plan_set *p, dt_saving *to)
+{
+    char why[DT_TOO_SMALL_TEXT];
+    const size_t n = strlen(to->text);
+    if (dti_plan_set_too_small(why, p)[0] != '\0' && n < sizeof to->text)
+        snprintf(to->text + n, sizeof to->text - n, "; %s", why);
 }
 
 /* "; swapadvisor does nothing without memory.device_budget". False: no policy lacks one. */

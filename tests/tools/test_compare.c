@@ -414,6 +414,50 @@ static void what_is_planned_at_once_is_told(void **state)
     cli_done(&r);
 }
 
+/* In the table, for programs and on the page: no plan of capuchin's is smaller than keep_all's, as
+ * all values are too small for it. Under a budget that keep_all keeps to that is no fault. */
+static void what_saves_nothing_is_told(void **state)
+{
+    NEED_BINARY();
+    static const char says[] =
+        "capuchin saves nothing here: it leaves values below 2.00 MiB alone, "
+        "policy.capuchin.least, and the largest takes 1.00 MiB";
+    char html[1024], chain[1024], words[2048];
+    snprintf(chain, sizeof chain, "%s", dt_source_path("configs/chain.ini"));
+    snprintf(html, sizeof html, "%s", dt_temp_path("vain.html"));
+    snprintf(words, sizeof words,
+        "compare FILE --policies network_wide;capuchin;sentinel --budgets 3 --json "
+        "--set memory.simulate=p100 --html %.1000s",
+        html);
+    ran r = cli_run(words, chain);
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    char *page = cli_text(html);
+    const cJSON *o;
+    int told = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        const char *policy = json_text(o, "policy");
+        const bool vain = strcmp(policy, "capuchin") == 0 || strcmp(policy, "network_wide") == 0;
+        assert_true(vain == (cJSON_GetObjectItemCaseSensitive(o, "in_vain") != NULL));
+        if (strcmp(policy, "capuchin") == 0)
+            assert_string_equal(json_text(o, "in_vain"), says);
+        told += vain;
+    }
+    assert_int_equal(told, 2 * 3);
+    assert_has(page, says);
+    dt_free(page);
+    cJSON_Delete(all);
+    cli_done(&r);
+    r = cli_run(
+        "compare FILE --policies capuchin;autoswap --budgets 1 --set memory.simulate=p100", chain);
+    assert_has_not(r.out, "saves nothing");
+    cli_done(&r);
+    r = cli_run("sweep FILE --policies capuchin --set memory.device_budget=6MiB", chain);
+    assert_has(r.out, "is no larger than keep_all's; it leaves\n  values below 2.00 MiB alone");
+    cli_done(&r);
+}
+
 static size_t count(const char *in, const char *what)
 {
     size_t n = 0;
@@ -452,6 +496,39 @@ static void files_hold_the_same(void **state)
     assert_has(picture + strlen(picture) - 7, "</svg>\n");
     dt_free(table);
     dt_free(picture);
+}
+
+/* What the column beside the plot says, line by line, each within the picture: letters are some 7
+ * pixels wide. @to: all of it, without breaks. */
+static void read_column(const char *picture, char *to, size_t bytes)
+{
+    enum { WIDE = 1000 };
+    to[0] = '\0';
+    for (const char *at = picture; (at = strstr(at, "<text x=\"808.0\"")) != NULL; at++) {
+        const char *from = strchr(at, '>') + 1;
+        const size_t n = strcspn(from, "<"), had = strlen(to);
+        assert_true(808 + 7 * n < WIDE);
+        assert_true(had + n + 1 < bytes);
+        snprintf(to + had, bytes - had, "%.*s", (int)n, from);
+    }
+}
+
+static void long_names_stay_in_the_picture(void **state)
+{
+    NEED_BINARY();
+    char svg[1024], words[2048], said[2048];
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("long.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 1 --set memory.simulate=p100 --policies "
+        "vdnn_all,chen_budget,gist_lossless;vdnn_conv,gist --svg %.1000s",
+        svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    char *picture = cli_text(svg);
+    read_column(picture, said, sizeof said);
+    assert_has(said, "keep_allvdnn_all,chen_budget,gist_losslessvdnn_conv,gist (changes results)");
+    dt_free(picture);
+    cli_done(&r);
 }
 
 /* A panel of a picture: marks in its cell of two columns, and a line of what auto comes to, whose
@@ -1002,7 +1079,9 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_search_is_no_slower_than_where_it_begins),
         cmocka_unit_test(those_marked_are_the_best),
         cmocka_unit_test(files_hold_the_same),
+        cmocka_unit_test(long_names_stay_in_the_picture),
         cmocka_unit_test(what_is_planned_at_once_is_told),
+        cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),

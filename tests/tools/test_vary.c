@@ -227,8 +227,8 @@ static void files_name_the_variants(void **state)
     assert_has_not(r.out, "batch 16");
     cli_done(&r);
     char *table = cli_text(csv), *picture = cli_text(svg), *page = cli_text(html);
-    assert_has(table, ",expected_in,whole_batch,compute_seconds,stall_seconds,train.batch,bits,own_"
-                      "algorithms,refused\n");
+    assert_has(table, ",expected_in,whole_batch,compute_seconds,stall_seconds,in_vain,"
+                      "train.batch,bits,own_algorithms,refused\n");
     assert_int_equal(count(table, "\n"), 1 + 2 * 2 * 2 + 2);
     assert_has(table, ",16,a,no,\n");
     assert_has(table, ",32,b,no,\n");
@@ -241,7 +241,7 @@ static void files_name_the_variants(void **state)
             inside = inside != (at[i] == '"');
             commas += at[i] == ',' && !inside;
         }
-        assert_int_equal(commas, 21 + 4); /* every line has every column */
+        assert_int_equal(commas, 22 + 4); /* every line has every column */
     }
     assert_has(picture, ">a sample, ");
     assert_has(picture, ">vdnn_all 16<");

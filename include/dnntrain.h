@@ -18,11 +18,12 @@
  * XDG_CACHE_HOME and HOME, and those only when the policy auto or memory.profile = auto look for
  * what is kept for later runs: memory.cache names another folder, or none. OpenMP, oneDNN and
  * CUDA's libraries read variables of their own. Bytes are bytes of memory, times are
- * seconds, and strings are UTF-8. Calls for one run come from one thread at a time. On the
- * processor runs of different threads may be open and work at the same time. What the
- * calling thread has set of OpenMP's threads and of denormal floats is as it was when a call
- * returns; within it, an observer finds the run's. Numbers in files and texts have a decimal point
- * whatever locale is set. */
+ * seconds, and strings are UTF-8. Of NULL in place of a run, and of a run that could not be opened,
+ * calls give DT_E_CONFIG and questions answer nothing: 0, false or NULL. Calls for one run come
+ * from one thread at a time. On the processor runs of different threads may be open and work at the
+ * same time. What the calling thread has set of OpenMP's threads and of denormal floats is as it
+ * was when a call returns; within it, an observer finds the run's. Numbers in files and texts have
+ * a decimal point whatever locale is set. */
 #ifndef DNNTRAIN_H
 #define DNNTRAIN_H
 
@@ -74,7 +75,7 @@ typedef struct dt_run_observer {
  *
  * Asks for no device and reads no data. DT_E_CONFIG with every problem found, file and line, and
  * what is allowed; DT_E_IO when reading breaks off; DT_E_DEVICE when what a device needs cannot be
- * loaded. The caller owns *out even on failure, when it may be NULL.
+ * loaded. The caller owns *out even on failure, when it may be NULL; it can only be closed then.
  */
 DT_API dt_status dt_run_open(
     dt_run **out, const char *path, const char *const *set, size_t n_set, dt_err *err) DT_NODISCARD;
@@ -194,7 +195,7 @@ DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) D
  * those of model.weights or the first ones, and nothing is written; its plans take the place of
  * those of dt_run_plan, and it can no longer begin. @o: as for begin, told of this evaluation;
  * NULL: who is told already. stop is polled after each batch. DT_E_NONFINITE when the loss is not
- * finite. */
+ * finite. @report: NULL: the observer's alone. */
 DT_API dt_status dt_run_evaluate(
     dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err) DT_NODISCARD;
 

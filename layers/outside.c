@@ -196,6 +196,8 @@ static dt_status add(const dt_layer_spec *s, dt_err *err)
 
 dt_status dt_register_layer(const dt_layer_spec *s, dt_err *err)
 {
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "a layer's dt_layer_spec is NULL");
     DT_CHECK(dt_outside_check("layer", s->name, s->options, s->n_options, s->options_bytes, err));
     if (s->summary == NULL || s->infer == NULL || s->forward == NULL || s->backward == NULL ||
         !counts_hold(s))

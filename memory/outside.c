@@ -60,8 +60,10 @@ dt_status dt_saved_encode(
     dti_gap g;
     int32_t packed;
     const dt_pass_env e = {.dense = p->dense};
-    const dt_codec *c = dti_codec_find(codec);
     DT_CHECK(find_gap(p, s, &g, err));
+    if (codec == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "the name of a codec is NULL");
+    const dt_codec *c = dti_codec_find(codec);
     if (c == NULL && dt_codec_wants(codec) != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "codec '%s': this program was built without %s", codec,
             dt_codec_wants(codec));
@@ -127,6 +129,8 @@ static dt_status add(const dt_policy_spec *s, dt_err *err)
 
 dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err)
 {
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "a policy's dt_policy_spec is NULL");
     DT_CHECK(dt_outside_check("policy", s->name, s->options, s->n_options, s->options_bytes, err));
     if (s->pass == NULL || s->summary == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "policy '%s': it needs a summary and a pass", s->name);

@@ -34,6 +34,7 @@ typedef struct dti_replan dti_replan;
  * @begun:    the observer's ready was called
  * @launches_told: that the device keeps no plans
  * @ready:    to train
+ * @open:     its configuration is read and its network built
  * @failed:   its begin did, so that it can only be closed
  * @goes_straight: the data stands where the weights do
  * @best_before @best_step_before: of the course, before @is_best, which is until it is saved
@@ -63,7 +64,7 @@ struct dt_run {
     int64_t began_step, began_skipped;
     dt_class_names names;
     size_t skips_told, eval_skips_told;
-    bool asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;
+    bool open, asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;
     uint64_t process_peak, outside;
 };
 

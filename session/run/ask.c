@@ -7,6 +7,7 @@
 
 dt_status dt_run_plan(dt_run *r, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are made before a run begins");
     r->asked = true;
@@ -17,6 +18,8 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
 
 dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_need(path, "the path of the plans", err));
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are taken before a run begins");
     return dti_session_take_plans(r->s, path, err);
@@ -31,6 +34,8 @@ static bool exact(const dt_session *s)
 
 dt_memory dt_run_memory(const dt_run *r)
 {
+    if (!dti_run_is_open(r))
+        return (dt_memory){0};
     const dt_session *s = r->s;
     const dt_memory_opts *m = &s->opts.memory;
     const dt_plan *p = s->plans != NULL ? dti_plan_set_largest(s->plans) : NULL;
@@ -48,6 +53,8 @@ dt_memory dt_run_memory(const dt_run *r)
 dt_status dt_run_predict(const dt_run *r, dt_forecast *out, dt_err *err)
 {
     dt_prediction t;
+    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_need(out, "where the prediction is to be put", err));
     if (dt_run_plans(r) == 0)
         return DT_FAIL(err, DT_E_CONFIG, "a step is predicted of plans; make them first");
     DT_CHECK(dt_plan_set_predict(r->s->plans, &t, err));
@@ -72,7 +79,7 @@ bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)
 
 size_t dt_run_plans(const dt_run *r)
 {
-    return r->s->plans != NULL ? r->s->plans->n : 0;
+    return dti_run_is_open(r) && r->s->plans != NULL ? r->s->plans->n : 0;
 }
 
 dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
@@ -101,21 +108,23 @@ dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row)
 
 int64_t dt_run_step(const dt_run *r)
 {
-    return r->point.step;
+    return r != NULL ? r->point.step : 0;
 }
 
 int64_t dt_run_steps(const dt_run *r)
 {
-    return r->feeds.steps;
+    return r != NULL ? r->feeds.steps : 0;
 }
 
 const char *dt_run_folder(const dt_run *r)
 {
-    return r->dir != NULL ? dt_run_dir_path(r->dir) : NULL;
+    return r != NULL && r->dir != NULL ? dt_run_dir_path(r->dir) : NULL;
 }
 
 dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_need(path, "the path of the weights", err));
     if (r->rig.runner == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
     if (r->failed)

@@ -74,11 +74,13 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
 
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
+    dt_eval_report own;
+    DT_CHECK(dti_run_check_open(r, err));
     const dt_run_observer before = r->observer;
     if (o != NULL)
         r->observer = *o;
     dti_session_enter(r->s);
-    const dt_status st = dti_run_left(r, evaluate(r, report, err));
+    const dt_status st = dti_run_left(r, evaluate(r, report != NULL ? report : &own, err));
     r->observer = before;
     return st;
 }

@@ -151,8 +151,39 @@ static bool stop_asked(void *self)
 
 /* ---- the run ---- */
 
+bool dti_run_is_open(const dt_run *r)
+{
+    return r != NULL && r->open;
+}
+
+dt_status dti_run_check_open(const dt_run *r, dt_err *err)
+{
+    if (dti_run_is_open(r))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG, "there is no run: %s",
+        r == NULL ? "the dt_run is NULL; open one first" : "its dt_run_open has failed");
+}
+
+dt_status dti_run_need(const void *given, const char *what, dt_err *err)
+{
+    return given != NULL ? DT_OK : DT_FAIL(err, DT_E_CONFIG, "%s is NULL", what);
+}
+
+static dt_status check_given(
+    const char *name, const void *text, const char *const *set, size_t n_set, dt_err *err)
+{
+    DT_CHECK(dti_run_need(name, "the path or name of the configuration", err));
+    DT_CHECK(dti_run_need(text, "the text of the configuration", err));
+    for (size_t i = 0; i < n_set; i++)
+        if (set == NULL || set[i] == NULL)
+            return DT_FAIL(
+                err, DT_E_CONFIG, "assignment %zu of %zu is NULL: n_set counts them", i + 1, n_set);
+    return DT_OK;
+}
+
 static dt_status create(dt_run **out, dt_err *err)
 {
+    DT_CHECK(dti_run_need(out, "where the run is to be put", err));
     dt_run *r = *out = dt_alloc(1, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
@@ -170,6 +201,7 @@ dt_status dti_run_left(dt_run *r, dt_status st)
 /* A session is entered once its threads are known, also where it fails then. */
 static dt_status opened(dt_run *r, dt_status st)
 {
+    r->open = st == DT_OK;
     return r->s != NULL && r->s->inside > 0 ? dti_run_left(r, st) : st;
 }
 
@@ -177,6 +209,7 @@ dt_status dt_run_open(
     dt_run **out, const char *path, const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
+    DT_CHECK(check_given(path, "", set, n_set, err));
     return opened(*out, dt_session_open(&(*out)->s, path, set, n_set, err));
 }
 
@@ -184,6 +217,7 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
     const char *const *set, size_t n_set, dt_err *err)
 {
     DT_CHECK(create(out, err));
+    DT_CHECK(check_given(name, bytes > 0 ? text : "", set, n_set, err));
     return opened(*out, dti_session_open_text(&(*out)->s, name, text, bytes, set, n_set, err));
 }
 
@@ -281,6 +315,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 
 dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
     dti_session_enter(r->s);
     return dti_run_left(r, begin(r, o, err));
 }
@@ -343,6 +378,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
     dti_session_enter(r->s);
     return dti_run_left(r, train(r, until, err));
 }
@@ -367,6 +403,7 @@ static dt_status save(dt_run *r, dt_status st, dt_err *err)
 
 dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
 {
+    DT_CHECK(dti_run_check_open(r, err));
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
     r->ready = false;

@@ -11,6 +11,13 @@ bool dti_run_stop(const dt_run *r);
 /* Samples left out by data.on_error = skip, each once. */
 void dti_run_tell_skips(dt_run *r);
 
+/* Whoever is outside may ask NULL, or a run that could not be opened: whether it is another, and
+ * DT_E_CONFIG unless it is. */
+bool dti_run_is_open(const dt_run *r);
+dt_status dti_run_check_open(const dt_run *r, dt_err *err) DT_NODISCARD;
+/* DT_E_CONFIG where a pointer is NULL that has to be there; @what: "a path of a file". */
+dt_status dti_run_need(const void *given, const char *what, dt_err *err) DT_NODISCARD;
+
 /* Leave the session, which the caller has entered, and give @st. */
 dt_status dti_run_left(dt_run *r, dt_status st) DT_NODISCARD;
 

@@ -255,6 +255,76 @@ static void a_run_that_did_not_begin_can_only_be_closed(void **state)
     dt_run_close(run);
 }
 
+/* What is asked of @r, which is no run: NULL, or one that could not be opened. */
+static void assert_no_run(dt_run *r, const char *says)
+{
+    dt_eval_report report;
+    dt_forecast seconds;
+    const dt_generate_opts text = {.count = 1};
+    const char *role;
+    uint64_t bytes;
+    dt_err err = {0};
+    enum { CALLS = 10 };
+    for (int i = 0; i < CALLS; i++) {
+        const dt_status st = i == 0   ? dt_run_plan(r, &err)
+                             : i == 1 ? dt_run_take_plans(r, "plans", &err)
+                             : i == 2 ? dt_run_predict(r, &seconds, &err)
+                             : i == 3 ? dt_run_begin(r, NULL, &err)
+                             : i == 4 ? dt_run_train(r, 0, &err)
+                             : i == 5 ? dt_run_save(r, &err)
+                             : i == 6 ? dt_run_save_weights(r, "weights", &err)
+                             : i == 7 ? dt_run_evaluate(r, NULL, &report, &err)
+                             : i == 8 ? dt_run_generate(r, &text, &err)
+                                      : dt_run_end(r, DT_OK, &err);
+        assert_fails(st, DT_E_CONFIG, &err, says);
+        dt_err_clear(&err);
+    }
+    assert_int_equal(dt_run_memory(r).device, 0);
+    assert_int_equal(dt_run_plans(r), 0);
+    assert_false(dt_run_role(r, 0, &role, &bytes));
+    assert_int_equal(dt_run_step(r) + dt_run_steps(r), 0);
+    assert_null(dt_run_folder(r));
+    dt_run_close(r);
+}
+
+static void what_is_no_run_is_refused(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    static const char text[] = "[model]\nname = lenet5\n", wrong[] = "[model]\nname = lenet6\n";
+    assert_no_run(NULL, "open one first");
+    assert_int_equal(
+        dt_run_open_text(&run, "net", wrong, strlen(wrong), NULL, 0, &err), DT_E_CONFIG);
+    assert_no_run(run, "its dt_run_open has failed");
+    const char *const nothing[] = {NULL};
+    const struct {
+        const char *name, *text;
+        const char *const *set;
+        size_t n_set;
+        const char *says;
+    } cases[] = {{NULL, text, NULL, 0, "name of the configuration is NULL"},
+        {"net", NULL, NULL, 0, "text of the configuration is NULL"},
+        {"net", text, nothing, 1, "assignment 1 of 1 is NULL"},
+        {"net", text, NULL, 2, "assignment 1 of 2 is NULL"}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_err_clear(&err);
+        assert_fails(dt_run_open_text(&run, cases[i].name, cases[i].text, strlen(text),
+                         cases[i].set, cases[i].n_set, &err),
+            DT_E_CONFIG, &err, cases[i].says);
+        assert_no_run(run, "its dt_run_open has failed");
+    }
+    dt_err_clear(&err);
+    assert_fails(dt_run_open(&run, NULL, NULL, 0, &err), DT_E_CONFIG, &err, "path or name");
+    dt_run_close(run);
+    dt_err_clear(&err);
+    assert_fails(dt_run_open(NULL, "net.ini", NULL, 0, &err), DT_E_CONFIG, &err, "is to be put");
+    dt_err_clear(&err);
+    assert_fails(dt_register_policy(NULL, &err), DT_E_CONFIG, &err, "dt_policy_spec is NULL");
+    dt_err_clear(&err);
+    assert_fails(dt_register_layer(NULL, &err), DT_E_CONFIG, &err, "dt_layer_spec is NULL");
+}
+
 /* ---- from outside ---- */
 
 static dt_status same_extent(
@@ -770,6 +840,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
+        cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(policies_from_outside_change_no_bit),

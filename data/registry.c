@@ -1,47 +1,58 @@
-/* The sources by name, and the checks of options that several of them share. */
+/* The sources by name, ours and then those from outside, and the checks of options that several of
+ * them share. */
 #include "data/source.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #define DT_SOURCE(name) &dt_source_##name,
-static const dt_source_desc *const all[] = {
+static const dt_source_desc *sources[DT_SOURCES] = {
 #include "data/sources.def"
 };
 #undef DT_SOURCE
-
-#define DT_SOURCE(name) #name,
-static const char *const names[] = {
-#include "data/sources.def"
-    NULL};
-#undef DT_SOURCE
+static atomic_size_t n_sources =
+    DT_OUR_SOURCES; /* an entry is there before it is counted, and stays */
 
 const dt_source_desc *const *dt_source_all(size_t *n)
 {
-    *n = DT_COUNT(all);
-    return all;
+    *n = n_sources;
+    return sources;
+}
+
+void dti_source_add(const dt_source_desc *d)
+{
+    const size_t n = n_sources;
+    DT_ASSERT(n < DT_COUNT(sources));
+    sources[n] = d;
+    n_sources = n + 1;
 }
 
 const dt_source_desc *dt_source_find(const char *name)
 {
-    for (size_t i = 0; i < DT_COUNT(all); i++)
-        if (strcmp(all[i]->name, name) == 0)
-            return all[i];
+    const size_t n = n_sources;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(sources[i]->name, name) == 0)
+            return sources[i];
     return NULL;
 }
 
 const dt_source_desc *dt_source_meant(const dt_source_desc *but, const char *path)
 {
-    for (size_t i = 0; path != NULL && i < DT_COUNT(all); i++)
-        if (all[i] != but && all[i]->looks != NULL && all[i]->looks(path))
-            return all[i];
+    for (size_t i = 0; path != NULL && i < DT_OUR_SOURCES; i++)
+        if (sources[i] != but && sources[i]->looks != NULL && sources[i]->looks(path))
+            return sources[i];
     return NULL;
 }
 
-const char *const *dt_source_names(void)
+const char *const *dt_source_names(const char *to[DT_SOURCES + 1])
 {
-    return names;
+    const size_t n = n_sources;
+    for (size_t i = 0; i < n; i++)
+        to[i] = sources[i]->name;
+    to[n] = NULL;
+    return to;
 }
 
 static dt_status check_classes(const dt_source_opts *o, dt_err *err)

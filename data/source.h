@@ -4,6 +4,8 @@
 #ifndef DT_DATA_SOURCE_H
 #define DT_DATA_SOURCE_H
 
+#include <dnntrain/source.h>
+
 #include "engine/base/error.h"
 #include "engine/shape.h"
 
@@ -40,6 +42,7 @@ typedef struct dt_source_opts {
 /**
  * struct dt_source_desc - a kind of source.
  * @made_up: reads no file, so data.path is for others
+ * @path_optional: data.path may be left out
  * @augments: samples to train on are cropped and flipped, as [data] says
  * @fixed_order: samples come in file order, never shuffled (tensors)
  * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
@@ -56,7 +59,7 @@ typedef struct dt_source_opts {
  */
 typedef struct dt_source_desc {
     const char *name, *summary;
-    bool made_up, augments, fixed_order;
+    bool made_up, path_optional, augments, fixed_order;
     dt_status (*open)(dt_source **out, const dt_source_opts *o, dt_err *err);
     void (*close)(dt_source *s);
     int64_t (*count)(const dt_source *s);
@@ -85,12 +88,23 @@ dt_status dt_picture_read(
 #include "data/sources.def"
 #undef DT_SOURCE
 
+#define DT_SOURCE(name) +1
+enum {
+    DT_OUR_SOURCES = 0
+#include "data/sources.def"
+    ,
+    DT_SOURCES = DT_OUR_SOURCES + DT_OUTSIDE_SOURCES /* at most */
+};
+#undef DT_SOURCE
+
 const dt_source_desc *const *dt_source_all(size_t *n);
 const dt_source_desc *dt_source_find(const char *name); /* NULL if none */
 /* The other source that what is at a path looks like, where one of its own fails to open it; NULL:
  * none, or no path. */
 const dt_source_desc *dt_source_meant(const dt_source_desc *but, const char *path);
-const char *const *dt_source_names(void); /* NULL-terminated, for dt_unknown */
+void dti_source_add(const dt_source_desc *d); /* from outside; the table has space */
+/* Their names, NULL-terminated, for dt_unknown. Returns @to. */
+const char *const *dt_source_names(const char *to[DT_SOURCES + 1]);
 
 /* Whether the network takes a picture with a label for each pixel. */
 bool dti_source_of_pixels(const dt_source_opts *o);

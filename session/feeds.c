@@ -244,7 +244,7 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
     dt_source_opts o;
     char asked[DT_ASKED];
     DT_CHECK(source_opts(s, &o, err));
-    if (o.path == NULL && s->opts.data.eval_path == NULL && !desc->made_up)
+    if (o.path == NULL && s->opts.data.eval_path == NULL && !desc->made_up && !desc->path_optional)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: data.path is missing: set it, or data.eval_path, to what is to be evaluated on",
             dt_session_asked(asked, s, "data", "source"));

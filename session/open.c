@@ -162,6 +162,7 @@ static dt_status first_of(dt_status a, dt_status b)
 static dt_status check_names(dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
+    const char *sources[DT_SOURCES + 1];
     dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
     const dt_policy *ladder = dt_policies_ladder(&s->policies);
     if (st != DT_OK)
@@ -183,7 +184,7 @@ static dt_status check_names(dt_session *s, dt_err *err)
         st = first_of(st, dti_session_unknown(s, "memory", "pool", "pool", dt_pool_names(), err));
     if (dt_source_find(s->opts.data.source) == NULL) /* its files are looked at by who opens it */
         st = first_of(
-            st, dti_session_unknown(s, "data", "source", "source", dt_source_names(), err));
+            st, dti_session_unknown(s, "data", "source", "source", dt_source_names(sources), err));
     if (s->opts.memory.account != NULL && dt_account_find(s->opts.memory.account) == NULL)
         st = first_of(
             st, dti_session_unknown(s, "memory", "account", "account", dt_account_names(), err));

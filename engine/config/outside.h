@@ -1,4 +1,4 @@
-/* What is asked of a policy or a layer from outside before it is registered. */
+/* What is asked of a policy, layer or source from outside before it is registered. */
 #ifndef DT_ENGINE_CONFIG_OUTSIDE_H
 #define DT_ENGINE_CONFIG_OUTSIDE_H
 
@@ -11,7 +11,7 @@ bool dt_is_word(const char *s);
 
 /* Its name is such a word, and every row has a key of its own, lies within the struct
  * of @bytes bytes, and takes its own default. DT_E_CONFIG says what does not hold; @what is
- * "policy" or "layer". */
+ * "policy", "layer" or "source". */
 dt_status dt_outside_check(const char *what, const char *name, const dt_opt *rows, size_t n,
     size_t bytes, dt_err *err) DT_NODISCARD;
 

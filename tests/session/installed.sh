@@ -57,6 +57,7 @@ spoken=$(imports "$libs/libdnntrain.so" -D | sed 's/^[^ ]* \(abort\|stderr\)$/er
     echo '#include <dnntrain.h>'
     echo '#include <dnntrain/layer.h>'
     echo '#include <dnntrain/policy.h>'
+    echo '#include <dnntrain/source.h>'
     echo 'typedef void any(void);'
     echo 'int main(void) { any *const all[] = {'
     sed 's/.*/(any *)&,/' "$temp/declared"

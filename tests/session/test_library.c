@@ -3,15 +3,18 @@
 #include <dnntrain.h>
 #include <dnntrain/layer.h>
 #include <dnntrain/policy.h>
+#include <dnntrain/source.h>
 
 #include <math.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/sha256.h"
+#include "tests/fixture/json_read.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
@@ -509,6 +512,130 @@ static void a_layer_from_outside_may_have_all_that_is_allowed(void **state)
     }
 }
 
+/* A source of the host program: ours of made-up pictures, asked from outside. @count @label: given
+ * instead, unless they are below 0 */
+typedef struct lender {
+    dt_source *lent[2]; /* to train on, held out */
+    int64_t count, bad;
+    int32_t label;
+} lender;
+
+static dt_status count_lent(void *self, const dt_samples *s, int64_t *n, dt_err *err)
+{
+    const lender *l = self;
+    (void)err;
+    if (s->h != 8 || s->w != 8 || s->c != 3 || s->classes != 4 || s->labels != 1)
+        return DT_E_CONFIG; /* and no word why */
+    *n = l->count >= 0 ? l->count : l->lent[s->held_out]->desc->count(l->lent[s->held_out]);
+    return DT_OK;
+}
+
+static dt_status read_lent(
+    void *self, const dt_samples *s, int64_t i, float *x, int32_t *label, dt_err *err)
+{
+    const lender *l = self;
+    const dt_source *from = l->lent[s->held_out];
+    if (i == l->bad && !s->held_out)
+        return DT_FAIL(err, DT_E_DATA, "picture %d is torn", (int)i);
+    DT_CHECK(from->desc->read(from, i, 0, x, label, err));
+    *label = l->label >= 0 ? l->label : *label;
+    return DT_OK;
+}
+
+static lender lent;
+static const dt_source_spec lent_source = {
+    .name = "lent", .summary = "-", .self = &lent, .count = count_lent, .read = read_lent};
+
+static dt_status train_lent(const char *set, dt_err *err)
+{
+    char text[1024], dir[512];
+    dt_run *run = NULL;
+    snprintf(text, sizeof text, net, "relu");
+    snprintf(dir, sizeof dir, "run.dir=%s", in_workspace("lent"));
+    const char *sets[] = {"data.source=lent", dir, "run.overwrite=on", set};
+    assert_ok(
+        dt_run_open_text(&run, "net", text, strlen(text), sets, set != NULL ? 4 : 3, err), err);
+    dt_status st = dt_run_begin(run, NULL, err);
+    if (st == DT_OK)
+        st = dt_run_end(run, dt_run_train(run, 0, err), err);
+    dt_run_close(run);
+    return st;
+}
+
+static void a_source_from_outside_trains_as_ours_does(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_source_opts o = {.shape = {1, 8, 8, 3}, .classes = 4, .labels = 1, .seed = 1, .samples = 32};
+    for (int i = 0; i < 2; i++) {
+        o.eval = i == 1;
+        assert_ok(dt_source_synthetic.open(&lent.lent[i], &o, &err), &err);
+    }
+    assert_ok(dt_register_source(&lent_source, &err), &err);
+    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1};
+    assert_ok(train_lent(NULL, &err), &err);
+    train("relu", "made_up", NULL, 0);
+    assert_same_weights("made_up", "lent");
+    cJSON *ours = json_file(in_workspace("made_up/summary.json"));
+    cJSON *theirs = json_file(in_workspace("lent/summary.json"));
+    assert_true(json_number(ours, "eval_samples") > 0);
+    assert_true(json_number(ours, "eval_loss") - json_number(theirs, "eval_loss") == 0);
+    cJSON_Delete(ours);
+    cJSON_Delete(theirs);
+    static const struct {
+        int64_t count, bad;
+        int32_t label;
+        const char *set;
+        dt_status st;
+        const char *says;
+    } wrong[] = {{0, -1, -1, NULL, DT_E_DATA, "data.source = lent: it has 0 samples"},
+        {-1, 5, -1, NULL, DT_E_DATA, "picture 5 is torn\ndata.source = lent: sample 5"},
+        {-1, 5, -1, "data.on_error=skip", DT_OK, ""},
+        {-1, -1, 4, NULL, DT_E_DATA, "is 4, must be in [0, 4)"},
+        {-1, -1, -1, "model.channels=1", DT_E_CONFIG, "how many samples it has, it refuses"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        lent.count = wrong[i].count;
+        lent.bad = wrong[i].bad;
+        lent.label = wrong[i].label;
+        dt_err_clear(&err);
+        assert_int_equal(train_lent(wrong[i].set, &err), wrong[i].st);
+        assert_has(err.text, wrong[i].says);
+    }
+    for (int i = 0; i < 2; i++)
+        lent.lent[i]->desc->close(lent.lent[i]);
+}
+
+static void what_is_wrong_with_a_source_is_told_when_it_is_registered(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_source_spec s = lent_source;
+    const char *const names[] = {"images", "lent", "my data", NULL};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        s.name = names[i];
+        assert_fails(dt_register_source(&s, &err), DT_E_CONFIG, &err,
+            i < 2 ? "there is one of that name" : "a word of a-z");
+        dt_err_clear(&err);
+    }
+    s.name = "no_count";
+    s.count = NULL;
+    assert_fails(dt_register_source(&s, &err), DT_E_CONFIG, &err, "a summary, count and read");
+    dt_err_clear(&err);
+    assert_fails(dt_register_source(NULL, &err), DT_E_CONFIG, &err, "dt_source_spec is NULL");
+    s.count = count_lent;
+    static char name[DT_OUTSIDE_SOURCES][8];
+    for (int i = 0; i < DT_OUTSIDE_SOURCES; i++) {
+        snprintf(name[i], sizeof name[i], "more_%d", i);
+        s.name = name[i];
+        dt_err_clear(&err);
+        if (i + 1 < DT_OUTSIDE_SOURCES)
+            assert_ok(dt_register_source(&s, &err), &err);
+        else
+            assert_fails(
+                dt_register_source(&s, &err), DT_E_CONFIG, &err, "8 are registered already");
+    }
+}
+
 static dt_status offload_all(dt_program *p, const dt_pass_env *e, dt_err *err)
 {
     (void)e;
@@ -843,6 +970,8 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
+        cmocka_unit_test(a_source_from_outside_trains_as_ours_does),
+        cmocka_unit_test(what_is_wrong_with_a_source_is_told_when_it_is_registered),
         cmocka_unit_test(policies_from_outside_change_no_bit),
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),

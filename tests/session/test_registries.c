@@ -90,7 +90,7 @@ static void every_name_is_found_once_and_told(void **state)
     COLLECT(&l[1], "pools", "memory.pool", dt_pool_all, dt_pool_desc, dt_pool_find);
     COLLECT(&l[2], "models", "model.name", dt_model_all, dt_model_desc, dt_model_find);
     COLLECT(&l[3], "layers", NULL, dt_layer_all, dt_layer_desc, dt_layer_find);
-    COLLECT(&l[4], "sources", NULL, dt_source_all, dt_source_desc, dt_source_find);
+    COLLECT(&l[4], "sources", "data.source", dt_source_all, dt_source_desc, dt_source_find);
     COLLECT(&l[5], "tiers", NULL, dt_tier_all, dt_tier_desc, dt_tier_desc_find);
     l[6] = (list){.what = "cards", .setting = "device.card"};
     for (const char *const *card = dt_card_names(); *card != NULL; card++) {
@@ -115,13 +115,14 @@ static void registries_list_their_names(void **state)
 {
     static list l[4];
     list cards = {.what = "cards"};
+    const char *names[DT_SOURCES + 1];
     (void)state;
     COLLECT(&l[0], "pools", NULL, dt_pool_all, dt_pool_desc, dt_pool_find);
     COLLECT(&l[1], "sources", NULL, dt_source_all, dt_source_desc, dt_source_find);
     COLLECT(&l[2], "accounts", NULL, dt_account_all, dt_account_desc, dt_account_find);
     COLLECT(&l[3], "tiers", NULL, dt_tier_all, dt_tier_desc, dt_tier_desc_find);
     assert_listed(&l[0], dt_pool_names());
-    assert_listed(&l[1], dt_source_names());
+    assert_listed(&l[1], dt_source_names(names));
     assert_listed(&l[2], dt_account_names());
     assert_string_equal(dt_tier_choices()[0], "auto");
     assert_listed(&l[3], dt_tier_choices() + 1);

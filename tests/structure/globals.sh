@@ -36,6 +36,8 @@ policy n_policies    atomic
 policy policies      an entry is there before it is counted
 registry layers      an entry is there before it is counted
 registry n_layers    atomic
+registry n_sources   atomic
+registry sources     an entry is there before it is counted
 sha256 known         what the processor has; atomic
 sha256 not_fast      set by tests, atomic
 uring dt_uring_io    io_uring, likewise

@@ -1,0 +1,155 @@
+/* Sources from outside: include/dnntrain/source.h as descriptors of data/source.h. */
+#include <dnntrain/source.h>
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "data/source.h"
+#include "engine/base/alloc.h"
+#include "engine/config/outside.h"
+#include "engine/label.h"
+
+_Static_assert((int)DT_NO_LABEL == (int)DT_LABEL_NONE, "what does not count");
+
+static struct {
+    dt_source_spec spec;
+    dt_source_desc desc;
+} outside[DT_OUTSIDE_SOURCES];
+static atomic_size_t n_outside; /* an entry is whole before it is counted, and stays */
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+
+typedef struct source {
+    dt_source base;
+    const dt_source_spec *spec;
+    dt_samples asked;
+    int64_t count;
+} source;
+
+static dt_samples asked_of(const dt_source_opts *o)
+{
+    return (dt_samples){.h = o->shape.h,
+        .w = o->shape.w,
+        .c = o->shape.c,
+        .classes = o->classes,
+        .labels = o->labels > 0 ? o->labels : 1,
+        .held_out = o->eval,
+        .path = o->path};
+}
+
+/* The host program may have left out why. */
+static dt_status told(const dt_source_spec *s, dt_status st, const char *what, dt_err *err)
+{
+    return st == DT_OK ? st : DT_FAIL(err, st, "data.source = %s: %s", s->name, what);
+}
+
+static dt_status open_of(const dt_source_desc *desc, const dt_source_spec *s, dt_source **out,
+    const dt_source_opts *o, dt_err *err)
+{
+    int64_t n = 0;
+    const dt_samples asked = asked_of(o);
+    DT_CHECK(told(
+        s, s->count(s->self, &asked, &n, err), "asked how many samples it has, it refuses", err));
+    if (n < 1)
+        return DT_FAIL(err, DT_E_DATA, "data.source = %s: it has %" PRId64 " samples%s", s->name, n,
+            o->eval ? " to evaluate on" : "");
+    source *to = dt_alloc(1, sizeof *to);
+    if (to == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for source '%s'", s->name);
+    *to = (source){.base = {desc, *o}, .spec = s, .asked = asked, .count = n};
+    *out = &to->base;
+    return DT_OK;
+}
+
+static void close_source(dt_source *s)
+{
+    dt_free(s);
+}
+
+static int64_t count_source(const dt_source *s)
+{
+    return ((const source *)s)->count;
+}
+
+static dt_status read_source(
+    const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
+{
+    (void)key; /* nothing is drawn */
+    const source *s = (const source *)base;
+    char what[64];
+    snprintf(what, sizeof what, "sample %" PRId64, i);
+    DT_CHECK(told(s->spec, s->spec->read(s->spec->self, &s->asked, i, x, label, err), what, err));
+    for (int64_t k = 0; k < s->asked.labels; k++)
+        if ((label[k] < 0 || label[k] >= s->asked.classes) && label[k] != DT_LABEL_NONE)
+            return DT_FAIL(err, DT_E_DATA,
+                "data.source = %s: label %" PRId64 " of sample %" PRId64 " is %" PRId32
+                ", must be in [0, %" PRId64 ") or DT_NO_LABEL",
+                s->spec->name, k, i, label[k], s->asked.classes);
+    return DT_OK;
+}
+
+/* What cannot be counted is opened, which tells why. */
+static bool has_eval_of(const dt_source_spec *s, const dt_source_opts *o)
+{
+    int64_t n = 0;
+    const dt_samples asked = asked_of(o);
+    return s->count(s->self, &asked, &n, NULL) != DT_OK || n > 0;
+}
+
+static void describe(const dt_source *s, char *text, size_t n)
+{
+    snprintf(text, n, "%" PRId64 " samples of the host program", ((const source *)s)->count);
+}
+
+/* What opens a source is told no descriptor, so that each has functions of its own. */
+#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#define OPEN(i)                                                                                    \
+    static dt_status open_##i(dt_source **out, const dt_source_opts *o, dt_err *err)               \
+    {                                                                                              \
+        return open_of(&outside[i].desc, &outside[i].spec, out, o, err);                           \
+    }                                                                                              \
+    static bool has_eval_##i(const dt_source_opts *o)                                              \
+    {                                                                                              \
+        return has_eval_of(&outside[i].spec, o);                                                   \
+    }
+EACH(OPEN)
+#define DESC(i) {.open = open_##i, .has_eval = has_eval_##i},
+static const dt_source_desc own[] = {EACH(DESC)};
+_Static_assert(DT_COUNT(own) == DT_OUTSIDE_SOURCES, "one a source");
+
+/* The caller holds the lock. */
+static dt_status add(const dt_source_spec *s, dt_err *err)
+{
+    const size_t n = n_outside;
+    if (dt_source_find(s->name) != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "source '%s': there is one of that name", s->name);
+    if (n == DT_OUTSIDE_SOURCES)
+        return DT_FAIL(err, DT_E_CONFIG, "source '%s': %d are registered already", s->name, (int)n);
+    outside[n].spec = *s;
+    outside[n].desc = own[n];
+    outside[n].desc.name = s->name;
+    outside[n].desc.summary = s->summary;
+    outside[n].desc.path_optional = true;
+    outside[n].desc.close = close_source;
+    outside[n].desc.count = count_source;
+    outside[n].desc.read = read_source;
+    outside[n].desc.describe = describe;
+    n_outside = n + 1;
+    dti_source_add(&outside[n].desc);
+    return DT_OK;
+}
+
+dt_status dt_register_source(const dt_source_spec *s, dt_err *err)
+{
+    if (s == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "a source's dt_source_spec is NULL");
+    DT_CHECK(dt_outside_check("source", s->name, NULL, 0, 0, err));
+    if (s->summary == NULL || s->count == NULL || s->read == NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "source '%s': it needs a summary, count and read", s->name);
+    pthread_mutex_lock(&registering);
+    const dt_status st = add(s, err);
+    pthread_mutex_unlock(&registering);
+    return st;
+}

@@ -191,6 +191,35 @@ DT_API dt_status dt_run_save(dt_run *r, dt_err *err) DT_NODISCARD;
  * failed. */
 DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
+/* What the network has learned, under PyTorch's names ("layer1.0.conv1.weight"): a parameter, or
+ * running statistics, which are not @trained. @d: @rank dimensions, row-major, in PyTorch's layout
+ * (a convolution's: out, in, height, width); @count: their product. */
+enum { DT_WEIGHT_NAME = 192 };
+typedef struct dt_weight {
+    char name[DT_WEIGHT_NAME];
+    int rank;
+    int64_t d[4], count;
+    bool trained;
+} dt_weight;
+
+/* The @i-th, from 0, of a run that is open; false when there are no more. */
+DT_API bool dt_run_weight(const dt_run *r, size_t i, dt_weight *to);
+
+/* The @count values of a weight as they stand, in fp32. DT_E_CONFIG for a name or a count that is
+ * not the network's, and as dt_run_save_weights; DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
+DT_API dt_status dt_run_read_weight(
+    dt_run *r, const char *name, float *to, size_t count, dt_err *err) DT_NODISCARD;
+
+/* What the network, with its weights as they stand, makes of @n samples: of each the score of
+ * every class before softmax, to @to. @x: n * h * w * c values, as a source gives them; @to: n *
+ * classes, or where a sample has several labels n * labels * classes. Of a run that has not begun:
+ * the weights are those of model.weights or the first ones, nothing is written, its plans take the
+ * place of those of dt_run_plan, and it can no longer begin. DT_E_CONFIG where it trains and holds
+ * nothing out, as its plans have no evaluation then; DT_E_DATA for tokens that are none;
+ * DT_E_BUDGET, DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
+DT_API dt_status dt_run_scores(
+    dt_run *r, const float *x, int64_t n, float *to, dt_err *err) DT_NODISCARD;
+
 /* One pass over the data kept apart, with the weights as they stand; of a run that has not begun,
  * those of model.weights or the first ones, and nothing is written; its plans take the place of
  * those of dt_run_plan, and it can no longer begin. @o: as for begin, told of this evaluation;

@@ -14,7 +14,7 @@
 
 #define GRADIENT "gradient."
 
-enum { NAME_BYTES = DTI_WEIGHT_NAME_BYTES + 32 };
+enum { NAME_BYTES = DT_WEIGHT_NAME_BYTES + 32 };
 
 typedef struct number {
     const char *name;

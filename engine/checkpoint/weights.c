@@ -493,6 +493,71 @@ dt_status dti_weights_load_verified(
     return load(r, g, m, path, NAMES, err);
 }
 
+/* ---- one in memory ---- */
+
+/* The node and the parameter of the @i-th. */
+static bool place_of(const dt_graph *g, size_t i, int32_t *node, int *param)
+{
+    for (size_t k = 0; k < g->n_node; k++) {
+        const size_t n = (size_t)g->node[k].info.n_param;
+        if (i < n) {
+            *node = (int32_t)k;
+            *param = (int)i;
+            return true;
+        }
+        i -= n;
+    }
+    return false;
+}
+
+bool dt_weight_at(
+    const dt_graph *g, size_t i, char name[DT_WEIGHT_NAME_BYTES], const dt_param_info **info)
+{
+    int32_t node;
+    int param;
+    if (!place_of(g, i, &node, &param))
+        return false;
+    *info = &g->node[node].info.param[param];
+    snprintf(name, DT_WEIGHT_NAME_BYTES, "%s.%s", g->node[node].name, (*info)->name);
+    return true;
+}
+
+static dt_status read_whole(dt_runner *r, int32_t home, float *to, dt_err *err)
+{
+    dti_passage w;
+    DT_CHECK(dti_passage_open(&w, r, home, err));
+    dt_status st = DT_OK;
+    while (st == DT_OK && dti_passage_next(&w)) {
+        st = dti_passage_get(&w, err);
+        if (st == DT_OK)
+            memcpy(to + w.at, w.piece, w.n * sizeof *to);
+    }
+    dti_passage_close(&w);
+    return st;
+}
+
+dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
+    float *to, size_t count, dt_err *err)
+{
+    char own[DT_WEIGHT_NAME_BYTES];
+    const dt_param_info *info = NULL;
+    dti_weight row = {0};
+    size_t i = 0;
+    while (dt_weight_at(g, i, own, &info) && strcmp(own, name) != 0)
+        i++;
+    if (!place_of(g, i, &row.node, &row.param))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "network '%s' has no weight '%s'; it has %zu, and dt_run_weight tells their names",
+            g->name, name, i);
+    if (count != (size_t)dt_param_count(info))
+        return DT_FAIL(err, DT_E_CONFIG, "weight '%s' has %" PRId64 " values, not %zu", name,
+            dt_param_count(info), count);
+    int32_t home;
+    memcpy(row.name, own, sizeof row.name);
+    DT_CHECK(find_home(&home, &row, m, DT_P, err));
+    return read_whole(r, home, to, err);
+}
+
 /* ---- saving ---- */
 
 typedef struct saving {

@@ -44,15 +44,26 @@ dt_status dti_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m,
 dt_status dt_gradients_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 
-/* ---- for the other files of checkpoints ---- */
+/* ---- one in memory ---- */
 
-enum { DTI_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
+enum { DT_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
+
+/* The @i-th weight of a network, from 0: its name, and what it is. False: there are no more. */
+bool dt_weight_at(
+    const dt_graph *g, size_t i, char name[DT_WEIGHT_NAME_BYTES], const dt_param_info **info);
+
+/* All @count values of the weight with that name, in PyTorch's layout. DT_E_CONFIG for a name or a
+ * count that is not the network's. */
+dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
+    float *to, size_t count, dt_err *err) DT_NODISCARD;
+
+/* ---- for the other files of checkpoints ---- */
 
 /* @whole: of a tile, "wte.3.weight": the name that the whole has, "wte.weight", of which a file may
  * hold it; else "" */
 typedef struct dti_weight {
-    char name[DTI_WEIGHT_NAME_BYTES]; /* NODE.PARAM */
-    char whole[DTI_WEIGHT_NAME_BYTES];
+    char name[DT_WEIGHT_NAME_BYTES]; /* NODE.PARAM */
+    char whole[DT_WEIGHT_NAME_BYTES];
     dt_part part;
     const dt_param_info *info; /* the graph's */
     int32_t node;

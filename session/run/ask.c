@@ -125,12 +125,7 @@ dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
     DT_CHECK(dti_run_check_open(r, err));
     DT_CHECK(dti_run_need(path, "the path of the weights", err));
-    if (r->rig.runner == NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights to save");
-    if (r->failed)
-        return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
-    if (r->point.broken)
-        return DT_FAIL(err, DT_E_CONFIG, "an update has failed: there is nothing whole to save");
+    DT_CHECK(dti_run_check_weights(r, err));
     dti_session_enter(r->s);
     return dti_run_left(
         r, dt_weights_save(r->rig.runner, r->s->graph, r->s->plans->map, path, err));

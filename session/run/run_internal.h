@@ -18,6 +18,15 @@ dt_status dti_run_check_open(const dt_run *r, dt_err *err) DT_NODISCARD;
 /* DT_E_CONFIG where a pointer is NULL that has to be there; @what: "a path of a file". */
 dt_status dti_run_need(const void *given, const char *what, dt_err *err) DT_NODISCARD;
 
+/* DT_E_CONFIG unless there are weights, and whole ones. */
+dt_status dti_run_check_weights(const dt_run *r, dt_err *err) DT_NODISCARD;
+/* For a run that has not begun and will not: a plan of an evaluation of so many samples, and the
+ * weights. */
+dt_status dti_run_open_eval(dt_run *r, int64_t samples, dt_err *err) DT_NODISCARD;
+/* A plan of evaluation, and its id in the runner; NULL: there is none. One that was given has no
+ * program to ask for its scores. */
+const dt_planned *dti_run_eval_plan(const dt_run *r, int *id);
+
 /* Leave the session, which the caller has entered, and give @st. */
 dt_status dti_run_left(dt_run *r, dt_status st) DT_NODISCARD;
 

@@ -32,20 +32,11 @@ static bool has_pictures(const dt_graph *g)
            (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 && g->input.w > 1;
 }
 
-/* A plan of evaluation. One that was given has no program to ask for its scores. */
 static bool find_plan(looker *w)
 {
-    const dt_plan_set *plans = w->r->s->plans;
-    for (size_t i = 0; i < w->r->rig.n && i < plans->n; i++) {
-        const dt_planned *p = plans->planned[i];
-        if (p->kind != DT_PROGRAM_EVAL || p->dense || p->program == NULL)
-            continue;
-        w->planned = p;
-        w->n = p->n;
-        w->id = w->r->rig.ready[i].id;
-        return true;
-    }
-    return false;
+    w->planned = dti_run_eval_plan(w->r, &w->id);
+    w->n = w->planned != NULL ? w->planned->n : 0;
+    return w->planned != NULL;
 }
 
 static void look(void *self, const dt_plan_tensor *t, const void *bytes)
@@ -242,17 +233,6 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
 
 /* ---- pictures that are named ---- */
 
-/* A plan for one picture, and the weights. */
-static dt_status open_for_one(dt_run *r, dt_err *err)
-{
-    dt_session *s = r->s;
-    const dt_planned *p;
-    dti_session_forget(s); /* of training, which need not fit */
-    DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, 1, &p, err));
-    DT_CHECK(dti_session_check_run(s, true, err));
-    return dti_rig_open(&r->rig, s, err);
-}
-
 static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *err)
 {
     dt_run *r = w->r;
@@ -261,7 +241,7 @@ static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *er
         return DT_FAIL(
             err, DT_E_CONFIG, "%s takes no pictures with a class each", r->s->graph->name);
     if (r->rig.runner == NULL)
-        DT_CHECK(open_for_one(r, err));
+        DT_CHECK(dti_run_open_eval(r, 1, err));
     DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, r->names.n == 0, err));
     if (!find_plan(w))
         return DT_FAIL(err, DT_E_INTERNAL, "no plan of an evaluation");

@@ -74,16 +74,21 @@ if command -v g++ >/dev/null; then
         -Wno-cast-function-type -Wno-address
 fi
 
-# ---- the examples, of which docs/library.md and docs/writing-a-policy.md show one each ----
+# ---- the examples, which docs/library.md and docs/writing-a-policy.md show parts of, or the whole ----
 for file in examples/train.c docs/library.md; do
     sed -n '/^static dt_status train(/,/^}/p' "$source/$file" >"$temp/$(basename "$file").train"
 done
 [ -s "$temp/train.c.train" ] || die "examples/train.c has no train"
 cmp "$temp/train.c.train" "$temp/library.md.train"
+for file in examples/arrays.c docs/library.md; do
+    sed -n '/^static dt_status count(/,/^}/p; /^static dt_status read($/,/^}/p' "$source/$file" >"$temp/$(basename "$file").source"
+done
+[ "$(wc -l <"$temp/arrays.c.source")" -gt 15 ] || die "examples/arrays.c has no source"
+cmp "$temp/arrays.c.source" "$temp/library.md.source"
 awk '/^```c$/ { inside = 1; block = ""; next } /^```$/ { if (inside) last = block; inside = 0 }
     inside { block = block $0 "\n" } END { printf "%s", last }' "$source/docs/writing-a-policy.md" >"$temp/page.c"
 cmp "$temp/page.c" "$source/examples/cheapest.c"
-try() { # FOLDER: of four programs
+try() { # FOLDER RUN: of the programs, and where they train
     config="$source/configs/tiny_ini_network.ini"
     "$1/plan" "$config" memory.policy=vdnn_all >"$temp/plan.out"
     grep -q '^device [0-9.]* MiB .* exact$' "$temp/plan.out" || die "plan: $(cat "$temp/plan.out")"
@@ -97,12 +102,17 @@ try() { # FOLDER: of four programs
     "$1/train" "$2" >"$temp/train.out" 2>"$temp/train.err"
     grep -q '^step 8 of 8: loss [0-9.]*$' "$temp/train.out" || die "train: $(cat "$temp/train.out")"
     [ ! -s "$temp/train.err" ] || die "the library spoke: $(cat "$temp/train.err")"
+    "$1/arrays" "$2.arrays" >"$temp/arrays.out" || die "arrays: $(cat "$temp/arrays.out")"
+    grep -q '^[56][0-9] of 64 are answered rightly$' "$temp/arrays.out" || die "arrays: $(cat "$temp/arrays.out")"
+    "$1/layer" "$2.layer" >"$temp/layer.out" || die "layer: $(cat "$temp/layer.out")"
+    awk '{ bytes[$1] = $3 } END { exit !(bytes["chen_sqrt"] > 0 && bytes["chen_sqrt"] < bytes["keep_all"]) }' "$temp/layer.out" ||
+        die "layer: $(cat "$temp/layer.out")"
 }
-for name in plan train policy cheapest; do
+for name in plan train policy cheapest arrays layer; do
     mkdir -p "$temp/pc" "$temp/static"
     # shellcheck disable=SC2046,SC2086
     $cc -std=c11 -Wall -Wextra -Wpedantic -Werror $flags "$source/examples/$name.c" -o "$temp/pc/$name" \
-        $(pkg-config --cflags --libs dnntrain)
+        $(pkg-config --cflags --libs dnntrain) -lm
     # shellcheck disable=SC2046,SC2086
     $cc -std=c11 $flags "$source/examples/$name.c" -o "$temp/static/$name" $(pkg-config --cflags dnntrain) \
         "$libs/libdnntrain.a" $(pkg-config --static --libs-only-l dnntrain | sed 's/-ldnntrain//') -fopenmp

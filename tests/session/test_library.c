@@ -14,6 +14,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/sha256.h"
+#include "engine/checkpoint/safetensors.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
@@ -258,6 +259,134 @@ static void a_run_that_did_not_begin_can_only_be_closed(void **state)
     dt_run_close(run);
 }
 
+/* ---- weights and scores in memory ---- */
+
+/* Of a run that has trained: each weight that the file has, to the bit, and no other. */
+static void assert_weights_are_the_files(dt_run *run, const char *path)
+{
+    dt_err err = {0};
+    dt_st_file *f = NULL;
+    dt_weight w;
+    size_t n = 0;
+    assert_ok(dt_st_open(&f, path, &err), &err);
+    for (; dt_run_weight(run, n, &w); n++) {
+        const dt_st_entry *e = dt_st_find(f, w.name);
+        const size_t bytes = (size_t)w.count * sizeof(float);
+        assert_non_null(e);
+        assert_int_equal(e->rank, w.rank);
+        assert_memory_equal(e->d, w.d, (size_t)w.rank * sizeof w.d[0]);
+        float *read = dt_alloc(2 * (size_t)w.count, sizeof *read), *filed = read + w.count;
+        assert_ok(dt_run_read_weight(run, w.name, read, (size_t)w.count, &err), &err);
+        assert_ok(dt_st_read(f, e, 0, filed, bytes, &err), &err);
+        assert_memory_equal(read, filed, bytes);
+        assert_int_equal(w.trained, strstr(w.name, "running_") == NULL);
+        dt_free(read);
+    }
+    assert_int_equal(n, dti_st_count(f));
+    dt_st_close(f);
+}
+
+static void weights_are_read_as_they_are_saved(void **state)
+{
+    (void)state;
+    static const char *const layers[] = {"relu", "batchnorm"};
+    const char *path = dt_temp_path("read.safetensors");
+    float some[4];
+    for (size_t i = 0; i < DT_COUNT(layers); i++) {
+        dt_run *run = NULL;
+        dt_err err = {0};
+        dt_weight w;
+        assert_ok(open_net(&run, layers[i], layers[i], "memory.policy=vdnn_all", &err), &err);
+        assert_true(dt_run_weight(run, 0, &w));
+        assert_string_equal(w.name, "c1.weight");
+        assert_fails(
+            dt_run_read_weight(run, w.name, some, 4, &err), DT_E_CONFIG, &err, "has not begun");
+        dt_err_clear(&err);
+        assert_ok(dt_run_begin(run, NULL, &err), &err);
+        assert_ok(dt_run_train(run, 3, &err), &err);
+        assert_fails(dt_run_save_weights(run, NULL, &err), DT_E_CONFIG, &err, "weights is NULL");
+        dt_err_clear(&err);
+        assert_ok(dt_run_evaluate(run, NULL, NULL, &err), &err);
+        assert_ok(dt_run_save_weights(run, path, &err), &err);
+        assert_weights_are_the_files(run, path);
+        assert_fails(dt_run_read_weight(run, "c1.wight", some, 4, &err), DT_E_CONFIG, &err,
+            "has no weight 'c1.wight'");
+        dt_err_clear(&err);
+        assert_fails(dt_run_read_weight(run, "f1.bias", some, 3, &err), DT_E_CONFIG, &err,
+            "'f1.bias' has 4 values, not 3");
+        dt_err_clear(&err);
+        assert_ok(dt_run_read_weight(run, "f1.bias", some, 4, &err), &err);
+        assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
+        dt_run_close(run);
+    }
+}
+
+enum { HELD = 256, CLASSES = 4, PICTURE = 8 * 8 * 3 };
+
+/* The mean loss and the share of hits that scores come to. */
+static void weigh(const float *score, const int32_t *label, double *loss, double *top1)
+{
+    *loss = *top1 = 0;
+    for (int i = 0; i < HELD; i++, score += CLASSES) {
+        double sum = 0;
+        int best = 0;
+        for (int k = 0; k < CLASSES; k++) {
+            sum += exp((double)score[k]);
+            best = score[k] > score[best] ? k : best;
+        }
+        *loss += (log(sum) - (double)score[label[i]]) / HELD;
+        *top1 += (best == label[i]) / (double)HELD;
+    }
+}
+
+static void scores_are_what_an_evaluation_counts(void **state)
+{
+    (void)state;
+    static float x[HELD * PICTURE], all[HELD * CLASSES], few[5 * CLASSES], anew[HELD * CLASSES];
+    static int32_t label[HELD];
+    const dt_source_opts o = {.shape = {1, 8, 8, 3},
+        .classes = CLASSES,
+        .labels = 1,
+        .seed = 1,
+        .samples = 32,
+        .eval = true};
+    dt_err err = {0};
+    dt_source *held = NULL;
+    dt_run *run = NULL;
+    dt_eval_report report;
+    double loss, top1;
+    char set[600];
+    assert_ok(dt_source_synthetic.open(&held, &o, &err), &err);
+    assert_int_equal(dt_source_synthetic.count(held), HELD);
+    for (int i = 0; i < HELD; i++)
+        assert_ok(dt_source_synthetic.read(held, i, 0, x + i * PICTURE, &label[i], &err), &err);
+    dt_source_synthetic.close(held);
+    assert_ok(open_net(&run, "relu", "scores", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 5, &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, all, &err), &err);
+    assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err);
+    weigh(all, label, &loss, &top1);
+    assert_true(fabs(loss - report.loss) < 1e-5 * loss);
+    assert_true(fabs(top1 - report.top1) < 1e-9);
+    assert_ok(dt_run_scores(run, x + 3 * PICTURE, 5, few, &err), &err); /* less than a batch */
+    assert_memory_equal(few, all + 3 * CLASSES, sizeof few);
+    assert_fails(dt_run_scores(run, x, -1, all, &err), DT_E_CONFIG, &err, "-1 samples");
+    dt_err_clear(&err);
+    assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err); /* it goes on unchanged */
+    assert_ok(dt_run_scores(run, x, HELD, all, &err), &err);
+    dt_run_close(run);
+    train("relu", "no_scores", NULL, 0);
+    assert_same_weights("scores", "no_scores");
+    snprintf(
+        set, sizeof set, "model.weights=%s", in_workspace("scores/checkpoints/model.safetensors"));
+    assert_ok(open_net(&run, "relu", "never", set, &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, anew, &err), &err);
+    assert_memory_equal(anew, all, sizeof all);
+    assert_false(is_there("never"));
+    dt_run_close(run);
+}
+
 /* What is asked of @r, which is no run: NULL, or one that could not be opened. */
 static void assert_no_run(dt_run *r, const char *says)
 {
@@ -267,24 +396,29 @@ static void assert_no_run(dt_run *r, const char *says)
     const char *role;
     uint64_t bytes;
     dt_err err = {0};
-    enum { CALLS = 10 };
+    float value;
+    dt_weight weight;
+    enum { CALLS = 12 };
     for (int i = 0; i < CALLS; i++) {
-        const dt_status st = i == 0   ? dt_run_plan(r, &err)
-                             : i == 1 ? dt_run_take_plans(r, "plans", &err)
-                             : i == 2 ? dt_run_predict(r, &seconds, &err)
-                             : i == 3 ? dt_run_begin(r, NULL, &err)
-                             : i == 4 ? dt_run_train(r, 0, &err)
-                             : i == 5 ? dt_run_save(r, &err)
-                             : i == 6 ? dt_run_save_weights(r, "weights", &err)
-                             : i == 7 ? dt_run_evaluate(r, NULL, &report, &err)
-                             : i == 8 ? dt_run_generate(r, &text, &err)
-                                      : dt_run_end(r, DT_OK, &err);
+        const dt_status st = i == 0    ? dt_run_plan(r, &err)
+                             : i == 1  ? dt_run_take_plans(r, "plans", &err)
+                             : i == 2  ? dt_run_predict(r, &seconds, &err)
+                             : i == 3  ? dt_run_begin(r, NULL, &err)
+                             : i == 4  ? dt_run_train(r, 0, &err)
+                             : i == 5  ? dt_run_save(r, &err)
+                             : i == 6  ? dt_run_save_weights(r, "weights", &err)
+                             : i == 7  ? dt_run_evaluate(r, NULL, &report, &err)
+                             : i == 8  ? dt_run_generate(r, &text, &err)
+                             : i == 9  ? dt_run_scores(r, &value, 0, &value, &err)
+                             : i == 10 ? dt_run_read_weight(r, "c1.weight", &value, 1, &err)
+                                       : dt_run_end(r, DT_OK, &err);
         assert_fails(st, DT_E_CONFIG, &err, says);
         dt_err_clear(&err);
     }
     assert_int_equal(dt_run_memory(r).device, 0);
     assert_int_equal(dt_run_plans(r), 0);
     assert_false(dt_run_role(r, 0, &role, &bytes));
+    assert_false(dt_run_weight(r, 0, &weight));
     assert_int_equal(dt_run_step(r) + dt_run_steps(r), 0);
     assert_null(dt_run_folder(r));
     dt_run_close(r);
@@ -967,6 +1101,8 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
+        cmocka_unit_test(weights_are_read_as_they_are_saved),
+        cmocka_unit_test(scores_are_what_an_evaluation_counts),
         cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),

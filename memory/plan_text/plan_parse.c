@@ -843,15 +843,18 @@ static dt_status parse_row(parser *x)
     word cell[DTI_COLUMNS];
     dt_row r = {
         .op = DT_NONE, .tensor = DT_NONE, .over = DT_NONE, .event = DT_NONE, .reason = DT_NONE};
-    uint64_t index = 0;
+    uint64_t index = p->n_row;
     if (!dt_grow(&p->row, &x->cap_row, p->n_row, sizeof *p->row))
         return scan_no_memory(&x->s);
     for (int i = 0; i < DTI_REASON; i++)
         cell[i] = scan_word(&x->s);
     cell[DTI_REASON] = scan_rest(&x->s);
-    DT_CHECK(scan_number(&x->s, "number of the row", cell[DTI_ROW], UINT64_MAX, &index));
+    if (!word_is(cell[DTI_ROW], "-")) /* by hand, among others */
+        DT_CHECK(scan_number(&x->s, "number of the row", cell[DTI_ROW], UINT64_MAX, &index));
     if (index != p->n_row)
-        return scan_bad(&x->s, "row %" PRIu64 " stands where row %zu is due", index, p->n_row);
+        return scan_bad(&x->s,
+            "row %" PRIu64 " stands where row %zu is due; - stands for whichever is", index,
+            p->n_row);
     DT_CHECK(parse_kind(x, cell, &r));
     DT_CHECK(check_columns(x, cell, &r));
     DT_CHECK(parse_cells(x, cell, &r));

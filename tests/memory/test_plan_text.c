@@ -406,6 +406,20 @@ static void comments_and_empty_lines_are_passed_over(void **state)
     dt_plan_destroy(p);
 }
 
+/* As whoever writes one by hand may leave them out. */
+static void rows_without_a_number_are_counted(void **state)
+{
+    (void)state;
+    char text[sizeof sample_text];
+    memcpy(text, sample_text, sizeof text);
+    for (char *row = strstr(text, "# row s"); (row = strchr(row, '\n')) != NULL && row[1] != '\0';
+         row++)
+        memcpy(row + 1, "    -", 5);
+    dt_plan *p = parse(text);
+    assert_prints(dt_plan_print, p, sample_text);
+    dt_plan_destroy(p);
+}
+
 static void indices_out_of_range_are_printed_as_they_are(void **state)
 {
     (void)state;
@@ -887,6 +901,7 @@ DT_TEST_GROUP(plan_text)
         cmocka_unit_test(shared_names_are_told_apart_by_number),
         cmocka_unit_test(equal_and_unused_reasons_become_one_and_none),
         cmocka_unit_test(comments_and_empty_lines_are_passed_over),
+        cmocka_unit_test(rows_without_a_number_are_counted),
         cmocka_unit_test(indices_out_of_range_are_printed_as_they_are),
         cmocka_unit_test(the_short_form_has_an_op_a_line),
         cmocka_unit_test(the_short_form_gathers_places_but_not_those_over_others),

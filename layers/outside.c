@@ -1,6 +1,7 @@
 /* Layers from outside: include/dnntrain/layer.h as descriptors and the processor's kernels. */
 #include <dnntrain/layer.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -32,6 +33,36 @@ static dt_extent extent(dt_shape s)
     return (dt_extent){s.h, s.w, s.c};
 }
 
+/* Of parameter @i. */
+static dt_status check_param(const dt_layer_spec *s, const dt_layer_shape *l, int i, dt_err *err)
+{
+    const dt_layer_param *p = &l->param[i];
+    bool fine = dt_is_word(p->name) && p->rank >= 1 && p->rank <= 4;
+    for (int k = 0; fine && k < p->rank; k++)
+        fine = p->d[k] >= 1;
+    if (!fine)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s' says of parameter %d no name of a-z, 0-9 and _ and no 1 to 4 dimensions",
+            s->name, i);
+    if ((int)p->begin < DT_BEGIN_ZERO || (int)p->begin > DT_BEGIN_NORMAL ||
+        !(p->scale >= 0 && isfinite(p->scale)))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s': parameter '%s' begins as no dt_begin, or with scale %g, which must be 0 "
+            "or "
+            "more",
+            s->name, p->name, p->scale);
+    for (int k = 0; k < i; k++)
+        if (strcmp(l->param[k].name, p->name) == 0)
+            return DT_FAIL(
+                err, DT_E_CONFIG, "layer '%s' has two parameters '%s'", s->name, p->name);
+    return DT_OK;
+}
+
+static bool are_flops(double n)
+{
+    return n >= 0 && isfinite(n);
+}
+
 static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape *x, int n_x,
     dt_layer_info *info, dt_err *err)
 {
@@ -42,6 +73,9 @@ static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape 
     DT_CHECK(s->infer(opts, in, n_x, &l, err));
     if (l.y.h < 1 || l.y.w < 1 || l.y.c < 1)
         return DT_FAIL(err, DT_E_CONFIG, "layer '%s' gives no output", s->name);
+    if (!are_flops(l.forward_flops) || !are_flops(l.backward_flops))
+        return DT_FAIL(err, DT_E_CONFIG, "layer '%s' says that it takes %g and %g operations",
+            s->name, l.forward_flops, l.backward_flops);
     const bool same = l.y.h == in[0].h && l.y.w == in[0].w && l.y.c == in[0].c;
     if (s->in_place && !same)
         return DT_FAIL(err, DT_E_CONFIG,
@@ -53,22 +87,11 @@ static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape 
     for (int i = 0; i < s->n_param; i++) {
         const dt_layer_param *p = &l.param[i];
         dt_param_info *to = &info->param[i];
-        bool fine = dt_is_word(p->name) && p->rank >= 1 && p->rank <= 4;
+        DT_CHECK(check_param(s, &l, i, err));
         *to = (dt_param_info){
             .name = p->name, .rank = p->rank, .init = (dt_init_kind)p->begin, .scale = p->scale};
-        for (int k = 0; fine && k < p->rank; k++) {
-            fine = p->d[k] >= 1;
+        for (int k = 0; k < p->rank; k++)
             to->d[k] = p->d[k];
-        }
-        if (!fine)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "layer '%s' says of parameter %d no name of a-z, 0-9 and _ and no 1 to 4 "
-                "dimensions",
-                s->name, i);
-        for (int k = 0; k < i; k++)
-            if (strcmp(l.param[k].name, p->name) == 0)
-                return DT_FAIL(
-                    err, DT_E_CONFIG, "layer '%s' has two parameters '%s'", s->name, p->name);
     }
     return DT_OK;
 }

@@ -30,10 +30,20 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
     return false;
 }
 
+static bool is_tensor(const dt_program *p, const dt_saved *s)
+{
+    return s->tensor >= 0 && s->tensor < (int32_t)p->n_tensor;
+}
+
 static dt_status find_gap(dt_program *p, const dt_saved *s, dti_gap *g, dt_err *err)
 {
-    if (s->tensor < 0 || s->tensor >= (int32_t)p->n_tensor || !dti_gap_crossing(p, s->tensor, g))
-        return DT_FAIL(err, DT_E_CONFIG, "tensor %d does not wait for backward", (int)s->tensor);
+    if (!is_tensor(p, s))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "there is no tensor %d; take values as dt_saved_next gives them", (int)s->tensor);
+    if (!dti_gap_crossing(p, s->tensor, g))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' does not wait for backward any more: each value is dealt with once",
+            p->tensor[s->tensor].name);
     return dt_reasons_add(&p->reasons, &g->reason, err, "%s: %s", p->policy,
         s->reason != NULL ? s->reason : "waits for backward");
 }
@@ -50,7 +60,9 @@ dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *err)
     dti_gap g;
     DT_CHECK(find_gap(p, s, &g, err));
     if (!dti_repeatable(p, s->tensor))
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' cannot be made again", p->tensor[s->tensor].name);
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' cannot be made again, which dt_saved.repeatable says; keep it, or offload it",
+            p->tensor[s->tensor].name);
     return dti_recompute(p, &g, NULL, err);
 }
 
@@ -86,7 +98,7 @@ double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
 
 double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
 {
-    return dti_pass_seconds(e, p, &p->op[dti_producer(p, s->tensor)]);
+    return is_tensor(p, s) ? dti_pass_seconds(e, p, &p->op[dti_producer(p, s->tensor)]) : 0;
 }
 
 const void *dt_policy_options(const dt_pass_env *e)

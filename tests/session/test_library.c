@@ -564,6 +564,56 @@ static void a_layer_from_outside_trains_as_ours_does(void **state)
     dt_run_close(run);
 }
 
+/* What it says of itself is looked at when a network is built. */
+static dt_layer_shape odd_shape;
+
+static dt_status odd_infer(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    (void)options, (void)x, (void)n_x, (void)err;
+    *s = odd_shape;
+    return DT_OK;
+}
+
+static void what_a_layer_from_outside_says_is_looked_at(void **state)
+{
+    (void)state;
+    dt_layer_spec odd = gain;
+    dt_err err = {0};
+    odd.name = "odd";
+    odd.infer = odd_infer;
+    assert_ok(dt_register_layer(&odd, &err), &err);
+    const dt_layer_shape good = {.y = {8, 8, 8},
+        .forward_flops = 1,
+        .backward_flops = 1,
+        .param = {{.name = "gain", .rank = 1, .d = {8}, .begin = DT_BEGIN_ONE}}};
+    dt_layer_shape wrong[8];
+    static const char *const says[8] = {"gives no output", "nan and 1 operations",
+        "1 and -1 operations", "scale nan", "scale -1", "begins as no dt_begin",
+        "no 1 to 4 dimensions", "too large"};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++)
+        wrong[i] = good;
+    wrong[0].y.h = 0;
+    wrong[1].forward_flops = (double)NAN;
+    wrong[2].backward_flops = -1;
+    wrong[3].param[0].scale = (double)NAN;
+    wrong[4].param[0].scale = -1;
+    wrong[5].param[0].begin = (dt_begin)(DT_BEGIN_NORMAL + 1);
+    wrong[6].param[0].rank = 5;
+    wrong[7].param[0].d[0] = INT64_MAX;
+    for (size_t i = 0; i <= DT_COUNT(wrong); i++) {
+        dt_run *run = NULL;
+        odd_shape = i < DT_COUNT(wrong) ? wrong[i] : good;
+        const dt_status st = open_net(&run, "odd", "odd", NULL, &err);
+        if (i < DT_COUNT(wrong))
+            assert_fails(st, DT_E_CONFIG, &err, says[i]);
+        else
+            assert_ok(st, &err);
+        dt_run_close(run);
+        dt_err_clear(&err);
+    }
+}
+
 /* Names by which checkpoints could not be read again, and the most that a layer may have. */
 static const char *param_name[DT_LAYER_PARAMS];
 
@@ -812,6 +862,41 @@ static dt_status round_all(dt_program *p, const dt_pass_env *e, dt_err *err)
     for (dt_saved s = {0}; dt_saved_next(p, &s);)
         DT_CHECK(dt_saved_encode(p, &s, "fp8", 1, err));
     return DT_OK;
+}
+
+/* Mistakes of a pass. */
+static int mistake;
+
+static dt_status mistaken(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    static const dt_saved none = {.tensor = 12345};
+    dt_saved s = {0};
+    assert_true(dt_saved_next(p, &s));
+    assert_true(!(dt_saved_recompute_seconds(p, e, &none) > 0));
+    if (mistake == 0)
+        return dt_saved_offload(p, &none, err);
+    if (mistake == 1) /* the input */
+        return dt_saved_recompute(p, &s, err);
+    DT_CHECK(dt_saved_offload(p, &s, err));
+    return dt_saved_offload(p, &s, err);
+}
+
+static void mistakes_of_a_policy_from_outside_are_told(void **state)
+{
+    (void)state;
+    static const dt_policy_spec wrong = {.name = "mistaken", .summary = "-", .pass = mistaken};
+    static const char *const says[] = {"there is no tensor 12345",
+        "'x' cannot be made again, which dt_saved.repeatable says",
+        "'x' does not wait for backward any more"};
+    dt_err err = {0};
+    assert_ok(dt_register_policy(&wrong, &err), &err);
+    for (mistake = 0; mistake < (int)DT_COUNT(says); mistake++) {
+        dt_run *run = NULL;
+        dt_err_clear(&err);
+        assert_ok(open_net(&run, "relu", "mistaken", "memory.policy=mistaken", &err), &err);
+        assert_fails(dt_run_plan(run, &err), DT_E_CONFIG, &err, says[mistake]);
+        dt_run_close(run);
+    }
 }
 
 static void a_lossy_codec_from_outside_is_refused_where_values_are_bf16(void **state)
@@ -1105,10 +1190,12 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(scores_are_what_an_evaluation_counts),
         cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
+        cmocka_unit_test(what_a_layer_from_outside_says_is_looked_at),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(a_source_from_outside_trains_as_ours_does),
         cmocka_unit_test(what_is_wrong_with_a_source_is_told_when_it_is_registered),
         cmocka_unit_test(policies_from_outside_change_no_bit),
+        cmocka_unit_test(mistakes_of_a_policy_from_outside_are_told),
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
         cmocka_unit_test(what_was_built_is_told),

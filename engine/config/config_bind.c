@@ -352,13 +352,26 @@ static void enumerate(const char *const *words, char *text, size_t room)
         n += (size_t)snprintf(text + n, room - n, " %s%s", *words, words[1] != NULL ? "," : "");
 }
 
+/* The layer's section of that name, [KIND NAME], whose kind was left out; NULL: there is none. */
+static const char *layer_called(const dt_config *c, const char *name)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->at[i].known && c->at[i].name != NULL && strcmp(c->at[i].name, name) == 0)
+            return c->at[i].text;
+    return NULL;
+}
+
 static dt_status unknown_section(
     const dt_config *c, const section *s, const char *const *sections, dt_err *err)
 {
     char at[PLACE_BYTES], advice[512];
     const char *near = dt_nearest(s->text, sections);
     const char *key = near != NULL && s->n > 0 ? key_of(c, near, s->key[0].key) : NULL;
-    if (key != NULL)
+    const char *layer = s->set != NULL ? layer_called(c, s->text) : NULL; /* these are few */
+    if (layer != NULL)
+        snprintf(advice, sizeof advice, "did you mean '%.200s'? As in \"%.200s.%.40s\"", layer,
+            layer, s->n > 0 ? s->key[0].key : "KEY");
+    else if (key != NULL)
         snprintf(advice, sizeof advice, "did you mean '%s'? As in %s.%s", near, near, key);
     else if (near != NULL)
         snprintf(advice, sizeof advice, "did you mean '%s'?", near);

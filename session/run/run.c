@@ -291,7 +291,9 @@ static dt_status check(dt_run *r, dt_err *err)
 static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
     if (r->rig.runner != NULL || r->rate.kept != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "a run begins once");
+        return DT_FAIL(err, DT_E_CONFIG,
+            "a run begins once, and not after a begin that failed, an evaluation or scores: open "
+            "another");
     r->failed = true; /* until it has begun */
     r->observer = o != NULL ? *o : (dt_run_observer){0};
     if (!dt_rate_init(&r->rate))

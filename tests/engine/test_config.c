@@ -827,6 +827,20 @@ static void set_is_checked_as_the_file_is(void **state) /* case 7 */
     dt_config_destroy(c);
 }
 
+static void a_layer_without_its_kind_is_found(void **state)
+{
+    (void)state;
+    dt_config *c = parse("[s]\ncount = 1\n[conv block.c1]\nneeded = 1\n");
+    sample s;
+    dt_err err = {0};
+    assert_ok(dt_config_set(c, "block.c1.needed=2", &err), &err);
+    assert_ok(dt_config_bind(c, "conv block.c1", rows, &s, &err), &err);
+    assert_fails(dt_config_check_known(c, &err), DT_E_CONFIG, &err,
+        "--set: unknown section [block.c1], did you mean 'conv block.c1'? As in "
+        "\"conv block.c1.needed\"");
+    dt_config_destroy(c);
+}
+
 /* ---- dump ---- */
 
 static char *dump(const dt_config *c)
@@ -1297,14 +1311,16 @@ DT_TEST_GROUP(config)
         T(a_file_is_read_where_a_folder_above_is_closed), T(unknown_names_get_line_and_suggestion),
         T(two_tables_may_share_a_section), T(free_keys_are_known_once_marked),
         T(the_nearest_word_is_found), T(set_replaces_and_adds), T(set_is_checked_as_the_file_is),
-        T(the_dump_has_every_key_with_its_origin), T(a_dump_reads_back_as_the_same_values),
-        T(a_dump_reads_back_whatever_the_file_is_called), T(a_line_too_long_for_a_dump_is_refused),
-        T(a_path_that_no_line_holds_is_refused), T(a_key_that_would_be_no_key_is_refused),
-        T(printed_values_read_back_to_the_last_bit), T(a_run_has_defaults),
-        T(batches_must_fit_together), T(a_run_has_a_length), T(counts_are_whole_numbers),
-        T(a_step_schedule_has_milestones), T(warm_up_is_in_steps_or_epochs),
-        T(options_of_learning_that_do_nothing_are_refused), T(means_are_one_number_or_three),
-        T(a_network_is_ours_or_made_of_sections), T(problems_of_all_sections_come_at_once),
-        T(the_reference_names_every_key), T(a_failed_allocation_is_reported)};
+        T(the_nearest_word_is_found), T(set_replaces_and_adds),
+        T(a_layer_without_its_kind_is_found), T(the_dump_has_every_key_with_its_origin),
+        T(a_dump_reads_back_as_the_same_values), T(a_dump_reads_back_whatever_the_file_is_called),
+        T(a_line_too_long_for_a_dump_is_refused), T(a_path_that_no_line_holds_is_refused),
+        T(a_key_that_would_be_no_key_is_refused), T(printed_values_read_back_to_the_last_bit),
+        T(a_run_has_defaults), T(batches_must_fit_together), T(a_run_has_a_length),
+        T(counts_are_whole_numbers), T(a_step_schedule_has_milestones),
+        T(warm_up_is_in_steps_or_epochs), T(options_of_learning_that_do_nothing_are_refused),
+        T(means_are_one_number_or_three), T(a_network_is_ours_or_made_of_sections),
+        T(problems_of_all_sections_come_at_once), T(the_reference_names_every_key),
+        T(a_failed_allocation_is_reported)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,7 +68,7 @@ static dt_status answer(dt_run *run, const table *t, dt_err *err)
 {
     float score[HELD_OUT][2];
     int right = 0;
-    DT_CHECK(dt_run_scores(run, &t->x[TRAIN][0][0], HELD_OUT, &score[0][0], err));
+    DT_CHECK(dt_run_scores(run, &t->x[TRAIN][0][0], HELD_OUT, &score[0][0], 2 * HELD_OUT, err));
     for (int i = 0; i < HELD_OUT; i++)
         right += (score[i][1] > score[i][0]) == t->label[TRAIN + i];
     printf("%d of %d are answered rightly\n", right, HELD_OUT);

@@ -211,14 +211,14 @@ DT_API dt_status dt_run_read_weight(
     dt_run *r, const char *name, float *to, size_t count, dt_err *err) DT_NODISCARD;
 
 /* What the network, with its weights as they stand, makes of @n samples: of each the score of
- * every class before softmax, to @to. @x: n * h * w * c values, as a source gives them; @to: n *
- * classes, or where a sample has several labels n * labels * classes. Of a run that has not begun:
- * the weights are those of model.weights or the first ones, nothing is written, its plans take the
- * place of those of dt_run_plan, and it can no longer begin. DT_E_CONFIG where it trains and holds
- * nothing out, as its plans have no evaluation then; DT_E_DATA for tokens that are none;
- * DT_E_BUDGET, DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
+ * every class before softmax, to @to. @x: n * h * w * c values, as a source gives them; @count:
+ * n * classes, or where a sample has several labels n * labels * classes. Of a run that has not
+ * begun: the weights are those of model.weights or the first ones, nothing is written, its plans
+ * take the place of those of dt_run_plan, and it can no longer begin. DT_E_CONFIG for another
+ * count, and where it trains and holds nothing out, as its plans have no evaluation then; DT_E_DATA
+ * for tokens that are none; DT_E_BUDGET, DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
 DT_API dt_status dt_run_scores(
-    dt_run *r, const float *x, int64_t n, float *to, dt_err *err) DT_NODISCARD;
+    dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err) DT_NODISCARD;
 
 /* One pass over the data kept apart, with the weights as they stand; of a run that has not begun,
  * those of model.weights or the first ones, and nothing is written; its plans take the place of

@@ -110,13 +110,29 @@ static dt_status ask_all(asker *a, const float *x, int64_t n, float *to, dt_err 
     return st;
 }
 
-static dt_status scores(dt_run *r, const float *x, int64_t n, float *to, dt_err *err)
+/* Whoever is wrong about the network would have others' memory written. */
+static dt_status check_count(const dt_run *r, int64_t n, size_t count, dt_err *err)
+{
+    const dt_graph *g = r->s->graph;
+    const int64_t labels = dt_graph_labels(g) > 0 ? dt_graph_labels(g) : 1;
+    uint64_t want;
+    if (n < 0)
+        return DT_FAIL(err, DT_E_CONFIG, "%" PRId64 " samples: 0 or more", n);
+    if (__builtin_mul_overflow((uint64_t)n, (uint64_t)(labels * g->classes), &want) ||
+        want != count)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%" PRId64 " samples of %" PRId64 " label%s and %" PRId64
+            " classes have other than %zu scores",
+            n, labels, labels == 1 ? "" : "s", g->classes, count);
+    return DT_OK;
+}
+
+static dt_status scores(dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err)
 {
     asker a = {0};
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
-    if (n < 0)
-        return DT_FAIL(err, DT_E_CONFIG, "%" PRId64 " samples: 0 or more", n);
+    DT_CHECK(check_count(r, n, count, err));
     if (r->rig.runner == NULL)
         DT_CHECK(dti_run_open_eval(r, r->s->micro_batch, err));
     dt_status st = asker_init(&a, r, err);
@@ -126,7 +142,7 @@ static dt_status scores(dt_run *r, const float *x, int64_t n, float *to, dt_err 
     return st;
 }
 
-dt_status dt_run_scores(dt_run *r, const float *x, int64_t n, float *to, dt_err *err)
+dt_status dt_run_scores(dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err)
 {
     DT_CHECK(dti_run_check_open(r, err));
     if (n > 0) {
@@ -134,7 +150,7 @@ dt_status dt_run_scores(dt_run *r, const float *x, int64_t n, float *to, dt_err 
         DT_CHECK(dti_run_need(to, "where the scores are to be put", err));
     }
     dti_session_enter(r->s);
-    return dti_run_left(r, scores(r, x, n, to, err));
+    return dti_run_left(r, scores(r, x, n, to, count, err));
 }
 
 /* ---- weights ---- */

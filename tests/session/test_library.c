@@ -364,24 +364,28 @@ static void scores_are_what_an_evaluation_counts(void **state)
     assert_ok(open_net(&run, "relu", "scores", NULL, &err), &err);
     assert_ok(dt_run_begin(run, NULL, &err), &err);
     assert_ok(dt_run_train(run, 5, &err), &err);
-    assert_ok(dt_run_scores(run, x, HELD, all, &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, all, HELD * CLASSES, &err), &err);
     assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err);
     weigh(all, label, &loss, &top1);
     assert_true(fabs(loss - report.loss) < 1e-5 * loss);
     assert_true(fabs(top1 - report.top1) < 1e-9);
-    assert_ok(dt_run_scores(run, x + 3 * PICTURE, 5, few, &err), &err); /* less than a batch */
+    assert_ok(dt_run_scores(run, x + 3 * PICTURE, 5, few, 5 * CLASSES, &err),
+        &err); /* less than a batch */
     assert_memory_equal(few, all + 3 * CLASSES, sizeof few);
-    assert_fails(dt_run_scores(run, x, -1, all, &err), DT_E_CONFIG, &err, "-1 samples");
+    assert_fails(dt_run_scores(run, x, -1, all, 4, &err), DT_E_CONFIG, &err, "-1 samples");
+    dt_err_clear(&err);
+    assert_fails(dt_run_scores(run, x, 5, few, 19, &err), DT_E_CONFIG, &err,
+        "5 samples of 1 label and 4 classes have other than 19 scores");
     dt_err_clear(&err);
     assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err); /* it goes on unchanged */
-    assert_ok(dt_run_scores(run, x, HELD, all, &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, all, HELD * CLASSES, &err), &err);
     dt_run_close(run);
     train("relu", "no_scores", NULL, 0);
     assert_same_weights("scores", "no_scores");
     snprintf(
         set, sizeof set, "model.weights=%s", in_workspace("scores/checkpoints/model.safetensors"));
     assert_ok(open_net(&run, "relu", "never", set, &err), &err);
-    assert_ok(dt_run_scores(run, x, HELD, anew, &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, anew, HELD * CLASSES, &err), &err);
     assert_memory_equal(anew, all, sizeof all);
     assert_false(is_there("never"));
     dt_run_close(run);
@@ -409,7 +413,7 @@ static void assert_no_run(dt_run *r, const char *says)
                              : i == 6  ? dt_run_save_weights(r, "weights", &err)
                              : i == 7  ? dt_run_evaluate(r, NULL, &report, &err)
                              : i == 8  ? dt_run_generate(r, &text, &err)
-                             : i == 9  ? dt_run_scores(r, &value, 0, &value, &err)
+                             : i == 9  ? dt_run_scores(r, &value, 0, &value, 0, &err)
                              : i == 10 ? dt_run_read_weight(r, "c1.weight", &value, 1, &err)
                                        : dt_run_end(r, DT_OK, &err);
         assert_fails(st, DT_E_CONFIG, &err, says);

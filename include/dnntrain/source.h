@@ -44,8 +44,9 @@ typedef struct dt_samples {
  *         DT_E_DATA, with a note that names it, for one that is bad, which data.on_error = skip
  *         leaves out
  *
- * What a run takes from it is shuffled as [data] says, and read ahead by a thread of the run.
- * data.mean, data.std and data.augment count for nothing.
+ * Of both @err may be NULL, which DT_FAIL takes. What a run takes from it is shuffled as [data]
+ * says, and read ahead by a thread of the run. data.mean, data.std and data.augment count for
+ * nothing.
  */
 typedef struct dt_source_spec {
     const char *name, *summary;

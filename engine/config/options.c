@@ -291,13 +291,27 @@ static bool meant_number(const dt_opt *row, const char *text, double *v)
     return !ranged(row) || (*v >= row->min && *v <= row->max);
 }
 
+/* "32X48", "32*48", "32,48", "32 x 48" for a height and a width; else false. */
+static bool meant_sides(const char *text, int *h, int *w)
+{
+    char between;
+    int end = 0;
+    return sscanf(text, "%9d %c %9d%n", h, &between, w, &end) == 3 && text[end] == '\0' &&
+           *h >= 0 && *w >= 0 && strchr("xX*,", between) != NULL;
+}
+
 /* "; write 1000", where that is known. */
 static void print_meant(const dt_opt *row, const char *text, char *to, size_t room)
 {
     double v;
+    int h, w;
     to[0] = '\0';
-    const bool two = row->type == DT_OPT_SIDES && strpbrk(text, "x,*") != NULL;
-    if (two || are_two(row, text) || !meant_number(row, text, &v))
+    if (row->type == DT_OPT_SIDES && strpbrk(text, "xX,*") != NULL) {
+        if (meant_sides(text, &h, &w))
+            snprintf(to, room, "; write %dx%d", h, w);
+        return;
+    }
+    if (are_two(row, text) || !meant_number(row, text, &v))
         return;
     if (row->type == DT_OPT_F64)
         dt_snprintf(to, room, "; write %g", v);

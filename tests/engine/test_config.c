@@ -410,9 +410,11 @@ static void sides_are_strict(void **state)
         {"1x65", "must be 1..64"}, {"0x3", "must be 1..64"}, {"-1x3", "must be 1..64"},
         {"99999999999999999999", "must be 1..64"}, {"1x7x2", "not height and width, as 1x7"},
         {"1x", "not height and width, as 1x7; must be 1..64"}, {"x7", "not height and width"},
-        {"1 x 7", "not height and width"}, {"1x99999999999999999999", "not height and width"},
-        {"1,7", "not a whole number; must be 1..64"}, {"3.0", "not a whole number; write 3"},
-        {"", "not a whole number"}};
+        {"1 x 7", "not height and width, as 1x7; write 1x7; must be"},
+        {"1x99999999999999999999", "not height and width"},
+        {"1,7", "not a whole number; write 1x7; must be 1..64"}, {"32X48", "; write 32x48;"},
+        {"2*3", "; write 2x3;"}, {"2,-3", "not a whole number; must be"}, {"2,3,4", "number; must"},
+        {"3.0", "not a whole number; write 3"}, {"", "not a whole number"}};
     dt_err err = {0};
     int64_t v;
     for (size_t i = 0; i < DT_COUNT(good); i++) {

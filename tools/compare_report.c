@@ -123,6 +123,7 @@ static void header(const dt_compare *c)
     const dt_session *s = c->session;
     const dt_compare_shared all = dt_compare_share(c);
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES], text[1024] = "varied:";
+    char costs[sizeof s->costs.name + 32];
     size_t at = strlen(text);
     if (all.network)
         printf("%s   %s, %s parameters", s->graph->name,
@@ -134,9 +135,11 @@ static void header(const dt_compare *c)
         putchar('\n');
     if (all.device)
         dti_cli_print_device(s);
-    if (all.costs && (s->costs.simulated || s->costs.hash[0] != '\0'))
-        printf(
-            "times are %s: %.60s\n", s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+    if (all.costs && (s->costs.simulated || s->costs.hash[0] != '\0')) {
+        snprintf(costs, sizeof costs, "times are %s: %s",
+            s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+        dti_term_wrap(stdout, 0, 2, costs);
+    }
     for (size_t k = 0; k < c->vary.n && at < sizeof text; k++)
         at += (size_t)snprintf(
             text + at, sizeof text - at, "%s %s", k > 0 ? "," : "", c->vary.key[k].name);

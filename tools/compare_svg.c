@@ -21,7 +21,7 @@ enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 /* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
  * a row's height, and what of it is above the plot and below. */
 enum { COLUMNS = 2, CELL = WIDTH / COLUMNS, CELL_LEFT = 62, CELL_RIGHT = 14 };
-enum { ROW = 410, ROW_TOP = 30, ROW_BOTTOM = 56, ALL = -1 };
+enum { ROW = 410, ROW_TOP = 30, ROW_BOTTOM = 56, PANEL_NAME = 54, ALL = -1 };
 static const double mib = 1 << 20;
 
 /* Told apart by eyes that do not see all colours (after Okabe and Ito). */
@@ -566,7 +566,8 @@ static bool by_machine(const dt_compare *c)
 {
     const char *key = c->vary.n == 1 ? c->vary.key[0].name : "";
     return c->variants.n > 1 &&
-           (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0);
+           (strcmp(key, "memory.simulate") == 0 || strcmp(key, "device.card") == 0 ||
+               strncmp(key, "card.", strlen("card.")) == 0);
 }
 
 /* Where its next line goes; behind the lowest, at @bottom, comes another column @next to the right.
@@ -972,7 +973,7 @@ static void panels(picture *m, const dt_compare_row **all, double *used)
             ROW - ROW_TOP - ROW_BOTTOM};
         fprintf(m->f, "<g class=\"panel\">\n<text x=\"%g\" y=\"%g\" font-weight=\"600\">",
             m->plot.x, m->plot.y - 10);
-        dti_xml_text(m->f, s->costs.name);
+        dti_xml_cut(m->f, s->costs.name, PANEL_NAME);
         fputs("</text>\n", m->f);
         draw(m, all, used);
         fputs("</g>\n", m->f);

@@ -317,15 +317,18 @@ static void print_costs(const dt_costs *c, const dt_prediction *t)
 {
     const double known =
         t->share[DT_COST_MEASURED] + t->share[DT_COST_BETWEEN] + t->share[DT_COST_SCALED];
-    printf("by           %.60s", c->name);
+    char text[sizeof c->name + 128];
     if (c->simulated)
-        printf(", a card's constants\n");
+        snprintf(text, sizeof text, "%s, a card's constants", c->name);
     else if (known >= 0.9)
-        printf(", as it was measured\n");
+        snprintf(text, sizeof text, "%s, as it was measured", c->name);
     else
-        printf(": %.0f %% of the ops' time measured, the rest by\n"
-               "%*slayers alike; to measure these: dnntrain profile\n",
-            100 * known, 13, "");
+        snprintf(text, sizeof text,
+            "%s: %.0f %% of the ops' time measured, the rest by layers alike; to measure these: "
+            "dnntrain profile",
+            c->name, 100 * known);
+    printf("%-13s", "by");
+    dti_term_wrap(stdout, 13, 13, text);
     if (c->hash[0] == '\0')
         return;
     printf("profile      %.12s   the first digits of the file's SHA-256\n", c->hash);

@@ -241,6 +241,14 @@ const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT])
     return to;
 }
 
+static void tell_costs(const dt_costs *c)
+{
+    char text[sizeof c->name + 32];
+    snprintf(
+        text, sizeof text, "samples/s: %s, %s", c->simulated ? "simulated" : "predicted", c->name);
+    dti_term_wrap(stdout, 0, 2, text);
+}
+
 /* What out and in are of values whose packed size is not known yet. */
 static void tell_room(const dt_sweep_row *r)
 {
@@ -285,8 +293,7 @@ void dti_sweep_table(const dti_sweep *w)
     dti_columns_legend(c, COLUMNS, "");
     dti_columns_left_out(c, COLUMNS, width);
     if (c[RATE].shown)
-        printf("samples/s: %s, %.60s\n", w->session->costs.simulated ? "simulated" : "predicted",
-            w->session->costs.name);
+        tell_costs(&w->session->costs);
     if (host != NULL)
         dti_term_wrap(stdout, 0, 2, host);
     if (lossy)

@@ -125,12 +125,24 @@ static const dt_opt memory_rows[] = {
     {"profile", DT_OPT_PATH, AT(profile), "", 0, 0, profile_words, NULL, "file of 'dnntrain profile', by whose measurements steps are predicted, plans compared and packed tensors sized. auto: the one kept for this machine and network; a run that finds none measures some steps first and keeps one"},
     {"cache", DT_OPT_PATH, AT(cache), "auto", 0, 0, cache_words, NULL, "folder that keeps profiles and what the policy auto found, for later runs. auto: dnntrain in $XDG_CACHE_HOME, or in ~/.cache; none: nothing is looked up or kept"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "accept a profile of another machine, version or precision"},
-    {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "predict steps by the constants of this card, in place of this machine's; 'dnntrain list cards' names cards"},
+    {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "predict steps by the constants of this card, in place of this machine's; 'dnntrain list cards' names cards. own: of the one in section [card]"},
     {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples per second with everything kept, to which the simulated card's arithmetic is scaled; 0: as its constants say"},
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors are assigned addresses; 'dnntrain list pools' names the pools"},
     {"account", DT_OPT_STR, AT(account), "", 0, 0, NULL, NULL, "count memory as a paper does, and show its figures in place of a plan; nothing is run. 'dnntrain list accounts' names them"},
     {"account_workspace", DT_OPT_BYTES, AT(account_workspace), "0", 0, 0, NULL, NULL, "largest workspace that an account assumes for a paper's fastest algorithms"},
     {"account_density", DT_OPT_F64, AT(account_density), "1", 0, 1, NULL, NULL, "share of nonzero values behind a ReLU, by which an account counts sparse matrices"},
+    END};
+#undef AT
+#define AT(f) offsetof(dt_card_opts, f)
+static const dt_opt card_rows[] = {
+    {"title", DT_OPT_STR, AT(title), "", 0, 0, NULL, NULL, "what it is called where times are shown"},
+    {"like", DT_OPT_STR, AT(like), "", 0, 0, NULL, NULL, "card of 'dnntrain list cards' that it is like in what the keys below do not say. Not given: these say fp32, bandwidth and link"},
+    {"fp32", DT_OPT_F64, AT(fp32), "0", 0, 1e6, NULL, NULL, "10^12 operations a second in fp32, as its data sheet says"},
+    {"half", DT_OPT_F64, AT(half), "0", 0, 1e6, NULL, NULL, "the same in 16 bits with sums in fp32, by tensor cores; 0: as in fp32, where that is given"},
+    {"bandwidth", DT_OPT_F64, AT(bandwidth), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second of its memory, as its data sheet says"},
+    {"link", DT_OPT_F64, AT(link), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second of its link, each way, as data sheets say: 15.75 of PCIe 3 with 16 lanes, 31.5 of PCIe 4"},
+    {"disk_out", DT_OPT_F64, AT(disk_out), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second that the disk beside it takes; 0: 1.6, or what the card it is like has"},
+    {"disk_in", DT_OPT_F64, AT(disk_in), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second that this disk gives back"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_checkpoint_opts, f)
@@ -154,6 +166,7 @@ const dt_run_section dt_run_sections[] = {
     {"train", train_rows, AT(train), "How it learns, and for how long."},
     {"device", device_rows, AT(device), "What computes."},
     {"memory", memory_rows, AT(memory), "What may be moved, recomputed or encoded to save memory."},
+    {"card", card_rows, AT(card), "A card of your own, by whose data sheet memory.simulate = own predicts."},
     {"checkpoint", checkpoint_rows, AT(checkpoint), "Saving checkpoints, and resuming from them."},
     {"run", run_rows, AT(run), "Where results go."},
     {NULL, NULL, 0, NULL}};

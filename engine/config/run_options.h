@@ -124,6 +124,14 @@ typedef struct dt_memory_opts {
     double account_density;     /* share of values behind a ReLU that are not zero */
 } dt_memory_opts;
 
+/* As data sheets say it; 0: not given. */
+typedef struct dt_card_opts {
+    const char *title, *like; /* NULL: not given */
+    double fp32, half;        /* 10^12 operations a second */
+    double bandwidth, link;   /* 10^9 bytes a second */
+    double disk_out, disk_in;
+} dt_card_opts;
+
 typedef enum dt_best { DT_BEST_OFF, DT_BEST_LOSS, DT_BEST_TOP1 } dt_best;
 const char *dt_best_name(dt_best b);
 
@@ -146,6 +154,7 @@ typedef struct dt_run_options {
     dt_train_opts train;
     dt_device_opts device;
     dt_memory_opts memory;
+    dt_card_opts card;
     dt_checkpoint_opts checkpoint;
     dt_dir_opts run;
 } dt_run_options;

@@ -13,13 +13,21 @@
 #include <stdio.h>
 #include <string.h>
 
+#define CONV 0.75
+#define DEPTHWISE 0.0044
+#define SMALL 0.33
+#define MATRIX 0.8
+#define HALF 0.5
+#define MEMORY 0.75
+#define LINK 0.8
+
 /* A row from a data sheet: peak 10^12 operations a second in fp32 and, with fp32 sums, in 16 bits,
  * and peak 10^9 bytes a second of the memory and the link. */
 #define SHEET(name, title, mib, peak, half, memory, link)                                          \
     {                                                                                              \
-        name, title, mib, 0.75 * (peak), 0.75 * (peak), 0.0044 * (peak), 0.33 * (peak),            \
-            0.8 * (peak), 0.5 * (half), 0.75 * (memory), 0.8 * (link), 0.8 * (link), "data sheet", \
-            0, 0                                                                                   \
+        name, title, mib, CONV *(peak), CONV *(peak), DEPTHWISE *(peak), SMALL *(peak),            \
+            MATRIX *(peak), HALF *(half), MEMORY *(memory), LINK *(link), LINK *(link),            \
+            "data sheet", 0, 0                                                                     \
     }
 
 #define DT_CARD_SPEED(...) {__VA_ARGS__},
@@ -55,6 +63,33 @@ const dt_card_speed *dt_card_speed_find(const char *name)
 const char *const *dt_card_speed_names(void)
 {
     return names;
+}
+
+/* Arithmetic is of one kind of card: where fp32 is given, so is the rest of it. */
+static void take_arithmetic(dt_card_speed *to, const dt_card_sheet *sheet)
+{
+    if (sheet->fp32 > 0) {
+        to->conv = to->pointwise = CONV * sheet->fp32;
+        to->depthwise = DEPTHWISE * sheet->fp32;
+        to->small = SMALL * sheet->fp32;
+        to->matrix = MATRIX * sheet->fp32;
+        to->half = 0;
+    }
+    if (sheet->half > 0)
+        to->half = HALF * sheet->half;
+}
+
+void dt_card_take_sheet(dt_card_speed *to, const dt_card_sheet *sheet)
+{
+    take_arithmetic(to, sheet);
+    if (sheet->memory > 0)
+        to->memory = MEMORY * sheet->memory;
+    if (sheet->link > 0)
+        to->out = to->in = LINK * sheet->link;
+    if (sheet->disk_out > 0)
+        to->disk_out = sheet->disk_out;
+    if (sheet->disk_in > 0)
+        to->disk_in = sheet->disk_in;
 }
 
 /* A link's first byte takes this long, and so does an op: what a launch costs. */

@@ -31,6 +31,16 @@ const dt_card_speed *dt_card_speed_all(size_t *n);
 const dt_card_speed *dt_card_speed_find(const char *name); /* NULL when there is none */
 const char *const *dt_card_speed_names(void);              /* NULL-terminated, for dt_unknown */
 
+/* What a data sheet says: peak 10^12 operations a second in fp32 and, with sums in fp32, in 16
+ * bits; peak 10^9 bytes a second of its memory and its link; and those of a disk. 0: it does not
+ * say. */
+typedef struct dt_card_sheet {
+    double fp32, half, memory, link, disk_out, disk_in;
+} dt_card_sheet;
+
+/* Have a card reach of what a data sheet says the shares that the table's cards do. */
+void dt_card_take_sheet(dt_card_speed *to, const dt_card_sheet *sheet);
+
 /* The costs of a machine with this card. Release with dt_costs_deinit. */
 void dt_costs_of_card(dt_costs *out, const dt_card_speed *card);
 

@@ -27,6 +27,7 @@ static const struct {
     kind kind;
 } rules[] = {
     {"memory.*", FREE},
+    {"card.*", FREE},
     {"checkpoint.*", FREE},
     {"run.*", FREE},
     {"data.ahead", FREE},

@@ -591,6 +591,28 @@ static void a_card_is_a_panel(void **state)
     dt_free(picture);
 }
 
+/* Cards of one's own that differ in a key are machines as well, told apart by what they are called.
+ */
+static void a_key_of_a_card_is_a_panel(void **state)
+{
+    NEED_BINARY();
+    char svg[1024], words[2048];
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("own.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 1 --policies vdnn_all --set memory.simulate=own --set "
+        "card.like=p100 --vary card.link=8,31.5 --svg %.1000s",
+        svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has_not(r.out, "times are simulated"); /* of each its own */
+    char *picture = cli_text(svg);
+    assert_int_equal(count(picture, "<g class=\"panel\">"), 2);
+    assert_has(picture, ">like Tesla P100 16GB, link 8</text>");
+    assert_has(picture, ">like Tesla P100 16GB, link 31.5</text>");
+    dt_free(picture);
+    cli_done(&r);
+}
+
 /* tests/long pictures draws it again, which takes minutes; that a policy came since is seen here.
  */
 static void the_survey_shows_every_policy(void **state)
@@ -1083,6 +1105,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(what_is_planned_at_once_is_told),
         cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(a_card_is_a_panel),
+        cmocka_unit_test(a_key_of_a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
         cmocka_unit_test(a_mark_stands_where_its_time_is),

@@ -37,6 +37,71 @@ static char *written(const char *words, const char *name)
     return cli_text(path);
 }
 
+/* Seconds of a step of vdnn_all with what a card's keys are set to. */
+static double on_card(const char *sets)
+{
+    char words[512];
+    snprintf(words, sizeof words, "plan FILE --json %s", sets);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const cJSON *of = cJSON_GetObjectItemCaseSensitive(o, "predicted");
+    assert_true(json_flag(of, "simulated"));
+    const double seconds = json_number(of, "step_seconds");
+    cJSON_Delete(o);
+    cli_done(&r);
+    return seconds;
+}
+
+/* By the numbers of a data sheet a card is the one of the list that has them; and one that is like
+ * another differs in what is said. */
+static void a_card_of_ones_own_goes_by_its_data_sheet(void **state)
+{
+    NEED_BINARY();
+    const double v100 = on_card("--set memory.simulate=v100");
+    const double sheet = on_card("--set memory.simulate=own --set card.fp32=15.7 --set "
+                                 "card.half=125 --set card.bandwidth=900 --set card.link=15.75");
+    const double like = on_card("--set memory.simulate=own --set card.like=v100");
+    const double linked =
+        on_card("--set memory.simulate=own --set card.like=v100 --set card.link=31.5");
+    const double slow =
+        on_card("--set memory.simulate=own --set card.like=v100 --set card.bandwidth=9");
+    assert_true(fabs(sheet - v100) <= 1e-9 * v100 && fabs(like - v100) <= 1e-9 * v100);
+    assert_true(linked < 0.9 * v100 && slow > 1.1 * v100);
+    ran r = cli_run(
+        "plan FILE --set memory.simulate=own --set card.like=v100 --set card.link=31.5", lenet());
+    assert_has(r.out, "\nby           like Tesla V100 16GB, link 31.5, a card's constants\n");
+    cli_done(&r);
+}
+
+static void a_card_that_cannot_be_is_refused(void **state)
+{
+    NEED_BINARY();
+    static const char *const bad[][2] = {
+        {"memory.simulate=own", "[memory] simulate = own: [card] says no fp32; give its number"},
+        {"memory.simulate=own --set card.fp32=3", "[card] says no bandwidth"},
+        {"memory.simulate=own --set card.like=v10",
+            "[card] like = v10: no such card; did you mean"},
+        {"memory.simulate=own --set card.like=v100 --set card.link=1e-9",
+            "[card] link = 1e-9: must be 0, or 0.001 and more"},
+        {"memory.simulate=own --set card.like=v100 --set card.link=nan", "[card] link = nan"},
+        {"memory.simulate=own --set card.like=v100 --set card.half=-1",
+            "[card] half = -1: must be"},
+        {"memory.simulate=owm", "did you mean 'own'?"},
+        {"memory.simulate= --set card.fp32=3",
+            "[card] fp32 = 3: no card is simulated; set memory."},
+    };
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "plan FILE --set %s", bad[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, bad[i][1]);
+        assert_string_equal(r.out, "");
+        cli_done(&r);
+    }
+}
+
 static double step_seconds(void)
 {
     ran r = cli_run("plan FILE --json", lenet());
@@ -574,6 +639,8 @@ static void a_prediction_names_its_profile(void **state)
 DT_TEST_GROUP(plan_time)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_card_of_ones_own_goes_by_its_data_sheet),
+        cmocka_unit_test(a_card_that_cannot_be_is_refused),
         cmocka_unit_test(no_plan_is_below_its_bound),
         cmocka_unit_test(timelines_of_its_programs_make_the_step),
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),

@@ -109,6 +109,10 @@ static void sum_up(turns *t)
     for (size_t i = 0; i < t->c->n; i++) {
         dt_compare_row *r = &t->c->row[i];
         double *s = t->seconds + i * ALL;
+        if (r->again) { /* which was run as the row before */
+            r->measured = r[-1].measured;
+            r->spread = r[-1].spread;
+        }
         if (!t->runs[i])
             continue;
         qsort(s, ALL, sizeof *s, dt_order_f64);

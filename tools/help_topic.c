@@ -184,10 +184,16 @@ bool dti_help_value(const char *word)
     return found;
 }
 
+/* "card" is both. */
+static bool key_or_section(const char *word)
+{
+    const bool key = key_topic(word), section = section_topic(word);
+    return key || section;
+}
+
 bool dti_help_topic(const char *word)
 {
-    return policy_topic(word) || policy_key(word) || layer_topic(word) || key_topic(word) ||
-           section_topic(word);
+    return policy_topic(word) || policy_key(word) || layer_topic(word) || key_or_section(word);
 }
 
 bool dti_help_named(const char *word)

@@ -72,6 +72,10 @@ static void a_card_of_ones_own_goes_by_its_data_sheet(void **state)
         "plan FILE --set memory.simulate=own --set card.like=v100 --set card.link=31.5", lenet());
     assert_has(r.out, "\nby           like Tesla V100 16GB, link 31.5, a card's constants\n");
     cli_done(&r);
+    r = cli_run("help card", NULL); /* a key and a section */
+    assert_has(r.out, "device.card = text\n");
+    assert_has(r.out, "\n[card]\nA card of your own, ");
+    cli_done(&r);
 }
 
 static void a_card_that_cannot_be_is_refused(void **state)

@@ -104,6 +104,16 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
     return dti_session_unknown(s, "memory", "simulate", "card", names, err);
 }
 
+/* As much of a title as leaves the numbers room, and no part of a letter. */
+static int title_bytes(const char *title)
+{
+    enum { MOST = 40 };
+    size_t n = strlen(title);
+    for (n = n < MOST ? n : MOST; n > 0 && ((unsigned char)title[n] & 0xc0) == 0x80; n--)
+        ;
+    return (int)n;
+}
+
 /* Title and numbers, so that no two that differ are called the same. */
 static void name_own(const dt_card_opts *o, const dt_card_speed *like, char *to, size_t bytes)
 {
@@ -112,9 +122,10 @@ static void name_own(const dt_card_opts *o, const dt_card_speed *like, char *to,
         double value;
     } said[] = {{"fp32", o->fp32}, {"half", o->half}, {"bandwidth", o->bandwidth},
         {"link", o->link}, {"disk_out", o->disk_out}, {"disk_in", o->disk_in}};
-    size_t at = o->title != NULL ? (size_t)snprintf(to, bytes, "%.32s", o->title)
-                : like != NULL   ? (size_t)snprintf(to, bytes, "like %.32s", like->title)
-                                 : (size_t)snprintf(to, bytes, "own card");
+    size_t at = o->title != NULL
+                    ? (size_t)snprintf(to, bytes, "%.*s", title_bytes(o->title), o->title)
+                : like != NULL ? (size_t)snprintf(to, bytes, "like %.32s", like->title)
+                               : (size_t)snprintf(to, bytes, "own card");
     for (size_t i = 0; i < DT_COUNT(said) && at < bytes; i++)
         if (said[i].value > 0)
             at += (size_t)snprintf(to + at, bytes - at, ", %s %.6g", said[i].key, said[i].value);

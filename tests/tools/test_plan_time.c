@@ -72,6 +72,13 @@ static void a_card_of_ones_own_goes_by_its_data_sheet(void **state)
         "plan FILE --set memory.simulate=own --set card.like=v100 --set card.link=31.5", lenet());
     assert_has(r.out, "\nby           like Tesla V100 16GB, link 31.5, a card's constants\n");
     cli_done(&r);
+    r = cli_run(
+        "plan FILE --set memory.simulate=own --set card.like=v100 --set "
+        "card.title=a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+        "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+        lenet());
+    assert_has(r.out, "\xc3\xa9, a card's constants\n"); /* 41 bytes, cut between letters */
+    cli_done(&r);
     r = cli_run("help card", NULL); /* a key and a section */
     assert_has(r.out, "device.card = text\n");
     assert_has(r.out, "\n[card]\nA card of your own, ");

@@ -213,6 +213,32 @@ static void warn_of_classes(dt_feeds *f, const dt_graph *g)
             g->classes);
 }
 
+/* A network that learns to tell apart more bytes than there are takes memory and time for nothing.
+ */
+static void warn_of_vocabulary(dt_feeds *f, const dt_graph *g)
+{
+    enum { BYTES = 256 };
+    if (f->train->desc == &dt_source_text && g->classes > BYTES)
+        warn(f,
+            "the network has a vocabulary of %" PRId64 ", and a text no more than %d different "
+            "bytes: model.vocab = %d takes less memory and time",
+            g->classes, (int)BYTES, (int)BYTES);
+}
+
+/* Of a run that is cut short on the command line nothing else is expected. */
+static void warn_of_warmup(dt_feeds *f, const dt_session *s)
+{
+    const dt_train_opts *t = &s->opts.train;
+    const double warm =
+        (double)t->warmup_steps + (double)t->warmup_epochs * (double)f->steps_per_epoch;
+    if (warm > 0 && warm >= (double)f->steps && !dt_config_typed(s->config, "train", "steps") &&
+        !dt_config_typed(s->config, "train", "epochs"))
+        warn(f,
+            "train.warmup = %.40s is no shorter than the run of %" PRId64
+            " step%s: lr rises to its end",
+            t->warmup_text, f->steps, f->steps == 1 ? "" : "s");
+}
+
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
 {
     memset(f, 0, sizeof *f);
@@ -232,6 +258,8 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     DT_CHECK(open_eval(f, s, desc, &o, err));
     warn_of_idle(f, s, desc);
     warn_of_classes(f, s->graph);
+    warn_of_vocabulary(f, s->graph);
+    warn_of_warmup(f, s);
     describe(f->train, f->note, sizeof f->note);
     describe(f->eval, f->eval_note, sizeof f->eval_note);
     return DT_OK;

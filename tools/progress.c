@@ -367,6 +367,10 @@ static void show_result(
             say(s, " of pixels, mean IoU %.2f %%", 100 * p->eval.mean_iou);
         say(s, "\n");
     }
+    if (r->best != NULL) {
+        label(s, "best");
+        flow(s, "%s", r->best);
+    }
     if (p->run_dir != NULL) {
         label(s, "written");
         const char *dir = r->dir != NULL ? r->dir : p->run_dir;

@@ -77,6 +77,7 @@ double dti_progress_rate(const dti_progress *p);
  * @measured: bytes; 0: not measured
  * @process_peak @outside: of the whole process; what of it is not in the arena; 0: not known
  * @card:     the arena is a card's, and @outside what else of its memory is in use
+ * @best:     what the best evaluation was, and where its weights are; NULL: none are kept
  * @dir:      the run directory as it is called now; NULL: as at first
  * @files:    names written there, for the last line; "": the folder is gone
  * @lost:     lines of metrics that could not be written, and @why
@@ -85,7 +86,7 @@ typedef struct dti_progress_result {
     dt_status status;
     uint64_t measured, process_peak, outside, lost;
     bool card;
-    const char *dir, *files, *why;
+    const char *best, *dir, *files, *why;
 } dti_progress_result;
 void dti_progress_finish(dti_progress *p, const dti_progress_result *r);
 

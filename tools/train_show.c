@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "memory/usage.h"
+#include "session/human.h"
 #include "session/parts.h"
 #include "tools/course.h"
 
@@ -140,9 +141,28 @@ static const char *written(char to[WRITTEN], const dti_train_show *s, const dt_r
     return to;
 }
 
+/* The evaluation by which a checkpoint was kept, if one is. */
+static const char *best(char to[WRITTEN], const dt_run *r)
+{
+    char name[DT_CHECKPOINT_NAME], loss[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES], what[32];
+    char folder[4096];
+    const dt_course *c = &r->course;
+    const int by = r->s->opts.checkpoint.best;
+    snprintf(folder, sizeof folder, "%s/" DT_CHECKPOINTS, dt_run_dir_path(r->dir));
+    if (by == DT_BEST_OFF || c->best_step == 0 || !dt_checkpoint_there(folder, c->best_step))
+        return NULL;
+    if (by == DT_BEST_LOSS)
+        snprintf(what, sizeof what, "loss %s", dt_human_number(loss, -c->best));
+    else
+        snprintf(what, sizeof what, "top-1 %.2f %%", 100 * c->best);
+    snprintf(to, WRITTEN, "%s after step %s: " DT_CHECKPOINTS "/%s", what,
+        dt_human_count(step, (uint64_t)c->best_step), dt_checkpoint_name(name, c->best_step));
+    return to;
+}
+
 void dti_train_show_end(dti_train_show *s, const dt_run *r, dt_status st)
 {
-    char files[WRITTEN];
+    char files[WRITTEN], kept[WRITTEN];
     if (s->progress == NULL)
         return;
     dti_progress_result result = {.status = st,
@@ -150,6 +170,7 @@ void dti_train_show_end(dti_train_show *s, const dt_run *r, dt_status st)
         .process_peak = r->process_peak,
         .outside = r->outside,
         .card = r->s->context.device != DT_CPU,
+        .best = best(kept, r),
         .files = written(files, s, r)};
     result.dir = dt_run_dir_path(r->dir);
     result.lost = dt_run_dir_lost(r->dir, &result.why);

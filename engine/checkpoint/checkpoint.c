@@ -23,7 +23,7 @@
 
 #define PREFIX "step-"
 
-enum { MOST_DIGITS = 16, MOST_ASIDE = 1000000, STEP_BYTES = 40 /* of a checkpoint's own name */ };
+enum { MOST_DIGITS = 16, MOST_ASIDE = 1000000 };
 
 dt_status dti_path(char to[DTI_PATH_BYTES], const char *folder, const char *name, dt_err *err)
 {
@@ -32,15 +32,16 @@ dt_status dti_path(char to[DTI_PATH_BYTES], const char *folder, const char *name
     return DT_FAIL(err, DT_E_IO, "'%s/%s': %s", folder, name, strerror(ENAMETOOLONG));
 }
 
-static void step_name(char to[STEP_BYTES], int64_t step)
+const char *dt_checkpoint_name(char to[DT_CHECKPOINT_NAME], int64_t step)
 {
-    snprintf(to, STEP_BYTES, PREFIX "%08" PRId64, step);
+    snprintf(to, DT_CHECKPOINT_NAME, PREFIX "%08" PRId64, step);
+    return to;
 }
 
 /* The step a name stands for; -1 when it is not exactly the name of one. */
 static int64_t step_of(const char *name)
 {
-    char same[STEP_BYTES];
+    char same[DT_CHECKPOINT_NAME];
     if (strncmp(name, PREFIX, sizeof PREFIX - 1) != 0)
         return -1;
     const char *digits = name + sizeof PREFIX - 1;
@@ -48,7 +49,7 @@ static int64_t step_of(const char *name)
     if (n == 0 || n > MOST_DIGITS || digits[n] != '\0')
         return -1;
     const int64_t step = strtoll(digits, NULL, 10);
-    step_name(same, step);
+    (void)dt_checkpoint_name(same, step);
     return strcmp(same, name) == 0 ? step : -1;
 }
 
@@ -167,8 +168,8 @@ typedef struct names {
 
 static dt_status name_all(names *n, const char *folder, int64_t step, dt_err *err)
 {
-    char name[STEP_BYTES], text[STEP_BYTES + 32];
-    step_name(name, step);
+    char name[DT_CHECKPOINT_NAME], text[DT_CHECKPOINT_NAME + 32];
+    (void)dt_checkpoint_name(name, step);
     DT_CHECK(dti_path(n->path, folder, name, err));
     snprintf(text, sizeof text, ".%s.tmp-%ld", name, (long)getpid());
     DT_CHECK(dti_path(n->temp, folder, text, err));
@@ -262,8 +263,9 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
 dt_status dt_checkpoint_link_weights(
     const char *folder, int64_t step, const char *path, dt_err *err)
 {
-    char name[STEP_BYTES], file[STEP_BYTES + sizeof DT_CHECKPOINT_MODEL], from[DTI_PATH_BYTES];
-    step_name(name, step);
+    char name[DT_CHECKPOINT_NAME], file[DT_CHECKPOINT_NAME + sizeof DT_CHECKPOINT_MODEL],
+        from[DTI_PATH_BYTES];
+    (void)dt_checkpoint_name(name, step);
     snprintf(file, sizeof file, "%s/%s", name, DT_CHECKPOINT_MODEL);
     DT_CHECK(dti_path(from, folder, file, err));
     return dti_link_over(from, path, err);
@@ -271,8 +273,8 @@ dt_status dt_checkpoint_link_weights(
 
 bool dt_checkpoint_there(const char *folder, int64_t step)
 {
-    char name[STEP_BYTES], path[DTI_PATH_BYTES];
-    step_name(name, step);
+    char name[DT_CHECKPOINT_NAME], path[DTI_PATH_BYTES];
+    (void)dt_checkpoint_name(name, step);
     return dti_path(path, folder, name, NULL) == DT_OK && is_folder(path);
 }
 
@@ -410,8 +412,8 @@ static dt_status try_each(dt_checkpoint **out, const char *folder, const int64_t
     const dt_teller *tell, dt_err *trail, dt_err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        char name[STEP_BYTES], path[DTI_PATH_BYTES];
-        step_name(name, step[i]);
+        char name[DT_CHECKPOINT_NAME], path[DTI_PATH_BYTES];
+        (void)dt_checkpoint_name(name, step[i]);
         DT_CHECK(dti_path(path, folder, name, err));
         dt_err why = {0};
         dt_status st = dt_checkpoint_open(out, path, &why);
@@ -513,9 +515,9 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
 /* "step-N" becomes "aside-step-N", or "aside-K-step-N" with the first K that is free. */
 static dt_status set_aside(const char *folder, int64_t step, const dt_teller *tell, dt_err *err)
 {
-    char from[DTI_PATH_BYTES], to[DTI_PATH_BYTES], name[STEP_BYTES], aside[64];
+    char from[DTI_PATH_BYTES], to[DTI_PATH_BYTES], name[DT_CHECKPOINT_NAME], aside[64];
     struct stat st;
-    step_name(name, step);
+    (void)dt_checkpoint_name(name, step);
     snprintf(aside, sizeof aside, "aside-%s", name);
     DT_CHECK(dti_path(from, folder, name, err));
     DT_CHECK(dti_path(to, folder, aside, err));
@@ -565,7 +567,7 @@ static bool looks_whole(const char *path)
 /* Once renamed it is no checkpoint any more, however far the removal comes. */
 static dt_status drop(const char *folder, const char *name, const char *path, dt_err *err)
 {
-    char old[STEP_BYTES + 32], to[DTI_PATH_BYTES];
+    char old[DT_CHECKPOINT_NAME + 32], to[DTI_PATH_BYTES];
     snprintf(old, sizeof old, ".%s.old-%ld", name, (long)getpid());
     DT_CHECK(dti_path(to, folder, old, err));
     DT_CHECK(rename_to(path, to, err));
@@ -579,8 +581,8 @@ dt_status dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best, dt
     DT_CHECK(list_steps(&steps, &n, folder, err));
     dt_status st = DT_OK;
     for (size_t i = 0; i < n && st == DT_OK; i++) {
-        char name[STEP_BYTES], path[DTI_PATH_BYTES];
-        step_name(name, steps[i]);
+        char name[DT_CHECKPOINT_NAME], path[DTI_PATH_BYTES];
+        (void)dt_checkpoint_name(name, steps[i]);
         st = dti_path(path, folder, name, err);
         if (st != DT_OK || !looks_whole(path))
             continue;

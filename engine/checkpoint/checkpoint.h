@@ -68,6 +68,10 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
 dt_status dt_checkpoint_link_weights(
     const char *folder, int64_t step, const char *path, dt_err *err) DT_NODISCARD;
 
+/* "step-N", as a checkpoint's folder is called. Returns @to. */
+enum { DT_CHECKPOINT_NAME = 40 };
+const char *dt_checkpoint_name(char to[DT_CHECKPOINT_NAME], int64_t step);
+
 /* Whether there is FOLDER/step-N, whole or not. */
 bool dt_checkpoint_there(const char *folder, int64_t step);
 

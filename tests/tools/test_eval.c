@@ -389,6 +389,36 @@ static void learn_colours(const char *train, const char *folder)
     cli_done(&r);
 }
 
+/* Whoever looks for the best weights need not read metrics. */
+static void the_best_evaluation_is_told_with_its_checkpoint(void **state)
+{
+    NEED_BINARY();
+    static const char *const by[] = {"loss", "top1"};
+    char train[1024], folder[1024], line[4096], path[2048];
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("best"));
+    learn_colours(train, folder);
+    for (size_t i = 0; i < DT_COUNT(by); i++) {
+        snprintf(line, sizeof line,
+            "%s/config.ini --set checkpoint.best=%s --set checkpoint.every=0 --set "
+            "run.overwrite=on",
+            folder, by[i]);
+        ran r = cli_run(line, NULL);
+        assert_code(&r, 0);
+        const char *told = strstr(r.out, "\nbest      ");
+        assert_non_null(told);
+        assert_has(told, i == 0 ? "best      loss 0." : "best      top-1 100.00 % after step ");
+        const char *name = strstr(told, ": checkpoints/step-");
+        assert_non_null(name);
+        snprintf(path, sizeof path, "%s/%.*s", folder, (int)strcspn(name + 2, "\n"), name + 2);
+        cli_done(&r);
+        r = cli_run("eval FILE", path);
+        assert_code(&r, 0);
+        assert_has(r.out, "top-1     100.00 %");
+        cli_done(&r);
+    }
+}
+
 /* The folder of a run is enough to ask it. */
 static void pictures_are_classified_by_the_run_that_learned(void **state)
 {
@@ -516,6 +546,13 @@ static void text_is_written_by_the_vocabulary_that_was_learned(void **state)
             assert_string_equal(r.out, wrote);
         cli_done(&r);
     }
+    snprintf(line, sizeof line, "FILE --set model.vocab=257 --set run.dir=%s",
+        dt_temp_path("large_vocabulary"));
+    ran large = cli_run(line, cli_file("text.ini", ini));
+    assert_code(&large, 0);
+    assert_has(
+        large.err, "a vocabulary of 257, and a text no more than 256 different bytes: model");
+    cli_done(&large);
     snprintf(line, sizeof line, "%s --resume --set train.steps=5", folder);
     const char *const refused[] = {"eval FILE", "eval FILE --generate 6", line};
     for (size_t i = 0; i < DT_COUNT(refused); i++) {
@@ -718,6 +755,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(without_its_data_nothing_is_evaluated),
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
+        cmocka_unit_test(the_best_evaluation_is_told_with_its_checkpoint),
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(classes_that_are_others_now_are_refused),
         cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),

@@ -475,6 +475,8 @@ static void what_is_in_vain_is_told(void **state)
         {"--set data.cutout=2 --set data.path=/pictures",
             "data.cutout counts for nothing: it is not for data.source = synthetic", NULL},
         {"--resume", "there is no run to go on with: this is a new one", NULL},
+        {"--set train.warmup=3", "train.warmup = 3 is no shorter than the run of ", NULL},
+        {"--set train.warmup=3 --set train.steps=1", NULL, "train.warmup"},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char words[700];

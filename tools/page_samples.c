@@ -78,7 +78,7 @@ static void one(const dti_page *p, const dt_run *r, const dt_sample *s)
         fprintf(p->f, "<br><span>%s", k > 0 ? "" : right ? "right" : "taken for ");
         if (k > 0 || !right)
             put_class(p, r, s->guess[k]);
-        fprintf(p->f, ", %.0f&thinsp;%%</span>", 100 * s->share[k]);
+        fprintf(p->f, ", %.0f&#8239;%%</span>", 100 * s->share[k]);
     }
     fputs("</figcaption></figure>\n", p->f);
 }

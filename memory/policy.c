@@ -1,4 +1,5 @@
-/* The registry of policies, ladders, and the passes of a list. */
+/* The registry of policies; lists of them and what these come to; and what a pass asks of its
+ * environment: what a program scores, takes and costs by the run's pool and machine. */
 #include "memory/policy.h"
 
 #include <dnntrain/policy.h>
@@ -24,6 +25,8 @@ enum {
 #include "memory/policies/policies.def"
 };
 #undef DT_POLICY
+
+/* ---- the registry ---- */
 
 /* Ours, then those from outside: an entry is there before it is counted, and stays, so whoever
  * reads takes no lock. */
@@ -62,24 +65,6 @@ const dt_policy *dt_policy_find(const char *name)
     return NULL;
 }
 
-const dt_policy *dt_policies_ladder(const dt_policies *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (s->pass[i].policy->rung != NULL)
-            return s->pass[i].policy;
-    return NULL;
-}
-
-const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST])
-{
-    size_t n = 0;
-    to[0] = '\0';
-    for (size_t i = 0; i < s->n && n < DT_POLICY_LIST; i++)
-        n += (size_t)snprintf(
-            to + n, DT_POLICY_LIST - n, "%s%s", i > 0 ? "," : "", s->pass[i].policy->name);
-    return to;
-}
-
 dt_status dt_policy_unknown(const char *what, const char *name, dt_err *err)
 {
     const char *names[DT_COUNT(policies) + 1] = {NULL};
@@ -96,6 +81,26 @@ static dt_status unknown(const char *name, dt_err *err)
     if (strpbrk(name, " +;|&/[](){}'") != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s; several are separated by commas: NAME, NAME", what);
     return dt_policy_unknown(what, name, err);
+}
+
+/* ---- lists ---- */
+
+const dt_policy *dt_policies_ladder(const dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (s->pass[i].policy->rung != NULL)
+            return s->pass[i].policy;
+    return NULL;
+}
+
+const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST])
+{
+    size_t n = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < s->n && n < DT_POLICY_LIST; i++)
+        n += (size_t)snprintf(
+            to + n, DT_POLICY_LIST - n, "%s%s", i > 0 ? "," : "", s->pass[i].policy->name);
+    return to;
 }
 
 static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)
@@ -143,6 +148,13 @@ dt_status dt_policies_open(dt_policies *out, const char *list, dt_config *c, dt_
     return st;
 }
 
+void dt_policies_close(dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        dt_free(s->pass[i].opts);
+    memset(s, 0, sizeof *s);
+}
+
 /* The same, with the options that it has. */
 static dt_status add_copy(dt_policies *s, const dt_policy *policy, const void *opts, dt_err *err)
 {
@@ -176,6 +188,8 @@ dt_status dt_policies_with(
         DT_CHECK(add_copy(out, from->pass[i].policy, from->pass[i].opts, err));
     return more != NULL ? add(out, more, c, err) : DT_OK;
 }
+
+/* ---- homes ---- */
 
 static bool says_home(const dt_policies *s, size_t i)
 {
@@ -245,13 +259,6 @@ bool dt_policies_take_homes(const dt_policies *s)
     return takes;
 }
 
-void dt_policies_close(dt_policies *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        dt_free(s->pass[i].opts);
-    memset(s, 0, sizeof *s);
-}
-
 /* Those of a role: weights come first in the enum, then gradients, then optimizer state. */
 static void homes_of(const struct dt_policy *p, const void *opts, dt_role role, const dt_map *m,
     uint64_t *host, dt_tier *tier)
@@ -276,6 +283,17 @@ bool dt_policies_fill_host(const dt_policies *s)
         if (s->pass[k].policy->fills_host != NULL && s->pass[k].policy->fills_host(s->pass[k].opts))
             return true;
     return false;
+}
+
+/* ---- what a run goes by ---- */
+
+bool dt_policies_exact(const dt_policies *s)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (!s->pass[i].policy->exact ||
+            (s->pass[i].policy->changes != NULL && s->pass[i].policy->changes(s->pass[i].opts)))
+            return false;
+    return true;
 }
 
 int64_t dt_policies_delay(const dt_policies *s, const char **by)
@@ -321,6 +339,8 @@ bool dt_policies_host_updates(const dt_policies *s)
             return true;
     return false;
 }
+
+/* ---- a pass's environment: the pool, the machine, scores and costs ---- */
 
 static const dt_pool_desc *or_default(const dt_pool_desc *pool)
 {
@@ -559,6 +579,8 @@ dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *secon
     return DT_OK;
 }
 
+/* ---- copies and packing ---- */
+
 dt_tier dti_offload_tier(const dt_pass_env *e)
 {
     return dti_pass_lower_opts(e).tier == DT_TIER_DISK ? DT_TIER_DISK : DT_TIER_HOST;
@@ -619,6 +641,8 @@ dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dti_gap *g,
     return shrinks ? dti_offload(p, g, NULL, err) : DT_OK;
 }
 
+/* ---- the passes of a list ---- */
+
 /* Whether no plan of the program fits, so that no search finds one. */
 static bool is_in_vain(const dt_program *p, uint64_t budget)
 {
@@ -639,13 +663,4 @@ dt_status dt_policies_apply(
         DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
     }
     return DT_OK;
-}
-
-bool dt_policies_exact(const dt_policies *s)
-{
-    for (size_t i = 0; i < s->n; i++)
-        if (!s->pass[i].policy->exact ||
-            (s->pass[i].policy->changes != NULL && s->pass[i].policy->changes(s->pass[i].opts)))
-            return false;
-    return true;
 }

@@ -766,8 +766,8 @@ static dt_status add_rows(lowering *l, dt_err *err)
     return st;
 }
 
-/* Tables and rows; of WAITs only those that the program asks for. */
-static dt_status lower_rows(lowering *l, dt_err *err)
+/* What the plan is of and made by. */
+static void describe(const lowering *l)
 {
     const dt_program *p = l->p;
     dt_plan *plan = l->plan;
@@ -782,6 +782,13 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
     plan->budget = l->o->budget;
     plan->n_stream = dt_usual_streams(plan->stream, host_computes(p));
+}
+
+/* Room for all tables and for rows; dti_sync makes its own for WAITs. */
+static bool make_tables(const lowering *l)
+{
+    const dt_program *p = l->p;
+    dt_plan *plan = l->plan;
     size_t args = 0;
     for (size_t i = 0; i < p->n_order; i++)
         args += (size_t)p->op[p->order[i]].n_arg;
@@ -790,7 +797,14 @@ static dt_status lower_rows(lowering *l, dt_err *err)
     plan->arg = dt_alloc(args, sizeof *plan->arg);
     plan->row = dt_alloc(
         3 * p->n_order + 4 * l->n_segment, sizeof *plan->row); /* with two waits for a copy */
-    if (plan->tensor == NULL || plan->op == NULL || plan->arg == NULL || plan->row == NULL)
+    return plan->tensor != NULL && plan->op != NULL && plan->arg != NULL && plan->row != NULL;
+}
+
+/* Tables and rows; of WAITs only those that the program asks for. */
+static dt_status lower_rows(lowering *l, dt_err *err)
+{
+    describe(l);
+    if (!make_tables(l))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a plan");
     tensor_table(l);
     int32_t *node = NULL;

@@ -58,7 +58,8 @@ static void collect(dti_chen *c, const int32_t *crossing, int32_t loss)
     const dt_program *p = c->p;
     for (int32_t i = 0; i <= loss; i++) {
         const int32_t id = p->order[i];
-        const int32_t y = p->op[id].kind == DT_OP_FORWARD ? dt_op_tensor(&p->op[id], DT_Y) : -1;
+        const int32_t y =
+            p->op[id].kind == DT_OP_FORWARD ? dt_op_tensor(&p->op[id], DT_Y) : DT_NONE;
         /* A split op makes its value in pieces; the first counts. */
         if (y == DT_NONE || dti_producer(p, y) != id || !ours(p, y, loss))
             continue;

@@ -192,20 +192,22 @@ static dt_status try_segments(search *x, dti_chen_cuts cuts, dt_err *err)
     return DT_OK;
 }
 
-/* From the rung that keeps everything down to the lowest. What keeps more may still have a lower
- * peak than that by a little, and is passed over, so that more budget never takes less. */
+/* From the rung below the one that keeps everything down to the lowest. What keeps more may still
+ * have a lower peak than that by a little, and is passed over, so that more budget never takes
+ * less. */
 static dt_status climb_down(search *x, dt_err *err)
 {
     const int n = x->p->n_op < MANY_OPS ? RUNGS : RUNGS_OF_MANY;
     const uint64_t least = x->best.peak;
-    bool fits = x->best.none;
-    for (int k = n - 1; k > 0 && !fits; k--) {
+    for (int k = n - 1; k > 0; k--) {
         rung r = x->best;
+        bool fits;
         r.share = (double)k / n;
         DT_CHECK(try_rung(x, &r, x->budget, &fits, err));
-        fits = fits && r.peak >= least;
-        if (fits)
+        if (fits && r.peak >= least) {
             x->best = r;
+            return DT_OK;
+        }
     }
     return DT_OK;
 }

@@ -89,12 +89,6 @@ double dti_swap_gain(const dti_swap_times *s)
 
 /* ---- what is decided ---- */
 
-/* Of so many bytes, to where values wait or back. */
-static double copy_seconds(const cswap *x, dt_row_kind kind, uint64_t bytes)
-{
-    return dti_pass_copy_seconds(x->env, dti_offload_tier(x->env), kind, bytes);
-}
-
 /* Shares of values not zero: to make room for, and by which seconds go. Below 0: not known. What
  * the user says is taken at its word, what was measured may grow by a slot. */
 typedef struct shares {
@@ -126,8 +120,8 @@ static double gain_by_rule(
 {
     const dt_costs *costs = dti_pass_costs(x->env);
     const size_t packed = dt_packed_bytes(c, t->bytes / sizeof(uint32_t), mean);
-    s.packed_out = copy_seconds(x, DT_ROW_COPY_OUT, packed);
-    s.packed_in = copy_seconds(x, DT_ROW_COPY_IN, packed);
+    s.packed_out = dti_pass_store_seconds(x->env, packed);
+    s.packed_in = dti_pass_fetch_seconds(x->env, packed);
     s.pack = (double)t->bytes / dt_costs_rate(costs, c->name, mean, true);
     s.unpack = (double)t->bytes / dt_costs_rate(costs, c->name, mean, false);
     return dti_swap_gain(&s);
@@ -191,8 +185,8 @@ static void decide_all(cswap *x, const dt_program *q, const double *until)
         const int32_t made = dt_pos(q, dti_producer(q, t));
         const int32_t gone =
             out->release_after != DT_NONE ? dt_pos(q, out->release_after) : dt_pos(q, in->pair);
-        const dti_swap_times s = {.out = copy_seconds(x, DT_ROW_COPY_OUT, q->tensor[t].bytes),
-            .in = copy_seconds(x, DT_ROW_COPY_IN, q->tensor[t].bytes),
+        const dti_swap_times s = {.out = dti_pass_store_seconds(x->env, q->tensor[t].bytes),
+            .in = dti_pass_fetch_seconds(x->env, q->tensor[t].bytes),
             .hidden_out = until[gone + 1] - until[made + 1],
             .hidden_in = until[dti_next_access(q, t, k)] - until[k]};
         x->swap[x->n_swap].tensor = t;
@@ -244,8 +238,7 @@ static const dt_codec *chosen(const void *self, int32_t tensor, double *density)
 static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
     const cswap *x = self;
-    const dti_vdnn_opts v = {
-        .env = x->env, .all = x->o->moves == 1, .choose = chosen, .self = x, .slots = SLOTS};
+    const dti_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1, .choose = chosen, .self = x};
     return dti_vdnn_pass(q, &v, err);
 }
 

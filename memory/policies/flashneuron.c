@@ -222,32 +222,47 @@ static dt_status offload(
     return dti_offloads_add(all, q, &g, &o, err);
 }
 
-/* Rewrite a program by what was chosen: the flash's own, or a copy. */
-static dt_status rewrite(void *self, dt_program *q, dt_err *err)
+/* The gaps of the chosen values, with the seconds of their copies as these are made. */
+static size_t chosen_gaps(const flash *x, dti_idle *to)
 {
-    flash *x = self;
-    dti_idle *of = dt_alloc(x->n + 1, sizeof *of);
     size_t n = 0;
-    if (of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t i = 0; i < x->n; i++) {
         if (!x->value[i].chosen)
             continue;
-        of[n] = x->gap[i];
+        to[n] = x->gap[i];
         if (x->packed && x->value[i].ratio > 1) {
-            of[n].out /= x->value[i].ratio;
-            of[n].in /= x->value[i].ratio;
+            to[n].out /= x->value[i].ratio;
+            to[n].in /= x->value[i].ratio;
         }
         n++;
     }
-    dt_status st = schedule(x, of, n, err);
+    return n;
+}
+
+/* Those that are away at some place, which alone are left. Places become ops, as copies will come
+ * between these. */
+static size_t keep_away(const dt_program *q, dti_idle *of, size_t n)
+{
     size_t away = 0;
-    for (size_t i = 0; i < n && st == DT_OK; i++) /* places become ops before a copy moves them */
+    for (size_t i = 0; i < n; i++)
         if (of[i].fetch > of[i].release + 1) {
             of[away] = of[i];
             of[away].release = q->order[of[i].release];
             of[away++].fetch = q->order[of[i].fetch];
         }
+    return away;
+}
+
+/* Rewrite a program by what was chosen: the flash's own, or a copy. */
+static dt_status rewrite(void *self, dt_program *q, dt_err *err)
+{
+    flash *x = self;
+    dti_idle *of = dt_alloc(x->n + 1, sizeof *of);
+    if (of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    const size_t n = chosen_gaps(x, of);
+    dt_status st = schedule(x, of, n, err);
+    const size_t away = st == DT_OK ? keep_away(q, of, n) : 0;
     dti_offloads all = {0};
     for (size_t i = 0; i < away && st == DT_OK; i++)
         st = offload(x, q, &of[i], &all, err);

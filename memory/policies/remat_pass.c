@@ -6,6 +6,9 @@
 #include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
 
+const char *const dti_chain_cuts_names[] = {
+    [DTI_CHAIN_AUTO] = "auto", [DTI_CHAIN_POINTS] = "points", [DTI_CHAIN_LINEAR] = "linear", NULL};
+
 /* Forward's ops by the node that they are of, for those of backward. */
 static dt_status find_mirrors(dti_problem *x, dt_err *err)
 {

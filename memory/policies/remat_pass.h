@@ -37,6 +37,9 @@ void dti_problem_close(dti_problem *x);
 dt_status dti_problem_try(
     dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err) DT_NODISCARD;
 
+/* Where stages end, as options say it: dti_chain_cuts by number. */
+extern const char *const dti_chain_cuts_names[];
+
 /* Rotor's sequences for what is aimed at, moved by how far real plans are off: the problem as a
  * chain of at most so many stages. *points: where one value alone crosses. DT_E_NOMEM. */
 dt_status dti_problem_try_chain(

@@ -15,14 +15,11 @@ typedef struct options {
     int cuts;
 } options;
 
-static const char *const cuts[] = {
-    [DTI_CHAIN_AUTO] = "auto", [DTI_CHAIN_POINTS] = "points", [DTI_CHAIN_LINEAR] = "linear", NULL};
-
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
     {"states", DT_OPT_I64,  AT(states), "0",    0, 512, NULL, NULL, "number of stage inputs that are kept at once; 0: the fastest that fits memory.device_budget; without a budget: the lowest peak"},
-    {"cuts",   DT_OPT_ENUM, AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end, as in rotor"},
+    {"cuts",   DT_OPT_ENUM, AT(cuts),   "auto", 0, 0,   dti_chain_cuts_names, NULL, "where stages end, as in rotor"},
     {NULL,     DT_OPT_I64,  0,          NULL,   0, 0,   NULL, NULL, NULL},
 };
 /* clang-format on */

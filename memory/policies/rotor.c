@@ -18,13 +18,10 @@ typedef struct options {
     int cuts;
 } options;
 
-static const char *const cuts[] = {
-    [DTI_CHAIN_AUTO] = "auto", [DTI_CHAIN_POINTS] = "points", [DTI_CHAIN_LINEAR] = "linear", NULL};
-
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   cuts, NULL, "where stages end; points: where a single value crosses; linear: after any value; auto: chosen as in chen_sqrt"},
+    {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   dti_chain_cuts_names, NULL, "where stages end; points: where a single value crosses; linear: after any value; auto: chosen as in chen_sqrt"},
     {"stages", DT_OPT_I64,   AT(stages), "64",   2, 512, NULL, NULL, "most stages of the chain; neighbouring ones are merged if there are more"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,   NULL, NULL, NULL},
@@ -89,8 +86,7 @@ static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (p->loss == DT_NONE)
         return DT_OK;
     dt_status st = dti_problem_open(&x, p, env, err);
-    if (o->budget > 0)
-        x.budget = o->budget;
+    x.budget = dti_pass_budget(env, o->budget);
     if (st == DT_OK && x.cost.device > x.budget)
         st = dti_problem_try_chain(&x, (dti_chain_cuts)o->cuts, (uint32_t)o->stages, &points, err);
     if (st == DT_OK)

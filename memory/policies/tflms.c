@@ -192,18 +192,19 @@ static dt_status tune(tflms *x, setting *s, dt_err *err)
     *s = (setting){given(o->threshold, x->levels.n), given(o->ahead, 1), given(o->groupby, 0),
         given(o->sync, 0)};
     DT_CHECK(try_it(x, s, &passes, err));
+    if (passes && o->threshold < 0)
+        return DT_OK; /* nothing has to be swapped */
     if (!passes) {
         s->threshold = given(o->threshold, 1);
         DT_CHECK(find_sync(x, s, &passes, err));
-    } else if (o->threshold < 0)
-        return DT_OK; /* nothing has to be swapped */
-    if (passes && o->threshold < 0)
+    }
+    if (!passes)
+        return DT_OK;
+    if (o->threshold < 0)
         DT_CHECK(largest(x, s, &s->threshold, 1, err));
-    if (passes && o->ahead < 0)
+    if (o->ahead < 0)
         DT_CHECK(largest(x, s, &s->ahead, 1, err));
-    if (passes && o->groupby < 0)
-        DT_CHECK(largest(x, s, &s->groupby, 0, err));
-    return DT_OK;
+    return o->groupby < 0 ? largest(x, s, &s->groupby, 0, err) : DT_OK;
 }
 
 /* The largest numbers that pass a limit, and what comes of them where tensors are placed. */

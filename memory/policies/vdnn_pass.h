@@ -13,7 +13,7 @@
  * @choose @self: in place of @codec: what packs a tensor, and the density to make room for; NULL:
  * it moves as it is
  * @join: a prefetch begins and ends with a layer
- * @slots: room for packed values grows by so many equal parts of the tensor; 0: by any
+ * @slots: with @codec: room for packed values grows by so many equal parts of the tensor; 0: by any
  */
 typedef struct dti_vdnn_opts {
     const dt_pass_env *env;

@@ -46,7 +46,6 @@ typedef struct search {
     dt_u32x4 drawn;
     int n_drawn;
     uint64_t counter;
-    double dearer;            /* the longer nothing fits, the more do bytes cost */
     uint32_t *best, *scratch; /* sequences */
     size_t n_best;
     dt_remat_taken least; /* of @best; its peak is over the budget as long as nothing fits */

@@ -3,6 +3,18 @@
 
 #include "engine/base/alloc.h"
 
+/* Twice as far as the op before it if that is two jumps alike, else to that op. */
+static void set_jump(dti_levels *l, int32_t id)
+{
+    const int32_t before = l->critical[id];
+    l->jump[id] = before != DT_NONE ? before : id;
+    if (before == DT_NONE)
+        return;
+    const int32_t far = l->jump[before];
+    if (l->level[before] - l->level[far] == l->level[far] - l->level[l->jump[far]])
+        l->jump[id] = l->jump[far];
+}
+
 /* An op stands a level behind the last of those whose results it reads. */
 static void place(dti_levels *l, const dt_program *p, int32_t id, const int32_t *writer)
 {
@@ -17,11 +29,7 @@ static void place(dti_levels *l, const dt_program *p, int32_t id, const int32_t 
         }
     }
     l->n = l->level[id] >= l->n ? l->level[id] + 1 : l->n;
-    const int32_t before = l->critical[id];
-    const int32_t far = before != DT_NONE ? l->jump[before] : id;
-    const bool alike = before != DT_NONE &&
-                       l->level[before] - l->level[far] == l->level[far] - l->level[l->jump[far]];
-    l->jump[id] = alike ? l->jump[far] : before != DT_NONE ? before : id;
+    set_jump(l, id);
 }
 
 static void find_higher(dti_levels *l, const dt_program *p)
@@ -67,16 +75,21 @@ void dti_levels_release(dti_levels *l)
     dt_free(l->higher);
 }
 
+/* Whether an op stands behind a place and above a level. */
+static bool is_past(
+    const dti_levels *l, const dt_program *p, int32_t op, int64_t level, int32_t place)
+{
+    return l->level[op] > level && dt_pos(p, op) > place;
+}
+
 int32_t dti_levels_back(
     const dti_levels *l, const dt_program *p, int32_t op, int64_t steps, int32_t place)
 {
     const int64_t least = l->level[op] - steps;
-#define GOES_ON(x) (l->level[x] > least && dt_pos(p, x) > place)
-    while (op != DT_NONE && GOES_ON(op)) {
+    while (op != DT_NONE && is_past(l, p, op, least, place)) {
         const int32_t far = l->jump[op];
-        op = far != op && GOES_ON(far) ? far : l->critical[op];
+        op = far != op && is_past(l, p, far, least, place) ? far : l->critical[op];
     }
-#undef GOES_ON
     return op;
 }
 

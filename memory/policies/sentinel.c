@@ -144,29 +144,39 @@ static dt_status rank_all(const sentinel *x, dt_err *err)
     return DT_OK;
 }
 
+static int32_t count_accesses(const dt_program *p, int32_t tensor)
+{
+    int32_t n;
+    (void)dt_accesses(p, tensor, &n);
+    return n;
+}
+
+/* Gaps of a tensor, but those within one layer. */
+static void add_gaps(sentinel *x, int32_t tensor)
+{
+    const dt_tensor *of = &x->p->tensor[tensor];
+    const int32_t accesses = count_accesses(x->p, tensor);
+    dti_gap g;
+    for (int32_t i = 0; dti_gap_next(x->p, tensor, &i, &g);)
+        if (x->layer[g.from_pos] != x->layer[g.to_pos])
+            x->idle[x->n++] = (idle){.gap = g,
+                .accesses = accesses,
+                .out = dti_copy_seconds(x->env, of, DT_ROW_COPY_OUT),
+                .in = dti_copy_seconds(x->env, of, DT_ROW_COPY_IN)};
+}
+
 static dt_status find_idle(sentinel *x, dt_err *err)
 {
     const dt_program *p = x->p;
-    size_t room = 0;
-    int32_t n;
-    for (size_t t = 0; t < p->n_tensor; t++) {
-        (void)dt_accesses(p, (int32_t)t, &n);
-        room += (size_t)n;
-    }
+    size_t room = 0; /* a gap is behind an access */
+    for (size_t t = 0; t < p->n_tensor; t++)
+        room += (size_t)count_accesses(p, (int32_t)t);
     x->idle = dt_alloc(room + 1, sizeof *x->idle);
     if (x->idle == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    for (size_t t = 0; t < p->n_tensor; t++) {
-        const dt_tensor *of = &p->tensor[t];
-        dti_gap g;
-        (void)dt_accesses(p, (int32_t)t, &n);
-        if (!dti_may_free(of, x->o->least))
-            continue;
-        for (int32_t i = 0; dti_gap_next(p, (int32_t)t, &i, &g);)
-            if (x->layer[g.from_pos] != x->layer[g.to_pos])
-                x->idle[x->n++] = (idle){g, n, dti_copy_seconds(x->env, of, DT_ROW_COPY_OUT),
-                    dti_copy_seconds(x->env, of, DT_ROW_COPY_IN), 0};
-    }
+    for (size_t t = 0; t < p->n_tensor; t++)
+        if (dti_may_free(&p->tensor[t], x->o->least))
+            add_gaps(x, (int32_t)t);
     if (x->n > 0)
         qsort(x->idle, x->n, sizeof *x->idle, most_accessed_first);
     return rank_all(x, err);
@@ -192,7 +202,8 @@ static bool moves(
 {
     const int32_t from = interval_of(x, i->gap.from_pos, c->layers);
     const int32_t to = interval_of(x, i->gap.to_pos, c->layers);
-    if (to <= from + !c->all || i->rank < c->stay)
+    const int32_t needed_until = c->all ? from : from + 1; /* if it is read there, it stays */
+    if (to <= needed_until || i->rank < c->stay)
         return false;
     const int32_t last = begin_of(x, from + 1, c->layers) - 1;
     const double done = x->curve.end[i->gap.from_pos] + i->out;

@@ -19,6 +19,8 @@
  * @best:    none of the exact rows of its group that can takes neither more bytes nor more time,
  * and less of one
  * @again:   they are those of the row before
+ * @missed:  of a list that goes by no budget, planned closer to one and above it all the same: for
+ * programs, which ask by budget, and nothing to show beside the list's other row
  * @front:   of auto, by a budget of its own front's and none of those compared under
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
  * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
@@ -39,7 +41,7 @@ typedef struct dt_compare_row {
     dt_session *session;
     char *refused;
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
-    bool exact, can, best, again, front, other_algorithms, at_once, in_vain;
+    bool exact, can, best, again, missed, front, other_algorithms, at_once, in_vain;
     char too_small[DT_TOO_SMALL_TEXT];
     dt_need need;
     dt_score score;
@@ -114,6 +116,8 @@ const dt_variant *dt_compare_variant(const dt_compare *c, const dt_compare_row *
 /* "measured" of a profile, "simulated" of a card, "defaults". */
 const char *dt_compare_costs(const dt_compare_row *r);
 bool dt_compare_fits(const dt_compare_row *r, uint64_t budget);
+/* Whether it has plans that no other row has shown. */
+bool dt_compare_is_new(const dt_compare_row *r);
 /* Whether a list has auto in it, whose front can be shown. */
 bool dt_compare_is_auto(const char *list);
 /* What no plan is below under the b-th budget if the row fits it, else, or with @b

@@ -192,7 +192,7 @@ static bool exceeds(const dt_compare *c, const dt_compare_row *r)
 {
     const dt_compare_under *u = &c->under[r->variant];
     const uint64_t most = r->budget > 0 ? r->budget : u->n > 0 ? u->budget[u->n - 1] : UINT64_MAX;
-    return r->refused == NULL && r->need.device > most;
+    return dt_compare_is_new(r) && r->need.device > most;
 }
 
 static void line(
@@ -235,7 +235,7 @@ static bool is_shown(const dt_compare *c, size_t i)
         if (c->row[k].variant == r->variant && c->row[k].refused != NULL &&
             (r->session == NULL || c->row[k].list == r->list))
             return false;
-    return !r->again;
+    return r->refused != NULL || dt_compare_is_new(r);
 }
 
 static const char *name_refused(const dt_compare_row *r)

@@ -54,7 +54,7 @@ static double below(const picture *m)
 
 static bool shown(const picture *m, const dt_compare_row *r)
 {
-    return r->refused == NULL && (m->panel == ALL || r->variant == (size_t)m->panel);
+    return r->refused == NULL && !r->missed && (m->panel == ALL || r->variant == (size_t)m->panel);
 }
 
 static double across(const picture *m, double bytes)
@@ -404,7 +404,7 @@ static series series_of(const dt_compare_row *r)
 
 static bool is_of(const dt_compare_row *r, series s)
 {
-    return r->refused == NULL && r->list == s.list && r->variant == s.variant;
+    return r->refused == NULL && !r->missed && r->list == s.list && r->variant == s.variant;
 }
 
 static void point(const picture *m, const dt_compare_row *r)
@@ -430,7 +430,7 @@ static size_t plans_of(const picture *m, series s, const dt_compare_row **all)
 {
     size_t n = 0;
     for (size_t i = 0; i < m->c->n; i++) {
-        if (!is_of(&m->c->row[i], s) || m->c->row[i].again)
+        if (!is_of(&m->c->row[i], s) || !dt_compare_is_new(&m->c->row[i]))
             continue;
         if (all != NULL)
             all[n] = &m->c->row[i];
@@ -444,7 +444,7 @@ static void points(const picture *m, bool best)
 {
     for (size_t i = 0; i < m->c->n; i++) {
         const dt_compare_row *r = &m->c->row[i];
-        if (!r->again && r->best == best && shown(m, r))
+        if (dt_compare_is_new(r) && r->best == best && shown(m, r))
             point(m, r);
     }
 }

@@ -43,7 +43,7 @@ typedef struct filled {
 
 static bool in_table(const dt_compare_row *r)
 {
-    return !r->again && r->refused == NULL;
+    return dt_compare_is_new(r);
 }
 
 static uint64_t away(const dt_compare_row *r)

@@ -24,6 +24,11 @@ bool dt_compare_fits(const dt_compare_row *r, uint64_t budget)
     return r->refused == NULL && r->can && r->need.device <= budget;
 }
 
+bool dt_compare_is_new(const dt_compare_row *r)
+{
+    return r->refused == NULL && !r->again && !r->missed;
+}
+
 static bool lives_elsewhere(const dt_compare_row *r)
 {
     uint64_t bytes = 0;
@@ -299,7 +304,7 @@ static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t bu
     DT_CHECK(fill_row(c, r, err));
     r->other_algorithms = r->refused == NULL && r->algorithms != dt_compare_kept(c, r)->algorithms;
     r->again = c->n > 0 && r->refused == NULL && r[-1].refused == NULL && r[-1].list == r->list &&
-               r[-1].variant == r->variant && same_plans(r, &r[-1]);
+               r[-1].variant == r->variant && !r[-1].missed && same_plans(r, &r[-1]);
     c->n++;
     return DT_OK;
 }
@@ -430,7 +435,10 @@ static dt_status plan_closer(dt_compare *c, size_t p, size_t b, uint64_t budget,
     if (r->refused != NULL || !lives_elsewhere(r) || r->need.device <= budget)
         return DT_OK;
     c->of[p][b] = c->n;
-    return add_row(c, &c->variants.pair[p], budget, err);
+    DT_CHECK(add_row(c, &c->variants.pair[p], budget, err));
+    dt_compare_row *closer = &c->row[c->n - 1];
+    closer->missed = closer->refused == NULL && closer->need.device > budget;
+    return DT_OK;
 }
 
 static dt_status plan_budgeted(dt_compare *c, const bool *by, dt_err *err)
@@ -527,7 +535,7 @@ static void mark_best(dt_compare *c)
 {
     for (size_t i = 0; i < c->n; i++) {
         dt_compare_row *r = &c->row[i];
-        r->best = r->refused == NULL && r->exact && r->can && !r->again;
+        r->best = dt_compare_is_new(r) && r->exact && r->can;
         for (size_t k = 0; k < c->n && r->best; k++)
             r->best = !ahead_of(c, &c->row[k], r);
         for (size_t k = 0; k < i && r->best; k++) /* of several that are alike the first */

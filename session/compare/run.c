@@ -98,7 +98,7 @@ static bool may_run(const dt_compare *c, size_t row)
 {
     const dt_compare_row *r = &c->row[row];
     dt_here here;
-    if (!r->can || r->again || r->plans == NULL)
+    if (!r->can || !dt_compare_is_new(r) || r->plans == NULL)
         return false;
     dt_plan_set_here(r->plans, &here);
     return here.fits && here.disk_error == 0;

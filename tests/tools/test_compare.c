@@ -466,6 +466,35 @@ static size_t count(const char *in, const char *what)
     return n;
 }
 
+/* Of what lives elsewhere less comes ahead where a budget wants it. Where that is too much all the
+ * same, it is no row more; programs are told what `plan` says under that budget. */
+static void what_misses_its_budgets_has_one_row(void **state)
+{
+    NEED_BINARY();
+    char svg[1024], words[2048];
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("missed.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --set memory.simulate=p100 --policies zero_offload --budgets "
+        "1MiB,2MiB,3MiB,1GiB --svg %.1000s",
+        svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_int_equal(count(r.out, "zero_offload "), 1);
+    assert_has_not(r.out, "is above that budget");
+    char *picture = cli_text(svg);
+    assert_int_equal(count(picture, "<title>zero_offload"), 1 + 1); /* and in the column */
+    dt_free(picture);
+    cli_done(&r);
+    cJSON *all = object_of("compare FILE --json --set memory.simulate=p100 --policies zero_offload "
+                           "--budgets 1MiB,2MiB,3MiB,1GiB");
+    assert_int_equal(cJSON_GetArraySize(all), 2 * 4);
+    const cJSON *least = cJSON_GetArrayItem(all, 4), *most = cJSON_GetArrayItem(all, 7);
+    assert_string_equal(json_text(least, "policy"), "zero_offload");
+    assert_true(!json_flag(least, "fits") && json_flag(most, "fits"));
+    assert_true(json_number(least, "device_peak") < json_number(most, "device_peak"));
+    cJSON_Delete(all);
+}
+
 static void files_hold_the_same(void **state)
 {
     NEED_BINARY();
@@ -1105,6 +1134,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(long_names_stay_in_the_picture),
         cmocka_unit_test(what_is_planned_at_once_is_told),
         cmocka_unit_test(what_saves_nothing_is_told),
+        cmocka_unit_test(what_misses_its_budgets_has_one_row),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(a_key_of_a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),

@@ -421,10 +421,12 @@ static dt_status parse(const reading *r, const char *bytes, size_t n)
         {"ops", read_ops},
     };
     cJSON *o = NULL;
-    dt_status st = dt_json_parse(&o, bytes, n, MOST_DEPTH, MOST_VALUES, r->err);
+    dt_err why = {0};
+    dt_status st = dt_json_parse(&o, bytes, n, MOST_DEPTH, MOST_VALUES, &why);
     if (st != DT_OK)
         return DT_FAIL(r->err, st,
-            "%s: no profile, or damaged; 'dnntrain profile CONFIG --out FILE' makes one", r->path);
+            "%s: no profile, or damaged: %.*s; 'dnntrain profile CONFIG --out FILE' makes one",
+            r->path, (int)strcspn(why.text, "\n"), why.text);
     st = is(r, cJSON_IsObject(o), "a profile", "an object");
     const cJSON *version = st == DT_OK ? cJSON_GetObjectItemCaseSensitive(o, "format") : NULL;
     if (version != NULL) /* another one has other members, and says so first */

@@ -239,7 +239,7 @@ static void damaged_profiles_are_refused(void **state)
     dt_free(none);
     *strstr(whole, "chine\"") = '\0'; /* within a string of the fourth line */
     refuse_profile(whole, DT_E_DATA,
-        SAYS("damaged.json: no profile, or damaged", "line 4, offset ", "string without an end"));
+        SAYS("damaged.json: no profile, or damaged: line 4, offset ", "string without an end"));
     dt_free(whole);
     refuse_profile("{", DT_E_DATA, SAYS("not JSON", "no profile, or damaged"));
     refuse_profile("", DT_E_DATA, SAYS("damaged.json: it is empty, and neither a profile"));

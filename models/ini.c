@@ -352,7 +352,9 @@ static dt_status read_layers(ini_net *t)
     }
     for (size_t i = 0; i + 1 < t->n && t->status == DT_OK; i++)
         if (!t->layer[i].read)
-            WRONG(t, "%s: no layer takes its value", t->layer[i].at);
+            WRONG(t,
+                "%s: no layer takes its value; name it in the input of one below, or remove it",
+                t->layer[i].at);
     return t->status;
 }
 

@@ -51,6 +51,21 @@ int dti_decoders(const dt_session *s)
     return s->context.device == DT_CUDA ? idle : 1;
 }
 
+/* What shells and other systems write in a path, and this program reads as it stands. */
+static const char *wrong_in_path(const char *path)
+{
+    const size_t n = strlen(path);
+    if (strstr(path, "/~") != NULL)
+        return "'~' is the shell's word for your home folder; write the whole path";
+    if (strchr(path, '$') != NULL)
+        return "variables are the shell's; write the whole path";
+    if (strstr(path, "/'") != NULL && path[n - 1] == '\'')
+        return "a path needs no ' around it, also where it has blanks";
+    if (strchr(path, '\\') != NULL)
+        return "folders are separated by / and not by \\";
+    return NULL;
+}
+
 /* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
@@ -67,9 +82,9 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
             err, st, "that looks like %s: set data.source = %s", meant->summary, meant->name);
     if (o->path == NULL || access(o->path, F_OK) == 0 || errno != ENOENT)
         return st;
-    if (strstr(o->path, "/~") != NULL)
-        (void)DT_FAIL(
-            err, st, "'~' is the shell's word for your home folder; write the whole path");
+    const char *wrong = wrong_in_path(o->path);
+    if (wrong != NULL)
+        (void)DT_FAIL(err, st, "%s", wrong);
     for (size_t i = 0; i < DT_COUNT(fetched); i++)
         if (strcmp(desc->name, fetched[i].source) == 0)
             (void)DT_FAIL(err, st,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
@@ -182,9 +183,13 @@ dt_status dti_cli_too_many(
 {
     char key[NAME_BYTES], meant[NAME_BYTES];
     const char *equals = strchr(text, '='), *last = cli->n_set > 0 ? cli->set[cli->n_set - 1] : "=";
-    if (strchr(last, '=') == NULL)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "'%s' is one argument too many; write --set %s=%s", text, last, text);
+    if (strchr(last, '=') == NULL) { /* the value behind it is a word, maybe the one before @text */
+        const bool before =
+            cli->n_word > 0 && access(text, F_OK) == 0 && access(cli->word[0], F_OK) != 0;
+        const char *value = before ? cli->word[0] : text;
+        return DT_FAIL(err, DT_E_CONFIG, "'%s' is one argument too many; write --set %s=%s", value,
+            last, value);
+    }
     snprintf(key, sizeof key, "%.*s",
         equals != NULL && equals - text < NAME_BYTES ? (int)(equals - text) : 0, text);
     if (cli->sets && strchr(key, '.') != NULL)

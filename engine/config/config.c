@@ -301,7 +301,14 @@ static void not_a_pair(reader *r, char *s)
         WRONG(r, "'%.80s: %.80s' is neither [section] nor key = value; write %.80s = %.80s", s,
             value, s, value);
     } else {
-        WRONG(r, "'%.80s' is neither [section] nor key = value", s);
+        char *blank = s + strcspn(s, " \t");
+        const char *rest = skip_blanks(blank);
+        const bool two = is_word(s, blank) && *rest != '\0' && rest[strcspn(rest, " \t")] == '\0';
+        if (two)
+            WRONG(r, "'%.80s' is neither [section] nor key = value; write %.*s = %.80s", s,
+                (int)(blank - s), s, rest);
+        else
+            WRONG(r, "'%.80s' is neither [section] nor key = value", s);
     }
 }
 
@@ -355,9 +362,21 @@ static dt_status read_line(reader *r, char *s, size_t n)
     return *s == '[' ? read_section(r, s) : read_pair(r, s);
 }
 
+/* Some editors of Windows write it: every other byte of a plain text is NUL. */
+static bool is_utf16(const char *s, size_t n)
+{
+    return n >= 2 && (memcmp(s, "\xFF\xFE", 2) == 0 || memcmp(s, "\xFE\xFF", 2) == 0 ||
+                         (s[0] == '\0') != (s[1] == '\0'));
+}
+
 static dt_status read_lines(reader *r, size_t n)
 {
     char *s = r->c->text, *end = s + n;
+    if (is_utf16(s, n)) {
+        r->line = 1;
+        WRONG(r, "%s", "this text is UTF-16; save it as UTF-8");
+        return DT_OK;
+    }
     if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
         s += 3;
     while (s < end) {

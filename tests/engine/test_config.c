@@ -203,6 +203,8 @@ static void bad_files_are_named(void **state) /* case 6 */
     assert_fails(dt_config_load(&c, fifo, &err), DT_E_CONFIG, &err, "is a FIFO");
     refuse_file("empty.ini", "", 0, "no section in it");
     refuse_file("blank.ini", "\n; nothing\n", 11, "no section in it");
+    refuse_file("le.ini", "\xFF\xFE[\0s\0", 6, ":1: this text is UTF-16; save it as UTF-8");
+    refuse_file("be.ini", "\0[\0s", 4, ":1: this text is UTF-16; save it as UTF-8");
     refuse_file("nul.ini", "[s]\na = 1\0junk\n", 15, ":2: column 6: control character 0x00");
     refuse_file(
         "latin.ini", "[s]\nname = caf\xE9\n", 16, ":2: column 11: invalid UTF-8, byte 0xe9");

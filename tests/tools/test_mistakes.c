@@ -328,6 +328,9 @@ static void assignments_out_of_place_are_put_right(void **state)
             NULL},
         {"plan FILE --set train.batch 4", NULL, {"too many; write --set train.batch=4\n"}, NULL},
         {"FILE batch=4", NULL, {"one argument too many; write --set train.batch=4\n"}, NULL},
+        {"--set train.batch 4 FILE", NULL, {"too many; write --set train.batch=4\n"}, NULL},
+        {"plan FILE", "[model]\nname = lenet5\n[train]\nbatch 16\n",
+            {":4: 'batch 16' is neither [section] nor key = value; write batch = 16\n"}, NULL},
         {"FILE --set train.batch 4", NULL, {"too many; write --set train.batch=4\n"}, NULL},
         {"plan FILE again.ini", NULL, {"one argument too many; usage:"}, NULL},
         {"plan FILE nothing=4", NULL, {"one argument too many; usage:"}, NULL},
@@ -619,6 +622,21 @@ static void folders_are_told_from_what_is_in_them(void **state)
     assert_code(&r, DT_E_DATA);
     assert_has(r.err, "'~' is the shell's word for your home folder");
     cli_done(&r);
+    static const struct {
+        const char *path, *told;
+    } paths[] = {{"$HOME/pictures", "variables are the shell's; write the whole path"},
+        {"'my pictures'", "a path needs no ' around it"},
+        {"C:\\me\\pictures", "folders are separated by / and not by \\"}};
+    for (size_t i = 0; i < DT_COUNT(paths); i++) {
+        char ini[512];
+        snprintf(ini, sizeof ini,
+            "[model]\nname = lenet5\n[data]\nsource = images\npath = %s\n[train]\nsteps = 1\n",
+            paths[i].path);
+        r = cli_run("FILE", cli_file("paths.ini", ini));
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, paths[i].told);
+        cli_done(&r);
+    }
     static const char *const below[] = {"", "/train", "/train/a", "/val", "/val/a"};
     char root[512], path[600];
     snprintf(root, sizeof root, "%.500s", dt_temp_path("parts"));

@@ -532,6 +532,8 @@ static dt_status find_within(dti_auto *s, dt_lower_opts *lower, dt_err *err)
     lower->keep_to = own;
     drop_plans(s);
     dti_auto_drop_bases(s);
+    s->own = 0; /* as where the first search came from a file */
+    s->n_light = 0;
     return find_all(s, err);
 }
 

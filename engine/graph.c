@@ -368,7 +368,7 @@ void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
         for (int k = 0; k < nd->n_in; k++)
             before[i] = before[i] || (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]]);
         trained[i] = before[i] && has_gradient(nd->desc);
-        for (int k = 0; k < dti_graph_params(nd); k++)
+        for (int k = 0; k < dti_graph_params(nd) && !nd->frozen; k++)
             trained[i] = trained[i] || !nd->info.param[k].buffer;
     }
 }

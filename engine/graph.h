@@ -24,6 +24,7 @@ typedef struct dt_node {
     char *opts_text;          /* as an INI file would say them, "key=value key=value", owned */
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
+    bool frozen;           /* stays as it is, and computes as in an evaluation */
     int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
     dt_layer_info info;
 } dt_node;

@@ -63,7 +63,7 @@ static dt_status add(dt_map *m, const dt_home *h, dt_err *err)
     return place(m, &m->home[m->n++], err);
 }
 
-/* A parameter, and what training keeps beside it. */
+/* A parameter, and what training keeps beside it: nothing where it stays as it is. */
 static dt_status add_parameter(dt_map *m, const dt_graph *g, const dt_context *context,
     int64_t home_n, int state, int32_t node, int i, dt_err *err)
 {
@@ -85,6 +85,8 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, const dt_context *c
     h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_WEIGHTS;
     snprintf(h.name, sizeof h.name, "%s.%s", nd->name, p->name);
     DT_CHECK(add(m, &h, err));
+    if (nd->frozen)
+        return DT_OK;
     h.port = p->buffer ? DT_Q : DT_DP;
     h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_GRADIENTS;
     snprintf(h.name, sizeof h.name, "%s.%s.%s", p->buffer ? "q" : "g", nd->name, p->name);

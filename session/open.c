@@ -11,6 +11,7 @@
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
+#include "engine/graph_freeze.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/kept.h"
@@ -58,14 +59,24 @@ static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
 }
 
 /* As [model] fuse says; part of what is trained, so before anything is planned. */
-static dt_status fuse(dt_session *s, dt_err *err)
+static dt_status fuse(dt_session *s, dt_graph **g, dt_err *err)
 {
     dt_graph *fused;
     if (!s->opts.model.fuse)
         return DT_OK;
-    DT_CHECK(dt_graph_fuse(&fused, s->graph, err));
-    dt_graph_destroy(s->graph);
-    s->graph = fused;
+    DT_CHECK(dt_graph_fuse(&fused, *g, err));
+    dt_graph_destroy(*g);
+    s->graph = *g = fused;
+    return DT_OK;
+}
+
+/* As [train] freeze says, by the names that nodes have when they are fused. */
+static dt_status freeze(const dt_session *s, dt_graph *g, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.train.freeze != NULL)
+        DT_TRY(err, dt_graph_freeze(g, s->opts.train.freeze, err), "%s",
+            dt_session_asked(asked, s, "train", "freeze"));
     return DT_OK;
 }
 
@@ -468,7 +479,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_config_check_dump(s->config, err));
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
-    DT_CHECK(fuse(s, err));
+    DT_CHECK(fuse(s, &g, err));
+    DT_CHECK(freeze(s, g, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));
     return dti_session_choose_parts(s, err);

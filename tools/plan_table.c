@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "session/human.h"
+#include "engine/graph_freeze.h"
 #include "session/parts.h"
 #include "tools/args.h"
 #include "tools/plan_report.h"
@@ -222,9 +223,12 @@ static void header(const dti_report *r)
     const dt_session *s = r->session;
     const dt_train_opts *t = &s->opts.train;
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
-    printf("%s   %s, %s parameters\n", s->graph->name,
+    printf("%s   %s, %s parameters", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
         dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
+    if (t->freeze != NULL)
+        printf(", %s frozen", dt_human_count(count, (uint64_t)dt_graph_frozen(s->graph)));
+    putchar('\n');
     printf("batch %" PRId64, t->batch);
     if (s->micro_batch != t->batch)
         printf(

@@ -204,11 +204,12 @@ static void show_memory(screen *s, const dti_progress_facts *f)
 
 static void show_network(screen *s, const dti_progress_facts *f)
 {
-    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES];
+    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES], frozen[DT_HUMAN_BYTES + 16];
     label(s, "network");
-    flow(s, "%s, %s parameters, %s, %" PRId64 " classes%s", f->model,
-        dt_human_count(n, (uint64_t)f->parameters), dt_human_input(input, &f->image, f->tokens),
-        f->classes, f->pixels ? " of pixels" : "");
+    snprintf(frozen, sizeof frozen, ", %s frozen", dt_human_count(n, (uint64_t)f->frozen));
+    flow(s, "%s, %s parameters%s, %s, %" PRId64 " classes%s", f->model,
+        dt_human_count(n, (uint64_t)f->parameters), f->frozen > 0 ? frozen : "",
+        dt_human_input(input, &f->image, f->tokens), f->classes, f->pixels ? " of pixels" : "");
     label(s, "batch");
     say(s, "%" PRId64, f->batch);
     if (f->micro_batch > 0 && f->micro_batch < f->batch)

@@ -35,7 +35,8 @@ typedef struct dti_progress_facts {
     const char *model, *policy, *chosen_by, *precision, *device, *isa, *data, *eval, *run_dir,
         *moved, *exact_for;
     dt_shape image;
-    int64_t tokens, classes, parameters, batch, micro_batch, epochs, done, steps, steps_per_epoch;
+    int64_t tokens, classes, parameters, frozen, batch, micro_batch, epochs, done, steps,
+        steps_per_epoch;
     int64_t done_samples;
     double done_seconds;
     bool pixels, exact;

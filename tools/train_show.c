@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/graph_freeze.h"
 #include "memory/usage.h"
 #include "session/human.h"
 #include "session/parts.h"
@@ -56,6 +57,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .classes = s->graph->classes,
         .pixels = dt_graph_counted(s->graph) > 0,
         .parameters = dt_graph_parameters(s->graph),
+        .frozen = dt_graph_frozen(s->graph),
         .batch = s->opts.train.batch,
         .micro_batch = s->micro_batch,
         .epochs = r->feeds.whole_epochs ? s->opts.train.epochs : 0,

@@ -25,7 +25,7 @@ static void name_whole(dti_weight *row, const dt_node *nd)
             row->info->name);
 }
 
-dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool buffers, dt_err *err)
+dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool all, dt_err *err)
 {
     *w = (dti_weights){0};
     size_t n = 0;
@@ -38,7 +38,7 @@ dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool buffers, dt_e
         const dt_node *nd = &g->node[i];
         for (int k = 0; k < nd->info.n_param; k++) {
             const dt_param_info *p = &nd->info.param[k];
-            if (p->buffer && !buffers)
+            if (!all && (p->buffer || nd->frozen))
                 continue;
             dti_weight *row = &w->row[w->n++];
             *row = (dti_weight){.info = p, .node = (int32_t)i, .param = k, .part = nd->part};

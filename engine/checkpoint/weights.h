@@ -75,9 +75,8 @@ typedef struct dti_weights {
     dti_weight *row; /* in the order of nodes, then parameters */
 } dti_weights;
 
-/* @buffers: running statistics too. DT_E_NOMEM. */
-dt_status dti_weights_init(
-    dti_weights *w, const dt_graph *g, bool buffers, dt_err *err) DT_NODISCARD;
+/* @all: what is not trained too, running statistics and frozen layers. DT_E_NOMEM. */
+dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool all, dt_err *err) DT_NODISCARD;
 void dti_weights_deinit(dti_weights *w);
 
 #endif

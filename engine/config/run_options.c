@@ -86,6 +86,7 @@ static const dt_opt train_rows[] = {
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit"},
     {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: step: after all gradients; early: each as soon as its gradient is complete, which saves memory and changes no bit. early needs one micro-batch and, unless memory.generations = 2, clip = 0 and finite = off"},
     {"finite", DT_OPT_BOOL, AT(finite), "on", 0, 0, NULL, NULL, "check that all gradients and new statistics are finite before they are used, and stop otherwise; the loss is checked in any case"},
+    {"freeze", DT_OPT_LIST, AT(freeze), "", 0, 0, NULL, NULL, "layers that stay as they are while those behind them are trained: names, in which * stands for any letters, as in features.*; they compute as in an evaluation"},
     {"label_smoothing", DT_OPT_F64, AT(label_smoothing), "0", 0, 0.999999, NULL, NULL, "share of each label that is spread over all classes while training"},
     {"schedule", DT_OPT_ENUM, AT(schedule), "constant", 0, 0, schedule_words, NULL, "how lr changes: constant: not at all; step: times gamma at each milestone; cosine, linear: after warmup from lr to final_lr at the end of the run"},
     {"warmup", DT_OPT_STR, AT(warmup_text), "0", 0, 0, NULL, "steps", "steps, or epochs as in 5ep, in which lr rises linearly from nearly 0; 0: none"},

@@ -161,7 +161,7 @@ static dt_status bind_stash(builder *b, dt_op *op, dt_ports set, int32_t node, d
 static dt_status forward_node(builder *b, int32_t node, dt_err *err)
 {
     const dt_node *nd = &b->g->node[node];
-    const bool eval = b->p->kind == DT_PROGRAM_EVAL;
+    const bool eval = b->p->kind == DT_PROGRAM_EVAL || nd->frozen;
     if (nd->desc->identity) {
         b->value[node] = value_tensor(b, nd->in[0]);
         return DT_OK;
@@ -580,7 +580,7 @@ static dt_status build_update(builder *b, dt_err *err)
     for (size_t i = 0; i < m->n; i++) {
         const dt_home *h = &m->home[i];
         const bool buffer = h->role == DT_ROLE_BUFFERS;
-        if (h->port == DT_P && (buffer || !m->early))
+        if (h->port == DT_P && (buffer || !m->early) && !b->g->node[h->node].frozen)
             DT_CHECK(append_update(
                 b, (int32_t)i, dti_map_find(m, h->node, h->param, buffer ? DT_Q : DT_DP), err));
     }

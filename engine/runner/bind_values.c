@@ -139,9 +139,15 @@ static dt_status wrong(const op_check *k, const char *what, int64_t has, int64_t
         k->op->name, what, has, should);
 }
 
+/* Whether the op's layer computes as in an evaluation. */
+static bool evaluates(const op_check *k)
+{
+    return k->v->program == DT_PROGRAM_EVAL || k->call->node->frozen;
+}
+
 static dt_form_kind forward_form(const op_check *k)
 {
-    return dti_forward_form(k->desc, k->v->program == DT_PROGRAM_EVAL);
+    return dti_forward_form(k->desc, evaluates(k));
 }
 
 /* Whether an op of a layer may have this form here. */
@@ -340,12 +346,12 @@ static void want_results(op_check *k, const dt_node *nd, int32_t node, dt_ports 
     if (writes & DT_BIT(DT_Y))
         want_batch(
             k, DT_Y, DT_WRITE, value_of(OUTPUT, node, 0), dti_graph_value_bytes(k->v->graph, node));
-    for (int i = 0; i < nd->info.n_stash && k->v->program != DT_PROGRAM_EVAL; i++)
+    for (int i = 0; i < nd->info.n_stash && !evaluates(k); i++)
         if (saved & DT_BIT(DT_S + i)) {
             want_stash(k, node, i, DT_WRITE);
             k->want[DT_S + i].optional = recompute;
         }
-    for (int i = 0; i < dti_graph_params(nd) && !recompute && k->v->program != DT_PROGRAM_EVAL; i++)
+    for (int i = 0; i < dti_graph_params(nd) && !recompute && !evaluates(k); i++)
         if (writes & DT_BIT(DT_Q + i))
             want_home(k, DT_Q + i, mode, home_of(k, node, i, DT_Q));
 }
@@ -564,7 +570,7 @@ static dt_status want_update(op_check *k)
     const bool commits = (f->reads & DT_BIT(DT_Q)) != 0;
     const bool early = m->early && !buffer;
     const bool here = early == (k->v->program == DT_PROGRAM_FIRST);
-    if (h == NULL || buffer != commits || !here)
+    if (h == NULL || buffer != commits || !here || k->v->graph->node[h->node].frozen)
         return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' updates no such tensor: plan again",
             k->op->name, k->desc->name);
     const bool vector = !buffer && k->v->graph->node[h->node].info.param[h->param].rank < 2;
@@ -774,13 +780,14 @@ static bool must_be_written(const dti_values *v, int32_t home)
 {
     const dt_home *h = &v->map->home[home];
     const bool gradient = dti_map_find(v->map, h->node, h->param, DT_DP) != DT_NONE;
+    const bool frozen = h->node >= 0 && v->graph->node[h->node].frozen;
     const bool ready =
         (gradient && !v->map->early) || dti_map_find(v->map, h->node, h->param, DT_Q) != DT_NONE;
     switch (v->program) {
     case DT_PROGRAM_FIRST:
     case DT_PROGRAM_AGAIN:
         return h->port == DT_DP || h->port == DT_Q || home == v->map->metrics ||
-               (v->map->early && h->port == DT_P && h->role == DT_ROLE_WEIGHTS);
+               (v->map->early && h->port == DT_P && h->role == DT_ROLE_WEIGHTS && !frozen);
     case DT_PROGRAM_UPDATE:
         return h->port == DT_P && ready;
     default:

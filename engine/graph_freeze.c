@@ -1,0 +1,103 @@
+/* Layers that are not trained: which they are, and whether they can be. */
+#include "engine/graph_freeze.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "engine/base/alloc.h"
+#include "engine/base/text.h"
+#include "engine/graph_share.h"
+
+/* One name, or one glob, of the list; the place behind it. */
+static const char *next_glob(const char *at, char *glob, size_t bytes)
+{
+    at += strspn(at, ", ");
+    const size_t n = strcspn(at, ",");
+    size_t used = n < bytes ? n : bytes - 1;
+    memcpy(glob, at, used);
+    while (used > 0 && glob[used - 1] == ' ')
+        used--;
+    glob[used] = '\0';
+    return at + n;
+}
+
+static bool mark(dt_graph *g, const char *glob)
+{
+    bool any = false;
+    for (size_t i = 0; i < g->n_node; i++) {
+        dt_node *nd = &g->node[i];
+        const bool matches = !nd->desc->loss && dt_glob(glob, nd->name);
+        nd->frozen = nd->frozen || matches;
+        any = any || matches || (nd->with[0] != '\0' && dt_glob(glob, nd->with));
+    }
+    return any;
+}
+
+/* The first layer before @node that is trained. */
+static const char *trained_before(const dt_graph *g, const bool *trained)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (trained[i])
+            return g->node[i].name;
+    return "";
+}
+
+static dt_status check(const dt_graph *g, const bool *before, const bool *trained, dt_err *err)
+{
+    bool any = false;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        const int32_t owner = dti_graph_owner(g, (int32_t)i);
+        any = any || trained[i];
+        if (nd->frozen && before[i])
+            return DT_FAIL(err, DT_E_CONFIG,
+                "layer '%s' is behind '%s', which is trained, so that its gradients are needed all "
+                "the same; freeze that as well",
+                nd->name, trained_before(g, trained));
+        if (nd->frozen != g->node[owner].frozen)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "layers '%s' and '%s' have one weight; freeze both or neither", nd->name,
+                g->node[owner].name);
+    }
+    return any ? DT_OK : DT_FAIL(err, DT_E_CONFIG, "no layer is left to train");
+}
+
+static dt_status mark_all(dt_graph *g, const char *globs, dt_err *err)
+{
+    char glob[2 * DT_NAME_BYTES];
+    for (const char *at = globs; *at != '\0';) {
+        at = next_glob(at, glob, sizeof glob);
+        if (glob[0] != '\0' && !mark(g, glob))
+            return DT_FAIL(err, DT_E_CONFIG,
+                "network '%s' has no layer '%s'; `dnntrain explain` lists its layers", g->name,
+                glob);
+    }
+    return DT_OK;
+}
+
+dt_status dt_graph_freeze(dt_graph *g, const char *globs, dt_err *err)
+{
+    DT_CHECK(mark_all(g, globs, err));
+    bool *before = dt_alloc(g->n_node, sizeof *before);
+    bool *trained = dt_alloc(g->n_node, sizeof *trained);
+    dt_status st = DT_E_NOMEM;
+    if (before != NULL && trained != NULL) {
+        dti_graph_trained(g, before, trained);
+        st = check(g, before, trained, err);
+    } else {
+        (void)DT_FAIL(err, st, "no memory for marks of %zu layers", g->n_node);
+    }
+    dt_free(before);
+    dt_free(trained);
+    return st;
+}
+
+int64_t dt_graph_frozen(const dt_graph *g)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < g->n_node; i++)
+        for (int k = 0; g->node[i].frozen && k < g->node[i].info.n_param; k++)
+            if (!g->node[i].info.param[k].buffer)
+                n += dt_param_count(&g->node[i].info.param[k]);
+    return n;
+}

@@ -8,19 +8,6 @@
 #include "engine/base/text.h"
 #include "engine/graph_share.h"
 
-/* One name, or one glob, of the list; the place behind it. */
-static const char *next_glob(const char *at, char *glob, size_t bytes)
-{
-    at += strspn(at, ", ");
-    const size_t n = strcspn(at, ",");
-    size_t used = n < bytes ? n : bytes - 1;
-    memcpy(glob, at, used);
-    while (used > 0 && glob[used - 1] == ' ')
-        used--;
-    glob[used] = '\0';
-    return at + n;
-}
-
 static bool mark(dt_graph *g, const char *glob)
 {
     bool any = false;
@@ -64,9 +51,9 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
 
 static dt_status mark_all(dt_graph *g, const char *globs, dt_err *err)
 {
-    char glob[2 * DT_NAME_BYTES];
+    char glob[DTI_GLOB_BYTES];
     for (const char *at = globs; *at != '\0';) {
-        at = next_glob(at, glob, sizeof glob);
+        at = dti_next_glob(at, glob, sizeof glob);
         if (glob[0] != '\0' && !mark(g, glob))
             return DT_FAIL(err, DT_E_CONFIG,
                 "network '%s' has no layer '%s'; `dnntrain explain` lists its layers", g->name,

@@ -70,6 +70,17 @@ static dt_status fuse(dt_session *s, dt_graph **g, dt_err *err)
     return DT_OK;
 }
 
+/* What is said of a file of weights, where there is none. */
+static dt_status check_fresh(const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.model.fresh != NULL && s->opts.model.weights == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: without model.weights all begin so; set that, or leave this out",
+            dt_session_asked(asked, s, "model", "fresh"));
+    return DT_OK;
+}
+
 /* As [train] freeze says, by the names that nodes have when they are fused. */
 static dt_status freeze(const dt_session *s, dt_graph *g, dt_err *err)
 {
@@ -481,6 +492,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, &g, err));
     DT_CHECK(freeze(s, g, err));
+    DT_CHECK(check_fresh(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));
     return dti_session_choose_parts(s, err);

@@ -72,6 +72,27 @@ dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err)
     return st;
 }
 
+const char *dti_session_fresh(const dt_session *s)
+{
+    const bool others = s->of_run != NULL && dt_config_typed(s->config, "model", "weights") &&
+                        !dt_config_typed(s->config, "model", "fresh");
+    return others ? NULL : s->opts.model.fresh;
+}
+
+dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err)
+{
+    const char *weights = s->opts.model.weights, *fresh = dti_session_fresh(s);
+    char asked[DT_ASKED];
+    if (weights == NULL || fresh != NULL)
+        DT_CHECK(dt_runner_init(g->runner, err));
+    else
+        DT_CHECK(dt_runner_clear(g->runner, err));
+    if (weights != NULL)
+        DT_TRY(err, dt_weights_load(g->runner, s->graph, s->plans->map, weights, fresh, err), "%s",
+            dt_session_asked(asked, s, "model", "weights"));
+    return DT_OK;
+}
+
 dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
 {
     *g = (dt_rig){0};
@@ -85,13 +106,7 @@ dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
         *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
         DT_CHECK(dt_runner_add(g->runner, p->plan, &to->id, err));
     }
-    if (s->opts.model.weights == NULL)
-        return dt_runner_init(g->runner, err);
-    DT_CHECK(dt_runner_clear(g->runner, err));
-    char asked[DT_ASKED];
-    DT_TRY(err, dt_weights_load(g->runner, s->graph, s->plans->map, s->opts.model.weights, err),
-        "%s", dt_session_asked(asked, s, "model", "weights"));
-    return DT_OK;
+    return dti_rig_first_values(g, s, err);
 }
 
 void dti_rig_close(dt_rig *g)

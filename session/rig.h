@@ -21,9 +21,16 @@ void dti_rig_tell_threads(const dt_session *s);
 /* The runner, with memory for all plans the session has. DT_E_NOMEM says what to lower. */
 dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 
-/* Reserve memory for all plans the session has, prepare them, and put the weights in: those of
- * model.weights, else first ones from train.seed. Release with dti_rig_close even after a failure.
- */
+/* Globs of the weights that model.weights does not give; NULL: it gives all. Where a run's own
+ * configuration is opened with other weights, they are not those that this was said of. */
+const char *dti_session_fresh(const dt_session *s);
+
+/* Put the weights in: those of model.weights, else, and where that does not give them, first ones
+ * from train.seed. */
+dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
+
+/* Reserve memory for all plans the session has, prepare them, and put the weights in. Release with
+ * dti_rig_close even after a failure. */
 dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 void dti_rig_close(dt_rig *g);
 

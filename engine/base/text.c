@@ -109,3 +109,26 @@ bool dt_glob(const char *glob, const char *name)
     }
     return glob[strspn(glob, "*")] == '\0';
 }
+
+const char *dti_next_glob(const char *globs, char *glob, size_t room)
+{
+    globs += strspn(globs, ", \t");
+    const size_t n = strcspn(globs, ",");
+    size_t used = n < room ? n : room - 1;
+    memcpy(glob, globs, used);
+    while (used > 0 && (glob[used - 1] == ' ' || glob[used - 1] == '\t'))
+        used--;
+    glob[used] = '\0';
+    return globs + n;
+}
+
+bool dti_glob_any(const char *globs, const char *name)
+{
+    char glob[DTI_GLOB_BYTES];
+    bool any = false;
+    while (globs != NULL && *globs != '\0' && !any) {
+        globs = dti_next_glob(globs, glob, sizeof glob);
+        any = glob[0] != '\0' && dt_glob(glob, name);
+    }
+    return any;
+}

@@ -95,10 +95,12 @@ static const char *shown(char to[SHOWN_BYTES + 4], const char *name)
     return to;
 }
 
-/* @own @whole: of the network's rows, by their names and by those that they are parts of */
+/* @own @whole: of the network's rows, by their names and by those that they are parts of
+ * @fresh: what is not asked of the file */
 typedef struct comparison {
     const dti_weights *w;
     const dt_st_file *f;
+    const char *fresh;
     dt_err *err;
     dt_names own, whole;
 } comparison;
@@ -113,10 +115,10 @@ static dt_named whole_names(const dti_weights *w)
     return (dt_named){w->row, sizeof *w->row, offsetof(dti_weight, whole), .refers = false};
 }
 
-/* Whether the network asks for it. */
+/* Whether the network asks for it, or passes over it. */
 static bool asked_for(const comparison *c, const char *name)
 {
-    return dt_names_find(&c->own, own_names(c->w), name) > 0 ||
+    return dti_glob_any(c->fresh, name) || dt_names_find(&c->own, own_names(c->w), name) > 0 ||
            dt_names_find(&c->whole, whole_names(c->w), name) > 0;
 }
 
@@ -219,9 +221,8 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
     if (classes > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64
-            "; to begin with another head, replace those tensors in the file by ones of the "
-            "network's "
-            "shapes: all are taken or none",
+            "; to begin with another head, name its weights in model.fresh, as in fc.*: they are "
+            "not taken from the file",
             classes, tokens ? "kinds of tokens" : "classes", g->classes,
             tokens ? "vocab" : "classes", classes);
     if (turned > 0)
@@ -305,10 +306,10 @@ static dt_status tell_differences(const comparison *c, const dt_graph *g, const 
 }
 
 /* Names, shapes and types of a file against those of a network. */
-static dt_status compare(
-    const dti_weights *w, const dt_graph *g, const dt_st_file *f, const char *path, dt_err *err)
+static dt_status compare(const dti_weights *w, const dt_graph *g, const dt_st_file *f,
+    const char *path, const char *fresh, dt_err *err)
 {
-    comparison c = {.w = w, .f = f, .err = err};
+    comparison c = {.w = w, .f = f, .fresh = fresh, .err = err};
     const bool made =
         dt_names_fill(&c.own, own_names(w), w->n) && dt_names_fill(&c.whole, whole_names(w), w->n);
     const dt_status st =
@@ -447,21 +448,46 @@ static void hint_folder(const char *path, dt_err *err)
         }
 }
 
+/* Leave out what is not asked of the file. */
+static dt_status leave_out(dti_weights *w, const char *fresh, dt_err *err)
+{
+    char glob[DTI_GLOB_BYTES];
+    for (const char *at = fresh; at != NULL && *at != '\0';) {
+        bool any = false;
+        at = dti_next_glob(at, glob, sizeof glob);
+        for (size_t i = 0; i < w->n && !any; i++)
+            any = dt_glob(glob, w->row[i].name);
+        if (glob[0] != '\0' && !any)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "model.fresh: the network has no weight '%s'; they are called as in a file of "
+                "weights, LAYER.weight, and * stands for any letters",
+                glob);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++)
+        if (!dti_glob_any(fresh, w->row[i].name))
+            w->row[n++] = w->row[i];
+    w->n = n;
+    return DT_OK;
+}
+
 /* How much of a file is looked at before anything is put. */
 typedef enum look { NAMES, VALUES } look;
 
 /* @r NULL: only check. */
-static dt_status load(
-    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, look at, dt_err *err)
+static dt_status load(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+    const char *fresh, look at, dt_err *err)
 {
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, true, err));
     dt_st_file *f = NULL;
-    dt_status st = dt_st_open(&f, path, err);
+    dt_status st = leave_out(&w, fresh, err);
+    if (st == DT_OK)
+        st = dt_st_open(&f, path, err);
     if (st == DT_E_DATA && f == NULL)
         hint_folder(path, err);
     if (st == DT_OK)
-        st = compare(&w, g, f, path, err);
+        st = compare(&w, g, f, path, fresh, err);
     if (st == DT_OK && at == VALUES)
         st = check_all(&w, f, path, err);
     if (st == DT_OK && r != NULL)
@@ -471,26 +497,26 @@ static dt_status load(
     return st;
 }
 
-dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err)
+dt_status dt_weights_check(const dt_graph *g, const char *path, const char *fresh, dt_err *err)
 {
-    return load(NULL, g, NULL, path, VALUES, err);
+    return load(NULL, g, NULL, path, fresh, VALUES, err);
 }
 
-dt_status dt_weights_load(
-    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
+dt_status dt_weights_load(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+    const char *fresh, dt_err *err)
 {
-    return load(r, g, m, path, VALUES, err);
+    return load(r, g, m, path, fresh, VALUES, err);
 }
 
 dt_status dti_weights_check_names(const dt_graph *g, const char *path, dt_err *err)
 {
-    return load(NULL, g, NULL, path, NAMES, err);
+    return load(NULL, g, NULL, path, NULL, NAMES, err);
 }
 
 dt_status dti_weights_load_verified(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err)
 {
-    return load(r, g, m, path, NAMES, err);
+    return load(r, g, m, path, NULL, NAMES, err);
 }
 
 /* ---- one in memory ---- */

@@ -16,14 +16,18 @@
  * finite. Of a layer in tiles it may hold the whole ("wte.weight") instead of them
  * ("wte.0.weight"). Otherwise DT_E_DATA with a table of what differs and what may help, or with
  * tensor and index of the first value that is not finite. Reads the whole file, a piece at a time.
+ *
+ * @fresh: globs, with commas between them, of weights that are not asked of the file, and are left
+ * as they are; NULL: none. DT_E_CONFIG for one that no weight has.
  */
-dt_status dt_weights_check(const dt_graph *g, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dt_weights_check(
+    const dt_graph *g, const char *path, const char *fresh, dt_err *err) DT_NODISCARD;
 
 /* Check a file as above, then put its weights where the runner has them. Nothing has changed after
  * an error, but for one case: a file that breaks or changes between the check and the second read.
  */
-dt_status dt_weights_load(
-    dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
+dt_status dt_weights_load(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
+    const char *fresh, dt_err *err) DT_NODISCARD;
 
 /* The same for a file whose every byte has been looked at before, as a checkpoint's: names, shapes
  * and types first, and values only on their way. */

@@ -49,6 +49,7 @@ static const dt_opt model_rows[] = {
     {"dropout", DT_OPT_F64, AT(dropout), "-1", -1, 0.99, NULL, NULL, "probability that a value is dropped, 0 to 0.99; -1: the model's own"},
     {"fuse", DT_OPT_BOOL, AT(fuse), "on", 0, 0, NULL, NULL, "compute a batchnorm or add layer together with the ReLU after it, as one layer"},
     {"weights", DT_OPT_PATH, AT(weights), "", 0, 0, NULL, NULL, "safetensors file to start from"},
+    {"fresh", DT_OPT_LIST, AT(fresh), "", 0, 0, NULL, NULL, "weights that are not taken from that file and begin as without it, as fc.* for another number of classes: names, in which * stands for any letters"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_data_opts, f)

@@ -27,6 +27,7 @@ typedef struct dt_model_section {
     double dropout;                        /* below 0: the model's own */
     bool fuse;                             /* run a layer and the ReLU behind it as one */
     const char *weights;                   /* safetensors file to start from, or NULL */
+    const char *fresh;                     /* globs of what is not taken from it, or NULL */
 } dt_model_section;
 
 typedef enum dt_on_error { DT_ON_ERROR_FAIL, DT_ON_ERROR_SKIP } dt_on_error;

@@ -34,6 +34,7 @@ static const struct {
     {"data.on_error", FREE},
     {"data.max_skips", FREE},
     {"model.weights", FREE},
+    {"model.fresh", FREE},
     {"train.dump_gradients", FREE},
     {"train.update", FREE},
     {"train.finite", FREE},

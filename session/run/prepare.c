@@ -122,15 +122,10 @@ static dt_status check_plans(dt_run *r, dt_err *err)
 }
 
 /* Where the run begins; those of a checkpoint come by themselves. */
-static dt_status first_values(dt_run *r, dt_err *err)
+static dt_status first_values(const dt_run *r, dt_err *err)
 {
-    const dt_session *s = r->s;
-    const char *weights = s->opts.model.weights;
-    if (r->from == NULL && weights == NULL)
-        return dt_runner_init(r->rig.runner, err);
-    DT_CHECK(dt_runner_clear(r->rig.runner, err));
-    return r->from == NULL ? dt_weights_load(r->rig.runner, s->graph, s->plans->map, weights, err)
-                           : DT_OK;
+    return r->from != NULL ? dt_runner_clear(r->rig.runner, err)
+                           : dti_rig_first_values(&r->rig, r->s, err);
 }
 
 dt_status dti_run_prepare(dt_run *r, dt_err *err)

@@ -39,7 +39,7 @@ static void save(const dt_stage *t, const char *path)
 
 static dt_status load(const dt_stage *t, const char *path, dt_err *err)
 {
-    return dt_weights_load(t->runner, t->graph, t->map, path, err);
+    return dt_weights_load(t->runner, t->graph, t->map, path, NULL, err);
 }
 
 static void assert_same_file(const char *a, const char *b)
@@ -164,7 +164,7 @@ static void refused(fix *x, const char *const *says, size_t n)
     for (size_t i = 0; i < n; i++)
         assert_fails(st, DT_E_DATA, &err, says[i]);
     dt_err again = {0};
-    assert_int_equal(dt_weights_check(x->t.graph, x->bad, &again), DT_E_DATA);
+    assert_int_equal(dt_weights_check(x->t.graph, x->bad, NULL, &again), DT_E_DATA);
     assert_string_equal(again.text, err.text);
     const char *after = dt_temp_path("after.safetensors");
     save(&x->t, after);
@@ -350,7 +350,7 @@ static void another_number_of_classes_is_recognised(void **state)
     fix x = begin("mlp");
     dt_graph *other = build("mlp", 7, 16);
     dt_err err = {0};
-    assert_fails(dt_weights_check(other, x.good, &err), DT_E_DATA, &err,
+    assert_fails(dt_weights_check(other, x.good, NULL, &err), DT_E_DATA, &err,
         "the file is for 10 classes, the network has 7: set model.classes = 10");
     assert_null(strstr(err.text, "model.width"));
     dt_graph_destroy(other);

@@ -11,11 +11,12 @@
 #include "tests/fixture/workspace.h"
 
 /* Of the layers the first five can be frozen: batch norm and dropout are among them. */
-#define LAYERS                                                                                     \
+#define LAYERS HEAD(3)
+#define HEAD(classes)                                                                              \
     "[conv base.c1]\nout = 8\nkernel = 3\npad = 1\n[batchnorm base.n1]\n[relu base.r1]\n"          \
     "[conv base.c2]\nout = 8\nkernel = 3\npad = 1\n[dropout base.d]\nrate = 0.5\n"                 \
     "[conv head.c]\nout = 6\nkernel = 3\npad = 1\n[relu head.r]\n[global_avgpool head.g]\n"        \
-    "[fc head.f]\nout = 3\n"
+    "[fc head.f]\nout = " #classes "\n"
 #define TRAIN                                                                                      \
     "[model]\nimage = 8\nclasses = 3\n[data]\nsource = synthetic\nsamples = 32\n[train]\n"         \
     "batch = 8\nlr = 0.1\nmomentum = 0.9\neval_every = 0\nprecision = fp32\n[device]\n"            \
@@ -269,6 +270,43 @@ static void a_run_goes_on_with_what_is_frozen(void **state)
     dt_st_close(parts);
 }
 
+/* Another number of classes: the base is the file's, the head begins as in a run without a file,
+ * and what the run left is evaluated as it is, however the run began. */
+static void what_is_fresh_is_not_taken_from_the_file(void **state)
+{
+    NEED_BINARY();
+    learn_base();
+    put_text("net.ini", "[model]\nimage = 8\nclasses = 5\n[data]\nsource = synthetic\n"
+                        "samples = 320\n[train]\nbatch = 8\nlr = 1e-12\nmomentum = 0\n"
+                        "eval_every = 0\nweight_decay = 0\n[device]\nthreads = 1\n[run]\n"
+                        "overwrite = on\n" HEAD(5));
+    ran r = cli_run("net.ini " BEGIN, NULL);
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "name its weights in model.fresh, as in fc.*");
+    cli_done(&r);
+    run_well(BEGIN FROZEN "--set model.fresh=head.f.* --set train.steps=1 --set run.dir=other");
+    run_well("--set train.steps=1 --set run.dir=first");
+    dt_st_file *base = tensors(LEFT("base")), *other = tensors(LEFT("other")),
+               *first = tensors(LEFT("first"));
+    for (size_t i = 0; i < dti_st_count(other); i++) {
+        const char *name = dti_st_at(other, i)->name;
+        const bool fresh = strncmp(name, "head.f.", strlen("head.f.")) == 0;
+        assert_true(same_tensor(fresh ? first : base, other, name));
+    }
+    dt_st_close(base);
+    dt_st_close(other);
+    dt_st_close(first);
+    r = cli_run("eval other --json", NULL);
+    assert_code(&r, 0);
+    cJSON *o = json_of(r.out, strlen(r.out));
+    const double said = number_in("other/summary.json", "eval_loss");
+    assert_true(fabs(json_number(o, "loss") - said) < 1e-6 * said);
+    cJSON_Delete(o);
+    cli_done(&r);
+    refused(BEGIN "--set model.fresh=tail.*", "the network has no weight 'tail.*'");
+    refused("--set model.fresh=head.f.*", "without model.weights all begin so");
+}
+
 static void what_cannot_be_frozen_is_refused(void **state)
 {
     NEED_BINARY();
@@ -292,6 +330,7 @@ DT_TEST_GROUP(freeze)
         cmocka_unit_test(every_policy_leaves_the_same_weights),
         cmocka_unit_test(what_is_frozen_takes_less_memory),
         cmocka_unit_test(a_run_goes_on_with_what_is_frozen),
+        cmocka_unit_test(what_is_fresh_is_not_taken_from_the_file),
         cmocka_unit_test(what_cannot_be_frozen_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

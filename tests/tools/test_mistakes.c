@@ -429,7 +429,8 @@ static void weights_that_do_not_fit_are_told_the_way(void **state)
     } all[] = {
         {"fc3.bias", "F16", "[10]", "tools/weights.py from-torch FILE OUT.safetensors makes F32",
             20},
-        {"fc3.bias", "F32", "[1000]", "to begin with another head, replace those tensors", 4000},
+        {"fc3.bias", "F32", "[1000]", "to begin with another head, name its weights in model.fresh",
+            4000},
         {"module.fc3.bias", "F32", "[10]", "have a prefix ('module.fc3.bias' for 'fc3.bias')", 40},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {

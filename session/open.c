@@ -82,11 +82,16 @@ static dt_status check_fresh(const dt_session *s, dt_err *err)
 }
 
 /* As [train] freeze says, by the names that nodes have when they are fused. */
-static dt_status freeze(const dt_session *s, dt_graph *g, dt_err *err)
+static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
 {
     char asked[DT_ASKED];
-    if (s->opts.train.freeze != NULL)
-        DT_TRY(err, dt_graph_freeze(g, s->opts.train.freeze, err), "%s",
+    if (s->opts.train.freeze == NULL)
+        return DT_OK;
+    DT_TRY(err, dt_graph_freeze(g, s->opts.train.freeze, err), "%s",
+        dt_session_asked(asked, s, "train", "freeze"));
+    if (s->opts.model.weights == NULL)
+        snprintf(s->note, sizeof s->note,
+            "%.400s: without model.weights these layers stay as they are drawn at random",
             dt_session_asked(asked, s, "train", "freeze"));
     return DT_OK;
 }

@@ -252,6 +252,7 @@ static void what_is_frozen_takes_less_memory(void **state)
     ran r = cli_run("plan net.ini " FROZEN, NULL);
     assert_code(&r, 0);
     assert_has(r.out, "1,283 parameters, 824 frozen\n");
+    assert_has(r.err, "these layers stay as they are drawn at random");
     cli_done(&r);
 }
 

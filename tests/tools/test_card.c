@@ -40,6 +40,7 @@
     "[model]\nname = lstm_attention\nlayers = 2\nwidth = 16\nvocab = 128\ncontext = 12\n"          \
     "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
     "optimizer = adamw\nclip = 1\n"
+#define HALF_FROZEN "--set train.freeze=stem*,one*,two*,sum*"
 #define BF16 "--set train.precision=bf16"
 
 typedef struct result {
@@ -137,6 +138,7 @@ static const char *const split[] = {"keep_all --set train.micro_batch=1",
     }
 SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", 1, all)
 SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, 0, some)
+SAME_BITS(frozen_blocks_end_with_the_same_bits, BLOCKS, HALF_FROZEN, 0, few)
 SAME_BITS_IN_BOTH(gpt2_ends_with_the_same_bits, GPT2, 0, few)
 SAME_BITS_IN_BOTH(lstms_end_with_the_same_bits, LSTMS, 1, few)
 SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, 1, split)
@@ -305,6 +307,7 @@ DT_TEST_GROUP(card)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lenet_in_bf16_ends_with_the_same_bits),
         cmocka_unit_test(blocks_end_with_the_same_bits),
+        cmocka_unit_test(frozen_blocks_end_with_the_same_bits),
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(lstms_end_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),

@@ -9,6 +9,7 @@
 #include "memory/time/card_costs.h"
 #include "memory/time/cost_file.h"
 #include "session/origin.h"
+#include "session/own_card.h"
 #include "session/plan_set.h"
 #include "session/profile_cache.h"
 
@@ -92,131 +93,30 @@ static dt_status read_kept(dt_session *s, dt_err *err)
 
 /* ---- cards ---- */
 
-static const char own[] = "own";
-
 static dt_status unknown_card(const dt_session *s, dt_err *err)
 {
     enum { MOST = 64 };
-    const char *names[MOST + 2] = {own};
+    const char *names[MOST + 2] = {dti_own_card};
     const char *const *all = dt_card_speed_names();
     for (size_t n = 1; n <= MOST && all[n - 1] != NULL; n++)
         names[n] = all[n - 1];
     return dti_session_unknown(s, "memory", "simulate", "card", names, err);
 }
 
-/* As much of a title as leaves the numbers room, and no part of a letter. */
-static int title_bytes(const char *title)
-{
-    enum { MOST = 40 };
-    size_t n = strlen(title);
-    for (n = n < MOST ? n : MOST; n > 0 && ((unsigned char)title[n] & 0xc0) == 0x80; n--)
-        ;
-    return (int)n;
-}
-
-/* Title and numbers, so that no two that differ are called the same. */
-static void name_own(const dt_card_opts *o, const dt_card_speed *like, char *to, size_t bytes)
-{
-    const struct {
-        const char *key;
-        double value;
-    } said[] = {{"fp32", o->fp32}, {"half", o->half}, {"bandwidth", o->bandwidth},
-        {"link", o->link}, {"disk_out", o->disk_out}, {"disk_in", o->disk_in}};
-    size_t at = o->title != NULL
-                    ? (size_t)snprintf(to, bytes, "%.*s", title_bytes(o->title), o->title)
-                : like != NULL ? (size_t)snprintf(to, bytes, "like %.32s", like->title)
-                               : (size_t)snprintf(to, bytes, "own card");
-    for (size_t i = 0; i < DT_COUNT(said) && at < bytes; i++)
-        if (said[i].value > 0)
-            at += (size_t)snprintf(to + at, bytes - at, ", %s %.6g", said[i].key, said[i].value);
-}
-
-static dt_status lacks(const dt_session *s, const char *what, dt_err *err)
-{
-    char asked[DT_ASKED];
-    return DT_FAIL(err, DT_E_CONFIG, "%s: [card] says no %s; give its number, or like = CARD",
-        dt_session_asked(asked, s, "memory", "simulate"), what);
-}
-
-static bool is_said(double number)
-{
-    return number > 0;
-}
-
-/* Seconds are to stay numbers that one can read. */
-static dt_status check_own(const dt_session *s, const dt_card_opts *o, dt_err *err)
-{
-    static const double least = 1e-3;
-    const struct {
-        const char *key;
-        double value;
-        bool wanted;
-    } rows[] = {{"fp32", o->fp32, true}, {"half", o->half, false},
-        {"bandwidth", o->bandwidth, true}, {"link", o->link, true},
-        {"disk_out", o->disk_out, false}, {"disk_in", o->disk_in, false}};
-    char asked[DT_ASKED];
-    for (size_t i = 0; i < DT_COUNT(rows); i++) {
-        if (rows[i].wanted && o->like == NULL && !is_said(rows[i].value))
-            return lacks(s, rows[i].key, err);
-        if (is_said(rows[i].value) && rows[i].value < least)
-            return DT_FAIL(err, DT_E_CONFIG, "%s: must be 0, or %g and more",
-                dt_session_asked(asked, s, "card", rows[i].key), least);
-    }
-    return DT_OK;
-}
-
-/* That of [card]: what a data sheet says, over the card that it is like. */
-static dt_status take_own(dt_session *s, dt_costs *to, dt_err *err)
-{
-    const dt_card_opts *o = &s->opts.card;
-    const dt_card_speed *like = o->like != NULL ? dt_card_speed_find(o->like) : NULL;
-    const dt_card_sheet sheet = {o->fp32, o->half, o->bandwidth, o->link, o->disk_out, o->disk_in};
-    dt_card_speed card = {.title = ""};
-    if (o->like != NULL && like == NULL)
-        return dti_session_unknown(s, "card", "like", "card", dt_card_speed_names(), err);
-    DT_CHECK(check_own(s, o, err));
-    if (like != NULL)
-        card = *like;
-    dt_card_take_sheet(&card, &sheet);
-    dt_costs_of_card(to, &card);
-    name_own(o, like, to->name, sizeof to->name);
-    return DT_OK;
-}
-
 static dt_status take_card(dt_session *s, dt_err *err)
 {
     const char *name = s->opts.memory.simulate;
     const dt_card_speed *card = dt_card_speed_find(name);
-    const bool is_own = strcmp(name, own) == 0;
+    const bool is_own = strcmp(name, dti_own_card) == 0;
     dt_costs of_card;
     if (card == NULL && !is_own)
         return unknown_card(s, err);
     if (is_own)
-        DT_CHECK(take_own(s, &of_card, err));
+        DT_CHECK(dti_own_card_costs(s, &of_card, err));
     else
         dt_costs_of_card(&of_card, card);
     dt_costs_deinit(&s->costs);
     s->costs = of_card;
-    return DT_OK;
-}
-
-/* Its keys would be read by nobody. */
-static dt_status check_no_card(const dt_session *s, dt_err *err)
-{
-    const dt_card_opts *o = &s->opts.card;
-    const struct {
-        const char *key;
-        bool given;
-    } rows[] = {{"title", o->title != NULL}, {"like", o->like != NULL}, {"fp32", is_said(o->fp32)},
-        {"half", is_said(o->half)}, {"bandwidth", is_said(o->bandwidth)},
-        {"link", is_said(o->link)}, {"disk_out", is_said(o->disk_out)},
-        {"disk_in", is_said(o->disk_in)}};
-    char asked[DT_ASKED];
-    for (size_t i = 0; i < DT_COUNT(rows); i++)
-        if (rows[i].given)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: no card is simulated; set memory.simulate = own, or leave [card] out",
-                dt_session_asked(asked, s, "card", rows[i].key));
     return DT_OK;
 }
 
@@ -278,7 +178,7 @@ dt_status dti_session_read_costs(dt_session *s, dt_err *err)
     else if (m->profile != NULL)
         DT_CHECK(read_named(s, err));
     if (m->simulate == NULL)
-        DT_CHECK(check_no_card(s, err));
+        DT_CHECK(dti_own_card_unused(s, err));
     else
         DT_CHECK(take_card(s, err));
     if (m->simulate == NULL && m->calibrate > 0)

@@ -192,8 +192,9 @@ DT_API dt_status dt_run_save(dt_run *r, dt_err *err) DT_NODISCARD;
 DT_API dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* What the network has learned, under PyTorch's names ("layer1.0.conv1.weight"): a parameter, or
- * running statistics, which are not @trained. @d: @rank dimensions, row-major, in PyTorch's layout
- * (a convolution's: out, in, height, width); @count: their product. */
+ * running statistics. @d: @rank dimensions, row-major, in PyTorch's layout (a convolution's: out,
+ * in, height, width); @count: their product; @trained: steps change it by its gradient, unlike
+ * statistics and what train.freeze names. */
 enum { DT_WEIGHT_NAME = 192 };
 typedef struct dt_weight {
     char name[DT_WEIGHT_NAME];

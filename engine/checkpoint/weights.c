@@ -536,15 +536,15 @@ static bool place_of(const dt_graph *g, size_t i, int32_t *node, int *param)
     return false;
 }
 
-bool dt_weight_at(
-    const dt_graph *g, size_t i, char name[DT_WEIGHT_NAME_BYTES], const dt_param_info **info)
+bool dt_weight_at(const dt_graph *g, size_t i, dt_weight_place *to)
 {
     int32_t node;
     int param;
     if (!place_of(g, i, &node, &param))
         return false;
-    *info = &g->node[node].info.param[param];
-    snprintf(name, DT_WEIGHT_NAME_BYTES, "%s.%s", g->node[node].name, (*info)->name);
+    to->info = &g->node[node].info.param[param];
+    to->trained = !to->info->buffer && !g->node[node].frozen;
+    snprintf(to->name, sizeof to->name, "%s.%s", g->node[node].name, to->info->name);
     return true;
 }
 
@@ -565,21 +565,20 @@ static dt_status read_whole(dt_runner *r, int32_t home, float *to, dt_err *err)
 dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
     float *to, size_t count, dt_err *err)
 {
-    char own[DT_WEIGHT_NAME_BYTES];
-    const dt_param_info *info = NULL;
+    dt_weight_place at = {.name = ""};
     dti_weight row = {0};
     size_t i = 0;
-    while (dt_weight_at(g, i, own, &info) && strcmp(own, name) != 0)
+    while (dt_weight_at(g, i, &at) && strcmp(at.name, name) != 0)
         i++;
     if (!place_of(g, i, &row.node, &row.param))
         return DT_FAIL(err, DT_E_CONFIG,
             "network '%s' has no weight '%s'; it has %zu, and dt_run_weight tells their names",
             g->name, name, i);
-    if (count != (size_t)dt_param_count(info))
+    if (count != (size_t)dt_param_count(at.info))
         return DT_FAIL(err, DT_E_CONFIG, "weight '%s' has %" PRId64 " values, not %zu", name,
-            dt_param_count(info), count);
+            dt_param_count(at.info), count);
     int32_t home;
-    memcpy(row.name, own, sizeof row.name);
+    memcpy(row.name, at.name, sizeof row.name);
     DT_CHECK(find_home(&home, &row, m, DT_P, err));
     return read_whole(r, home, to, err);
 }

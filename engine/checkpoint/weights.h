@@ -52,9 +52,15 @@ dt_status dt_gradients_save(
 
 enum { DT_WEIGHT_NAME_BYTES = 2 * DT_NAME_BYTES };
 
-/* The @i-th weight of a network, from 0: its name, and what it is. False: there are no more. */
-bool dt_weight_at(
-    const dt_graph *g, size_t i, char name[DT_WEIGHT_NAME_BYTES], const dt_param_info **info);
+/* A weight: what it is called and is, and whether steps change it by a gradient. */
+typedef struct dt_weight_place {
+    char name[DT_WEIGHT_NAME_BYTES];
+    const dt_param_info *info;
+    bool trained;
+} dt_weight_place;
+
+/* The @i-th weight of a network, from 0. False: there are no more. */
+bool dt_weight_at(const dt_graph *g, size_t i, dt_weight_place *to);
 
 /* All @count values of the weight with that name, in PyTorch's layout. DT_E_CONFIG for a name or a
  * count that is not the network's. */

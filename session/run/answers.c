@@ -170,13 +170,14 @@ dt_status dti_run_check_weights(const dt_run *r, dt_err *err)
 
 bool dt_run_weight(const dt_run *r, size_t i, dt_weight *to)
 {
-    const dt_param_info *p;
-    if (!dti_run_is_open(r) || !dt_weight_at(r->s->graph, i, to->name, &p))
+    dt_weight_place p;
+    if (!dti_run_is_open(r) || !dt_weight_at(r->s->graph, i, &p))
         return false;
-    to->rank = p->rank;
-    memcpy(to->d, p->d, sizeof to->d);
-    to->count = dt_param_count(p);
-    to->trained = !p->buffer;
+    memcpy(to->name, p.name, sizeof to->name);
+    to->rank = p.info->rank;
+    memcpy(to->d, p.info->d, sizeof to->d);
+    to->count = dt_param_count(p.info);
+    to->trained = p.trained;
     return true;
 }
 

@@ -137,13 +137,23 @@ static dt_status check_info(const dt_node *node, dt_err *err)
     return DT_OK;
 }
 
+static dt_status wrong_inputs(const dt_node *node, int n_in, dt_err *err)
+{
+    const dt_layer_desc *desc = node->desc;
+    char takes[48], to[24] = "";
+    if (desc->max_in > desc->min_in)
+        snprintf(to, sizeof to, " to %d", desc->max_in);
+    snprintf(takes, sizeof takes, "%d%s", desc->min_in, to);
+    return DT_FAIL(err, DT_E_CONFIG, "layer '%s' (%s) has %d input%s; it takes %s", node->name,
+        desc->name, n_in, n_in == 1 ? "" : "s", takes);
+}
+
 /* Everything but the memory of the node. */
 static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_in, dt_err *err)
 {
     const dt_layer_desc *desc = node->desc;
     if (n_in < desc->min_in || n_in > desc->max_in || n_in > DT_MAX_IN)
-        return DT_FAIL(err, DT_E_CONFIG, "layer '%s' (%s) has %d inputs; it takes %d to %d",
-            node->name, desc->name, n_in, desc->min_in, desc->max_in);
+        return wrong_inputs(node, n_in, err);
     if (dti_graph_find(g, node->name) >= 0)
         return DT_FAIL(
             err, DT_E_CONFIG, "two layers are called '%s'; give one another name", node->name);

@@ -314,7 +314,8 @@ static void what_cannot_be_frozen_is_refused(void **state)
     put_text("net.ini", TRAIN LAYERS);
     refused("--set train.freeze=head.c", "layer 'head.c' is behind 'base.c1', which is trained");
     refused("--set train.freeze=base.c1,base.c2", "layer 'base.c2' is behind 'base.n1'");
-    refused("--set train.freeze=bas.*", "network 'net' has no layer 'bas.*'");
+    refused("--set train.freeze=bas.*", "'bas.*' matches no layer; the 9 layers are 'base.c1' to");
+    refused("--set train.freeze=base.c3", "matches no layer, did you mean 'base.c");
     refused("--set train.freeze=*", "no layer is left to train");
     put_text("net.ini",
         "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 64\ncontext = 8\n"

@@ -370,6 +370,11 @@ static bool has_gradient(const dt_layer_desc *d)
     return d->identity || d->shares_dy || d->form[DT_BACKWARD].suffix != NULL;
 }
 
+bool dti_graph_kept(const dt_graph *g, int32_t node)
+{
+    return g->node[dti_graph_owner(g, node)].frozen;
+}
+
 void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
 {
     for (size_t i = 0; i < g->n_node; i++) {
@@ -378,7 +383,7 @@ void dti_graph_trained(const dt_graph *g, bool *before, bool *trained)
         for (int k = 0; k < nd->n_in; k++)
             before[i] = before[i] || (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]]);
         trained[i] = before[i] && has_gradient(nd->desc);
-        for (int k = 0; k < dti_graph_params(nd) && !nd->frozen; k++)
+        for (int k = 0; k < dti_graph_params(nd) && !dti_graph_kept(g, (int32_t)i); k++)
             trained[i] = trained[i] || !nd->info.param[k].buffer;
     }
 }

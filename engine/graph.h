@@ -114,6 +114,8 @@ static inline int dti_graph_params(const dt_node *nd)
 {
     return nd->shares == DT_SHARES_NONE ? nd->info.n_param : 1;
 }
+/* Whether the parameters that a node uses stay as they are: those of the node that has them. */
+bool dti_graph_kept(const dt_graph *g, int32_t node);
 /* Whether it is a convolution, transposed or not: its weight has the height and width of a kernel.
  */
 static inline bool dt_graph_convolves(const dt_node *nd)

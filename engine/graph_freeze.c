@@ -34,17 +34,16 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
     bool any = false;
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
-        const int32_t owner = dti_graph_owner(g, (int32_t)i);
         any = any || trained[i];
         if (nd->frozen && before[i])
             return DT_FAIL(err, DT_E_CONFIG,
                 "layer '%s' is behind '%s', which is trained, so that its gradients are needed all "
                 "the same; freeze that as well",
                 nd->name, trained_before(g, trained));
-        if (nd->frozen != g->node[owner].frozen)
+        if (nd->frozen && !dti_graph_kept(g, (int32_t)i))
             return DT_FAIL(err, DT_E_CONFIG,
-                "layers '%s' and '%s' have one weight; freeze both or neither", nd->name,
-                g->node[owner].name);
+                "layer '%s' has the weight of '%s', which is trained; freeze that as well",
+                nd->name, g->node[dti_graph_owner(g, (int32_t)i)].name);
     }
     return any ? DT_OK : DT_FAIL(err, DT_E_CONFIG, "no layer is left to train");
 }

@@ -13,9 +13,9 @@
  * state, and it computes as in an evaluation: batch norm by its running statistics, dropout not at
  * all. So backward ends where the last of them stands, and nothing before that is kept for it.
  *
- * Before anything is planned. DT_E_CONFIG for a name that no layer has, for one behind a layer that
- * is trained, for one that shares a parameter with a layer that is not frozen, and where nothing is
- * left to train.
+ * A layer behind them that has the weight of one of them gives its gradient on, and none of the
+ * weight. Before anything is planned. DT_E_CONFIG for a name that no layer has, for a layer behind
+ * one that is trained, or with its weight, and where nothing is left to train.
  */
 dt_status dt_graph_freeze(dt_graph *g, const char *globs, dt_err *err) DT_NODISCARD;
 

@@ -438,7 +438,9 @@ static dt_status backward_form(builder *b, int32_t node, dt_form_kind kind, dt_e
     const dt_node *nd = &b->g->node[node];
     const dt_form *f = &nd->desc->form[kind];
     const bool gives_dx = (f->writes & DT_BIT(DT_DX)) != 0;
-    if (f->suffix == NULL || (gives_dx && !b->p->needs_dx[node] && !(f->writes & ~DT_BIT(DT_DX))))
+    const bool others = (f->writes & ~DT_BIT(DT_DX)) != 0;
+    if (f->suffix == NULL || (gives_dx && !b->p->needs_dx[node] && !others) ||
+        (!gives_dx && dti_graph_kept(b->g, node)))
         return DT_OK;
     dt_op op = start_op(b, DT_OP_BACKWARD, nd->desc, node, kind, f->suffix);
     op.flops = nd->info.backward_flops[kind - DT_BACKWARD] * (double)b->p->n;

@@ -89,7 +89,7 @@ static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
         return DT_OK;
     DT_TRY(err, dt_graph_freeze(g, s->opts.train.freeze, err), "%s",
         dt_session_asked(asked, s, "train", "freeze"));
-    if (s->opts.model.weights == NULL)
+    if (s->opts.model.weights == NULL && strcmp(s->opts.checkpoint.resume, "no") == 0)
         snprintf(s->note, sizeof s->note,
             "%.400s: without model.weights these layers stay as they are drawn at random",
             dt_session_asked(asked, s, "train", "freeze"));

@@ -559,7 +559,7 @@ static void the_networks_among_the_example_configurations_build(void **state)
  * by hand, layer by layer. A file more needs its count here. */
 static const struct {
     const char *file;
-    int64_t image_h, image_w, classes, parameters;
+    int64_t image_h, image_w, classes, parameters; /* of tokens no height, and their number */
 } files[] = {
     {"papers/alexnet2012", 227, 227, 1000, 60965224},
     {"papers/alexnet_cntk", 224, 224, 1000, 61100840},
@@ -580,6 +580,9 @@ static const struct {
         9 * (3 * 64 + 64 * 128 + 128 * 256 + 256 * 256 + 256 * 512 + 512 * 256 + 256 * 128 +
                 128 * 64 + 64 * 19) +
             3 * (64 + 128 + 256 + 256 + 512 + 256 + 128 + 64) + 19},
+    /* vectors of words; of each LSTM four gates of inputs and state, with two biases; scores */
+    {"papers/lstm_ptb", 0, 35, 10000,
+        10000 * 1500 + 2 * 4 * (1500 * 3000 + 2 * 1500) + 1500 * 10000 + 10000},
     {"chain", 32, 32, 10, 9 * (3 * 16 + 7 * 16 * 16) + 170},
     {"tiny_ini_network", 32, 32, 10,
         9 * (3 * 16 + 2 * 16 * 16 + 16 * 32 + 32 * 32) + 16 * 32 + 2 * (3 * 16 + 3 * 32) + 330},
@@ -626,8 +629,11 @@ static void files_have_the_parameters_of_their_papers(void **state)
         char path[64];
         snprintf(path, sizeof path, "configs/%s.ini", files[i].file);
         assert_ok(dt_config_load(&c, dt_source_path(path), &err), &err);
-        const int64_t sides = dt_sides(files[i].image_h, files[i].image_w);
-        const dt_model_opts o = {.classes = files[i].classes, .image = sides, .dropout = -1};
+        const bool words = files[i].image_h == 0;
+        const dt_model_opts o = {.classes = files[i].classes,
+            .image = words ? 0 : dt_sides(files[i].image_h, files[i].image_w),
+            .context = words ? files[i].image_w : 0,
+            .dropout = -1};
         assert_ok(dt_ini_network(c, &o, &g, &err), &err);
         if (dt_graph_parameters(g) != files[i].parameters)
             fail_msg("%s has %" PRId64 " parameters, not %" PRId64, files[i].file,

@@ -213,7 +213,8 @@ static void close_idx(dt_source *base)
     dt_free(s);
 }
 
-static dt_status open_idx(dt_source **out, const dt_source_opts *o, dt_err *err)
+static dt_status open_idx(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
@@ -223,7 +224,7 @@ static dt_status open_idx(dt_source **out, const dt_source_opts *o, dt_err *err)
     idx *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the idx source");
-    s->base = (dt_source){&dt_source_idx, *o};
+    s->base = (dt_source){d, *o};
     s->recipe = r;
     const dt_status st = load(s, err);
     if (st != DT_OK) {
@@ -249,8 +250,9 @@ static dt_status read_idx(
 }
 
 /* Only a folder has a place for the other split. */
-static bool has_t10k(const dt_source_opts *o)
+static bool has_t10k(const dt_source_desc *d, const dt_source_opts *o)
 {
+    (void)d;
     dt_source_opts eval = *o;
     eval.eval = true;
     char *file = NULL;
@@ -263,7 +265,8 @@ static bool looks_like_idx(const char *path)
 {
     char *file = NULL;
     const dt_source_opts train = {.path = path};
-    const bool there = has_t10k(&train) || find_images(&file, &train, NULL) == DT_OK;
+    const bool there =
+        has_t10k(&dt_source_idx, &train) || find_images(&file, &train, NULL) == DT_OK;
     dt_free(file);
     return there;
 }

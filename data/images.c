@@ -353,7 +353,8 @@ static dt_status check_path(const dt_source_opts *o, dt_err *err)
     return DT_OK;
 }
 
-static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *err)
+static dt_status open_images(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     dti_recipe r;
     DT_CHECK(dti_source_check(o, err));
@@ -362,7 +363,7 @@ static dt_status open_images(dt_source **out, const dt_source_opts *o, dt_err *e
     images *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the images source");
-    s->base = (dt_source){&dt_source_images, *o};
+    s->base = (dt_source){d, *o};
     s->recipe = r;
     const dt_status st = open_folder(&s->folder, o, err);
     if (st != DT_OK) {

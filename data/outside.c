@@ -13,10 +13,11 @@
 
 _Static_assert((int)DT_NO_LABEL == (int)DT_LABEL_NONE, "what does not count");
 
-static struct {
+typedef struct registered {
+    dt_source_desc desc; /* first: what is opened is told this alone */
     dt_source_spec spec;
-    dt_source_desc desc;
-} outside[DT_OUTSIDE_SOURCES];
+} registered;
+static registered outside[DT_OUTSIDE_SOURCES];
 static atomic_size_t n_outside; /* an entry is whole before it is counted, and stays */
 static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
 
@@ -26,6 +27,11 @@ typedef struct source {
     dt_samples asked;
     int64_t count;
 } source;
+
+static const dt_source_spec *spec_of(const dt_source_desc *d)
+{
+    return &((const registered *)d)->spec;
+}
 
 static dt_samples asked_of(const dt_source_opts *o)
 {
@@ -44,9 +50,10 @@ static dt_status told(const dt_source_spec *s, dt_status st, const char *what, d
     return st == DT_OK ? st : DT_FAIL(err, st, "data.source = %s: %s", s->name, what);
 }
 
-static dt_status open_of(const dt_source_desc *desc, const dt_source_spec *s, dt_source **out,
-    const dt_source_opts *o, dt_err *err)
+static dt_status open_source(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
+    const dt_source_spec *s = spec_of(d);
     int64_t n = 0;
     const dt_samples asked = asked_of(o);
     DT_CHECK(told(
@@ -57,7 +64,7 @@ static dt_status open_of(const dt_source_desc *desc, const dt_source_spec *s, dt
     source *to = dt_alloc(1, sizeof *to);
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for source '%s'", s->name);
-    *to = (source){.base = {desc, *o}, .spec = s, .asked = asked, .count = n};
+    *to = (source){.base = {d, *o}, .spec = s, .asked = asked, .count = n};
     *out = &to->base;
     return DT_OK;
 }
@@ -90,8 +97,9 @@ static dt_status read_source(
 }
 
 /* What cannot be counted is opened, which tells why. */
-static bool has_eval_of(const dt_source_spec *s, const dt_source_opts *o)
+static bool has_eval(const dt_source_desc *d, const dt_source_opts *o)
 {
+    const dt_source_spec *s = spec_of(d);
     int64_t n = 0;
     const dt_samples asked = asked_of(o);
     return s->count(s->self, &asked, &n, NULL) != DT_OK || n > 0;
@@ -102,22 +110,6 @@ static void describe(const dt_source *s, char *text, size_t n)
     snprintf(text, n, "%" PRId64 " samples of the host program", ((const source *)s)->count);
 }
 
-/* What opens a source is told no descriptor, so that each has functions of its own. */
-#define EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#define OPEN(i)                                                                                    \
-    static dt_status open_##i(dt_source **out, const dt_source_opts *o, dt_err *err)               \
-    {                                                                                              \
-        return open_of(&outside[i].desc, &outside[i].spec, out, o, err);                           \
-    }                                                                                              \
-    static bool has_eval_##i(const dt_source_opts *o)                                              \
-    {                                                                                              \
-        return has_eval_of(&outside[i].spec, o);                                                   \
-    }
-EACH(OPEN)
-#define DESC(i) {.open = open_##i, .has_eval = has_eval_##i},
-static const dt_source_desc own[] = {EACH(DESC)};
-_Static_assert(DT_COUNT(own) == DT_OUTSIDE_SOURCES, "one a source");
-
 /* The caller holds the lock. */
 static dt_status add(const dt_source_spec *s, dt_err *err)
 {
@@ -127,14 +119,15 @@ static dt_status add(const dt_source_spec *s, dt_err *err)
     if (n == DT_OUTSIDE_SOURCES)
         return DT_FAIL(err, DT_E_CONFIG, "source '%s': %d are registered already", s->name, (int)n);
     outside[n].spec = *s;
-    outside[n].desc = own[n];
-    outside[n].desc.name = s->name;
-    outside[n].desc.summary = s->summary;
-    outside[n].desc.path_optional = true;
-    outside[n].desc.close = close_source;
-    outside[n].desc.count = count_source;
-    outside[n].desc.read = read_source;
-    outside[n].desc.describe = describe;
+    outside[n].desc = (dt_source_desc){.name = s->name,
+        .summary = s->summary,
+        .path_optional = true,
+        .open = open_source,
+        .close = close_source,
+        .count = count_source,
+        .read = read_source,
+        .has_eval = has_eval,
+        .describe = describe};
     n_outside = n + 1;
     dti_source_add(&outside[n].desc);
     return DT_OK;

@@ -45,11 +45,12 @@ typedef struct dt_source_opts {
  * @path_optional: data.path may be left out
  * @augments: samples to train on are cropped and flipped, as [data] says
  * @fixed_order: samples come in file order, never shuffled (tensors)
- * @open:  DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the source cannot give
+ * @open:  one of this kind, @d. DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the
+ * source cannot give
  * @count: samples, at least 1
  * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label, each a class or
- * DT_LABEL_NONE. @key draws the
- * augmentation: the same key, the same bits. Thread-safe. DT_E_DATA for a bad sample
+ * DT_LABEL_NONE. @key draws the augmentation: the same key, the same bits. Thread-safe. DT_E_DATA
+ * for a bad sample
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
  * @classes: (optional) how many classes occur
@@ -60,12 +61,13 @@ typedef struct dt_source_opts {
 typedef struct dt_source_desc {
     const char *name, *summary;
     bool made_up, path_optional, augments, fixed_order;
-    dt_status (*open)(dt_source **out, const dt_source_opts *o, dt_err *err);
+    dt_status (*open)(
+        const struct dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err);
     void (*close)(dt_source *s);
     int64_t (*count)(const dt_source *s);
     dt_status (*read)(
         const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
-    bool (*has_eval)(const dt_source_opts *o);
+    bool (*has_eval)(const struct dt_source_desc *d, const dt_source_opts *o);
     int64_t (*classes)(const dt_source *s);
     const char *(*class_name)(const dt_source *s, int32_t label);
     bool (*looks)(const char *path);

@@ -90,7 +90,8 @@ static void close_synthetic(dt_source *base)
     dt_free(s);
 }
 
-static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err *err)
+static dt_status open_synthetic(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(dti_source_check_pixels(o, err));
     DT_CHECK(dti_source_check_scale(o, err));
@@ -100,7 +101,7 @@ static dt_status open_synthetic(dt_source **out, const dt_source_opts *o, dt_err
     synthetic *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the synthetic source");
-    s->base = (dt_source){&dt_source_synthetic, *o};
+    s->base = (dt_source){d, *o};
     const int64_t eighth = o->samples / 8, most = o->samples / PER_CLASS;
     s->count = !o->eval ? o->samples : eighth > EVAL_LEAST ? eighth : EVAL_LEAST;
     s->used = most < 2 ? 2 : most;
@@ -318,9 +319,9 @@ static dt_status read_synthetic(
     return DT_OK;
 }
 
-static bool always(const dt_source_opts *o)
+static bool always(const dt_source_desc *d, const dt_source_opts *o)
 {
-    (void)o;
+    (void)d, (void)o;
     return true;
 }
 

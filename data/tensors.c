@@ -134,14 +134,15 @@ static dt_status load(tensors *t, dt_err *err)
     return read_labels(t, name.text, err);
 }
 
-static dt_status open_tensors(dt_source **out, const dt_source_opts *o, dt_err *err)
+static dt_status open_tensors(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
     DT_CHECK(dti_source_check_path(o, "tensors", "FILE.safetensors", err));
     tensors *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors source");
-    t->base = (dt_source){&dt_source_tensors, *o};
+    t->base = (dt_source){d, *o};
     const dt_status st = load(t, err);
     if (st != DT_OK) {
         close_tensors(&t->base);

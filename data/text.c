@@ -167,7 +167,8 @@ static void close_text(dt_source *base)
     dt_free(t);
 }
 
-static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err)
+static dt_status open_text(
+    const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
     DT_CHECK(dt_source_check_sequence(o, err));
     DT_CHECK(dti_source_check_path(o, "text", "FILE", err));
@@ -178,7 +179,7 @@ static dt_status open_text(dt_source **out, const dt_source_opts *o, dt_err *err
     text *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the text source");
-    t->base = (dt_source){&dt_source_text, *o};
+    t->base = (dt_source){d, *o};
     const dt_status st = load(t, err);
     if (st != DT_OK) {
         close_text(&t->base);
@@ -216,9 +217,9 @@ static dt_status read_text(
     return DT_OK;
 }
 
-static bool always(const dt_source_opts *o)
+static bool always(const dt_source_desc *d, const dt_source_opts *o)
 {
-    (void)o;
+    (void)d, (void)o;
     return true;
 }
 

@@ -71,7 +71,7 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     const dt_source_opts *o, const char *key, dt_err *err)
 {
     char asked[DT_ASKED];
-    const dt_status st = desc->open(out, o, err);
+    const dt_status st = desc->open(desc, out, o, err);
     if (st == DT_OK)
         return DT_OK;
     const bool by_source = o->path == NULL || st == DT_E_CONFIG; /* no path would do */
@@ -104,7 +104,7 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
     if (path != NULL) {
         o.train_path = train->path != NULL ? train->path : "";
         o.path = path;
-    } else if (desc->has_eval == NULL || !desc->has_eval(&o)) {
+    } else if (desc->has_eval == NULL || !desc->has_eval(desc, &o)) {
         return DT_OK;
     }
     DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
@@ -313,7 +313,7 @@ dt_status dti_feeds_open_pictures(
             desc->made_up ? "pictures that are made up" : "what is no file of a picture");
     DT_CHECK(source_opts(s, o, err));
     if (classes && f->train == NULL && o->path != NULL &&
-        dt_source_images.open(&f->train, o, NULL) != DT_OK)
+        desc->open(desc, &f->train, o, NULL) != DT_OK)
         f->train = NULL;
     return DT_OK;
 }

@@ -197,7 +197,8 @@ static dt_status open_plain(looker *w, dt_err *err)
     dt_source_opts o = w->r->feeds.eval->opts;
     o.mean = mean;
     o.std = std;
-    return w->r->feeds.eval->desc->open(&w->plain, &o, err);
+    const dt_source_desc *d = w->r->feeds.eval->desc;
+    return d->open(d, &w->plain, &o, err);
 }
 
 static dt_status samples(looker *w, dt_sample *to, size_t *n, dt_err *err)

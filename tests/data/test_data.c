@@ -16,7 +16,7 @@ static dt_source *opened(const char *name, const dt_source_opts *o)
     dt_err err = {0};
     dt_source *s = NULL;
     assert_non_null(dt_source_find(name));
-    assert_ok(dt_source_find(name)->open(&s, o, &err), &err);
+    assert_ok(dt_source_find(name)->open(dt_source_find(name), &s, o, &err), &err);
     return s;
 }
 
@@ -381,7 +381,7 @@ static void cifar_folders_hold_five_files_and_one_for_evaluation(void **state)
     static float x[DTI_CIFAR_PIXELS];
     dt_source_opts o = cifar_opts(dt_temp_path("cifar"));
     dt_source *s = opened("cifar10", &o);
-    assert_true(s->desc->has_eval(&o));
+    assert_true(s->desc->has_eval(s->desc, &o));
     assert_int_equal(s->desc->count(s), 10);
     assert_int_equal(read_sample(s, 0, 0, x), 2);
     assert_int_equal(read_sample(s, 9, 0, x), 1); /* the second of the fifth file: 10 + 1 */
@@ -406,7 +406,7 @@ static void cifar_pictures_are_resized_for_larger_networks(void **state)
     dt_source_opts o = cifar_opts(put_cifar("one.bin", 1, 3));
     o.shape.h = o.shape.w = 64;
     dt_source *s = opened("cifar10", &o);
-    assert_false(s->desc->has_eval(&o)); /* a file, not a folder */
+    assert_false(s->desc->has_eval(s->desc, &o)); /* a file, not a folder */
     assert_int_equal(read_sample(s, 0, 0, x), 3);
     assert_true(x[0] > 0 && x[0] < 16 && x[1] > 99 && x[2] > 199);
     s->desc->close(s);
@@ -505,18 +505,18 @@ static void idx_files_are_read_plain_and_gzipped_by_folder_and_by_file(void **st
     put_pair("idx-gzip", "t10k", &p, true);
     dt_source_opts o = idx_opts("idx-plain");
     check_idx(&o);
-    assert_false(dt_source_idx.has_eval(&o));
+    assert_false(dt_source_idx.has_eval(&dt_source_idx, &o));
     o.eval = true;
     open_fails("idx", &o, DT_E_DATA, "neither t10k-images-idx3-ubyte nor");
     o = idx_opts("idx-gzip");
     check_idx(&o);
-    assert_true(dt_source_idx.has_eval(&o));
+    assert_true(dt_source_idx.has_eval(&dt_source_idx, &o));
     o.eval = true;
     check_idx(&o);
     o.eval = false;
     o.path = dt_temp_path("idx-gzip/train-images-idx3-ubyte.gz");
     check_idx(&o);
-    assert_false(dt_source_idx.has_eval(&o));
+    assert_false(dt_source_idx.has_eval(&dt_source_idx, &o));
     put_file(dt_temp_path("idx-plain/pictures"), "x", 1);
     o.path = dt_temp_path("idx-plain/pictures");
     open_fails("idx", &o, DT_E_DATA, "'images' in its name");

@@ -331,7 +331,7 @@ static dt_source *opened(const dt_source_opts *o)
 {
     dt_err err = {0};
     dt_source *s = NULL;
-    assert_ok(dt_source_images.open(&s, o, &err), &err);
+    assert_ok(dt_source_images.open(&dt_source_images, &s, o, &err), &err);
     return s;
 }
 

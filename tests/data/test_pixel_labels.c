@@ -25,7 +25,7 @@ static dt_source *opened(const char *name, const dt_source_opts *o)
 {
     dt_err err = {0};
     dt_source *s = NULL;
-    assert_ok(dt_source_find(name)->open(&s, o, &err), &err);
+    assert_ok(dt_source_find(name)->open(dt_source_find(name), &s, o, &err), &err);
     return s;
 }
 

@@ -356,7 +356,7 @@ static void scores_are_what_an_evaluation_counts(void **state)
     dt_eval_report report;
     double loss, top1;
     char set[600];
-    assert_ok(dt_source_synthetic.open(&held, &o, &err), &err);
+    assert_ok(dt_source_synthetic.open(&dt_source_synthetic, &held, &o, &err), &err);
     assert_int_equal(dt_source_synthetic.count(held), HELD);
     for (int i = 0; i < HELD; i++)
         assert_ok(dt_source_synthetic.read(held, i, 0, x + i * PICTURE, &label[i], &err), &err);
@@ -757,7 +757,7 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
     dt_source_opts o = {.shape = {1, 8, 8, 3}, .classes = 4, .labels = 1, .seed = 1, .samples = 32};
     for (int i = 0; i < 2; i++) {
         o.eval = i == 1;
-        assert_ok(dt_source_synthetic.open(&lent.lent[i], &o, &err), &err);
+        assert_ok(dt_source_synthetic.open(&dt_source_synthetic, &lent.lent[i], &o, &err), &err);
     }
     assert_ok(dt_register_source(&lent_source, &err), &err);
     lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1};

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 
 #include "data/source.h"
@@ -18,8 +17,8 @@ typedef struct registered {
     dt_source_spec spec;
 } registered;
 static registered outside[DT_OUTSIDE_SOURCES];
-static atomic_size_t n_outside; /* an entry is whole before it is counted, and stays */
-static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER;
+static size_t n_outside;
+static pthread_mutex_t registering = PTHREAD_MUTEX_INITIALIZER; /* of both */
 
 typedef struct source {
     dt_source base;

@@ -20,13 +20,17 @@ static bool mark(dt_graph *g, const char *glob)
     return any;
 }
 
-/* The first layer before @node that is trained. */
-static const char *trained_before(const dt_graph *g, const bool *trained)
+/* A layer on the way to @node that is trained, and before which none is. */
+static const char *trained_before(const dt_graph *g, const bool *trained, int32_t node)
 {
-    for (size_t i = 0; i < g->n_node; i++)
-        if (trained[i])
-            return g->node[i].name;
-    return "";
+    for (int32_t next = node; next != DT_GRAPH_INPUT;) {
+        const dt_node *nd = &g->node[node = next];
+        next = DT_GRAPH_INPUT;
+        for (int k = 0; k < nd->n_in; k++)
+            if (nd->in[k] != DT_GRAPH_INPUT && trained[nd->in[k]])
+                next = nd->in[k];
+    }
+    return g->node[node].name;
 }
 
 static dt_status check(const dt_graph *g, const bool *before, const bool *trained, dt_err *err)
@@ -39,7 +43,7 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
             return DT_FAIL(err, DT_E_CONFIG,
                 "layer '%s' is behind '%s', which is trained, so that its gradients are needed all "
                 "the same; freeze that as well",
-                nd->name, trained_before(g, trained));
+                nd->name, trained_before(g, trained, (int32_t)i));
         if (nd->frozen && !dti_graph_kept(g, (int32_t)i))
             return DT_FAIL(err, DT_E_CONFIG,
                 "layer '%s' has the weight of '%s', which is trained; freeze that as well",

@@ -337,6 +337,11 @@ static void what_cannot_be_frozen_is_refused(void **state)
     refused("--set train.freeze=bas.*", "'bas.*' matches no layer; the 9 layers are 'base.c1' to");
     refused("--set train.freeze=base.c3", "matches no layer, did you mean 'base.c");
     refused("--set train.freeze=*", "no layer is left to train");
+    put_text("net.ini", /* a is trained, and not on the way to c */
+        TRAIN "[conv a]\ninput = image\nout = 4\nkernel = 1\n[conv b]\ninput = image\nout = 4\n"
+              "kernel = 1\n[relu r]\n[conv c]\nout = 4\nkernel = 1\n[add s]\ninput = a, c\n"
+              "[fc f]\nout = 3\n");
+    refused("--set train.freeze=c", "layer 'c' is behind 'b', which is trained");
     put_text("net.ini",
         "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 64\ncontext = 8\n"
         "[data]\nsource = synthetic\n[train]\nbatch = 2\nsteps = 1\n");

@@ -300,7 +300,7 @@ static void the_tutorials_words_have_help(void **state)
 {
     NEED_BINARY();
     static const char *const pages[] = {
-        "1-what-a-step-holds", "2-offload", "3-recompute", "4-encode", "5-compose"};
+        "1-what-a-step-holds", "2-offload", "3-recompute", "4-encode", "5-compose", "6-what-stays"};
     size_t n = 0;
     for (size_t i = 0; i < DT_COUNT(pages); i++) {
         char path[128];

@@ -354,7 +354,8 @@ static void stages_have_names_that_fit(void **state)
 static void the_pages_show_what_is_drawn_now(void **state)
 {
     NEED_BINARY();
-    static const char big[] = "configs/resnet50.ini", small[] = "configs/chain.ini";
+    static const char big[] = "configs/resnet50.ini", small[] = "configs/chain.ini",
+                      tower[] = "configs/tower.ini";
     static const struct {
         const char *name, *config, *flags;
     } pictures[] = {{"resnet50-vdnn_all", big,
@@ -365,6 +366,8 @@ static void the_pages_show_what_is_drawn_now(void **state)
         {"chain-vdnn_all", small, "--set memory.policy=vdnn_all --beside keep_all"},
         {"chain-chen_sqrt", small, "--set memory.policy=chen_sqrt --beside keep_all"},
         {"chain-gist", small, "--set memory.policy=gist --beside keep_all"},
+        {"tower-zero_infinity", tower,
+            "--set memory.policy=zero_infinity --set memory.ahead=0 --beside keep_all"},
         {"chain-time", small, "--set memory.policy=vdnn_all --set memory.simulate=p100"}};
     as_by_avx2();
     for (size_t i = 0; i < DT_COUNT(pictures); i++) {

@@ -49,6 +49,8 @@ typedef struct dt_observer {
     /* after a step and the evaluation due then: the time to save */
     dt_status (*point)(void *self, const dt_train_point *p, dt_err *err);
     bool (*stop)(void *self); /* polled between micro-batches */
+    bool (*enough)(
+        void *self); /* asked before each step: whether the run ends here, as at its end */
 } dt_observer;
 
 typedef struct dt_train_job {

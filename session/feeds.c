@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/held.h"
+
 /* Mean or standard deviation for each channel of the image. */
 static dt_status per_channel(
     const char *key, const float *v, int n, int64_t channels, const float **out, dt_err *err)
@@ -94,20 +96,40 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     return st;
 }
 
+/* Whether what is evaluated on has to be taken from what is learned from. */
+static bool shares(const dt_session *s, const dt_source_desc *desc, const dt_source_opts *train)
+{
+    dt_source_opts o = *train;
+    o.eval = true;
+    return s->opts.data.eval_share > 0 && s->opts.data.eval_path == NULL &&
+           !(desc->has_eval != NULL && desc->has_eval(desc, &o));
+}
+
+static dt_status hold(dt_source **source, const dt_session *s, bool held, dt_err *err)
+{
+    char asked[DT_ASKED];
+    DT_TRY(err, dt_source_hold(source, s->opts.data.eval_share, held, err), "%s",
+        dt_session_asked(asked, s, "data", "eval_share"));
+    return DT_OK;
+}
+
 static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *train, dt_err *err)
 {
     dt_source_opts o = *train;
     const char *path = s->opts.data.eval_path;
-    o.eval = true;
+    const bool share = shares(s, desc, train);
+    o.eval = !share;
     o.augment = false;
     if (path != NULL) {
         o.train_path = train->path != NULL ? train->path : "";
         o.path = path;
-    } else if (desc->has_eval == NULL || !desc->has_eval(desc, &o)) {
+    } else if (!share && (desc->has_eval == NULL || !desc->has_eval(desc, &o))) {
         return DT_OK;
     }
     DT_CHECK(open_source(&f->eval, s, desc, &o, path != NULL ? "eval_path" : "path", err));
+    if (share)
+        DT_CHECK(hold(&f->eval, s, true, err));
     const dt_loader_opts l = {.batch = s->micro_batch,
         .ahead = (int)s->opts.data.ahead,
         .threads = dti_decoders(s),
@@ -186,6 +208,19 @@ static bool is_meant(const dt_session *s, const char *key)
     return !dt_config_typed(s->config, "data", "source") || dt_config_typed(s->config, "data", key);
 }
 
+/* Keys that want an evaluation, where there is none. */
+static void warn_of_no_eval(dt_feeds *f, const dt_session *s)
+{
+    static const char *const wants[] = {"eval_every", "patience"};
+    for (size_t i = 0; i < DT_COUNT(wants) && f->eval == NULL; i++)
+        if (dt_config_typed(s->config, "train", wants[i]) ||
+            (strcmp(wants[i], "patience") == 0 && s->opts.train.patience > 0))
+            warn(f,
+                "train.%s counts for nothing: nothing is held out to evaluate on; name it with "
+                "data.eval_path, or hold some out with data.eval_share",
+                wants[i]);
+}
+
 /* Keys of [data] that nobody reads. What is so anyway is no mistake, nor, in a file, what is so
  * unless it is given: a run writes it there. */
 static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc *desc)
@@ -208,9 +243,12 @@ static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc 
         warn(f, "data.cutout counts for nothing: %s%s",
             desc->augments ? "data.augment is off" : "it is not for data.source = ",
             desc->augments ? "" : desc->name);
-    if (f->eval == NULL && dt_config_typed(s->config, "train", "eval_every"))
-        warn(f, "train.eval_every counts for nothing: nothing is held out to evaluate on; name it "
-                "with data.eval_path");
+    if (d->eval_share > 0 && is_meant(s, "eval_share") && !shares(s, desc, &f->train->opts))
+        warn(f, "data.eval_share counts for nothing: %s%s",
+            d->eval_path != NULL ? "data.eval_path names what to evaluate on"
+                                 : "samples are held out already by data.source = ",
+            d->eval_path != NULL ? "" : desc->name);
+    warn_of_no_eval(f, s);
 }
 
 /* Scores that no sample ever asks for are learned all the same, and shares of hits mean less. Of
@@ -261,6 +299,8 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     dt_source_opts o;
     DT_CHECK(source_opts(s, &o, err));
     DT_CHECK(open_source(&f->train, s, desc, &o, "path", err));
+    if (shares(s, desc, &o))
+        DT_CHECK(hold(&f->train, s, false, err));
     DT_CHECK(check_full(s, f->train, err));
     const dt_loader_opts l = {.batch = s->opts.train.batch,
         .shuffle = s->opts.data.shuffle && !desc->fixed_order,
@@ -291,6 +331,11 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: data.path is missing: set it, or data.eval_path, to what is to be evaluated on",
             dt_session_asked(asked, s, "data", "source"));
+    if (s->of_run != NULL && dt_config_typed(s->config, "data", "eval_share"))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: what is held out is chosen when a run begins, which has learned from the rest; "
+            "name what else to evaluate on with data.eval_path",
+            dt_session_asked(asked, s, "data", "eval_share"));
     DT_CHECK(open_eval(f, s, desc, &o, err));
     if (f->eval == NULL)
         return DT_FAIL(err, DT_E_CONFIG,

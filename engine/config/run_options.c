@@ -57,6 +57,7 @@ static const dt_opt data_rows[] = {
     {"source", DT_OPT_STR, AT(source), "synthetic", 0, 0, NULL, NULL, "where samples come from; 'dnntrain list sources' names them"},
     {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
     {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own test split, if it has one. Class folders get the class numbers of those below path"},
+    {"eval_share", DT_OPT_F64, AT(eval_share), "0", 0, 0.9, NULL, NULL, "share of the samples that is held out to evaluate on, 0.1 is a tenth; for data without a test split of its own and without eval_path. Which samples is the same in every run; of source = tensors the last batches"},
     {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "randomly crop and flip pictures while training: those of the network's size (CIFAR) are shifted by up to 4 pixels, others cropped to 8 to 100 % of their area and resized. Digits are not flipped"},
     {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "side of a square, at a random place of each training picture, that is filled with the mean; only with augment = on; 0: none"},
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch"},
@@ -97,6 +98,7 @@ static const dt_opt train_rows[] = {
     {"precision", DT_OPT_ENUM, AT(precision), "fp32", 0, 0, precision_words, NULL, "type of values and their gradients; weights, sums and statistics stay fp32. tf32, on cuda only: factors of products may be rounded to 10 bits of mantissa. bf16: half the bytes. auto: bf16 on cuda and on processors with AMX or AVX512-BF16, else fp32"},
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "seed of all random numbers of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
+    {"patience", DT_OPT_I64, AT(patience), "0", 0, 1e9, NULL, "evaluations", "evaluations in a row that are no better than the best before them, by checkpoint.best, after which the run ends; 0: it goes on to its end"},
     {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file to write the gradients of the first step to, before weight decay"},
     {"drop_last", DT_OPT_BOOL, AT(drop_last), "off", 0, 0, NULL, NULL, "skip the last batch of an epoch if it is not full"},
     {"report", DT_OPT_BOOL, AT(report), "on", 0, 0, NULL, NULL, "write report.html to the run directory: a page on what was learned and on the plan"},
@@ -381,6 +383,20 @@ static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *er
     return DT_OK;
 }
 
+/* Evaluations after which a run has learned enough. */
+static dt_status check_patience(
+    const dt_config *c, const dt_train_opts *t, const dt_checkpoint_opts *o, dt_err *err)
+{
+    if (t->patience > 0 && o->best == DT_BEST_OFF)
+        return fail_at(c, "train", "patience", err,
+            "patience needs checkpoint.best = loss or top1, which says what better is and keeps "
+            "the best weights");
+    if (t->patience > 0 && t->eval_every == 0)
+        return fail_at(c, "train", "patience", err,
+            "patience counts evaluations, and with eval_every = 0 there is one, at the end");
+    return DT_OK;
+}
+
 static dt_status check_checkpoint(const dt_config *c, dt_checkpoint_opts *o, dt_err *err)
 {
     char what[160];
@@ -441,6 +457,7 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     first = first_of(first, check_memory(c, &o->memory, err));
     first = first_of(first, check_schedule(c, &o->train, err));
     first = first_of(first, check_warmup(c, &o->train, err));
+    first = first_of(first, check_patience(c, &o->train, &o->checkpoint, err));
     return first_of(first, check_checkpoint(c, &o->checkpoint, err));
 }
 

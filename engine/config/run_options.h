@@ -40,6 +40,7 @@ typedef struct dt_data_opts {
     float mean[DT_RUN_CHANNELS], std[DT_RUN_CHANNELS]; /* one number is repeated for all channels */
     int on_error;                                      /* dt_on_error */
     int64_t cutout, max_skips, samples, ahead, ignore_label;
+    double eval_share; /* held out of path's samples; 0: none */
 } dt_data_opts;
 
 typedef enum dti_optimizer {
@@ -83,6 +84,7 @@ typedef struct dt_train_opts {
     int n_milestone;
     int64_t milestone[DT_RUN_MILESTONES]; /* epochs, rising */
     int64_t seed, eval_every;             /* 0: only at the end */
+    int64_t patience;                     /* evaluations; 0: without end */
     const char *dump_gradients;           /* safetensors file to write, or NULL */
     bool drop_last, report;
 } dt_train_opts;

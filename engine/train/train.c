@@ -60,6 +60,11 @@ static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
     return DT_OK;
 }
 
+static bool has_enough(const dt_observer *o)
+{
+    return o->enough != NULL && o->enough(o->self);
+}
+
 dt_status dt_train(const dt_train_job *j, dt_err *err)
 {
     dt_train_point from_first = {.evaluated = true}, *p = j->point;
@@ -72,7 +77,7 @@ dt_status dt_train(const dt_train_job *j, dt_err *err)
     DT_CHECK(
         dti_runner_watch(j->runner, j->map->early && (j->opts->clip > 0 || j->opts->finite), err));
     DT_CHECK(go_on(j, p, err));
-    while (p->step < until) {
+    while (p->step < until && !has_enough(j->observer)) {
         DT_CHECK(one_step(j, p, err));
         DT_CHECK(evaluate_after(j, p->step - 1, err));
         p->evaluated = true;

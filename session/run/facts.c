@@ -50,6 +50,7 @@ static const struct {
     {"train.steps", TOLD},
     {"train.epochs", TOLD},
     {"train.eval_every", TOLD},
+    {"train.patience", TOLD},
     {"program", TOLD},
     {"exact", TOLD},
     {"device.threads", ROUNDING},

@@ -144,6 +144,32 @@ static dt_status dump_gradients(void *self, dt_err *err)
                : dt_gradients_save(r->rig.runner, r->s->graph, r->s->plans->map, path, err);
 }
 
+/* Whether so many evaluations were no better than the best that train.patience is at its end. */
+static bool has_enough(void *self)
+{
+    const dt_run *r = self;
+    const dt_train_opts *t = &r->s->opts.train;
+    int64_t steps; /* between two evaluations, and so many of them */
+    return t->patience > 0 && r->course.eval_step > 0 &&
+           !__builtin_mul_overflow(t->eval_every, r->feeds.steps_per_epoch, &steps) &&
+           !__builtin_mul_overflow(steps, t->patience, &steps) &&
+           r->course.eval_step - r->course.best_step >= steps;
+}
+
+static void tell_enough(dt_run *r)
+{
+    char name[DT_CHECKPOINT_NAME];
+    const dt_course *c = &r->course;
+    const int64_t n = r->s->opts.train.patience;
+    if (r->point.step == r->feeds.steps || !has_enough(r))
+        return;
+    dti_run_tell(r, "patience",
+        "the run ends: %" PRId64 " evaluation%s no better than that behind step %" PRId64
+        " (%s %.4g), whose weights are in " DT_CHECKPOINTS "/%s",
+        n, n == 1 ? " was" : "s were", c->best_step, dt_best_name(r->s->opts.checkpoint.best),
+        c->best_by == DT_BEST_LOSS ? -c->best : c->best, dt_checkpoint_name(name, c->best_step));
+}
+
 static bool stop_asked(void *self)
 {
     return dti_run_stop(self);
@@ -336,7 +362,7 @@ static dt_status train_on(dt_run *r, dt_train_job *j, dt_err *err)
         r->goes_straight = st == DT_OK;
         if (st == DT_OK)
             st = dti_run_replan(r, err);
-    } while (st == DT_OK && r->point.step < until);
+    } while (st == DT_OK && r->point.step < until && !has_enough(r));
     return st;
 }
 
@@ -352,7 +378,8 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
         .eval = after_eval,
         .gradients = dump_gradients,
         .point = at_point,
-        .stop = stop_asked};
+        .stop = stop_asked,
+        .enough = has_enough};
     dt_train_job j = {.runner = r->rig.runner,
         .map = r->s->plans->map,
         .opts = &r->s->opts.train,
@@ -370,6 +397,8 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
     dti_run_trace_flush(r);
     r->course.seconds = dt_seconds() - r->began_seconds;
     dti_run_tell_skips(r);
+    if (st == DT_OK)
+        tell_enough(r);
     const bool unread =
         dt_loader_failed(r->feeds.train_loader) || dt_loader_failed(r->feeds.eval_loader);
     if (st == DT_E_DATA && unread && r->s->opts.data.on_error == DT_ON_ERROR_FAIL)

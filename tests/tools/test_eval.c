@@ -737,6 +737,94 @@ static void the_folder_of_a_checkpoint_has_its_weights(void **state)
     cli_done(&r);
 }
 
+/* A run that holds a part of its own data out, and every evaluation of it, take the same part. */
+static void a_share_of_the_data_is_held_out(void **state)
+{
+    NEED_BINARY();
+    char ini[4096], train[1024], folder[1024];
+    put_colours("shared");
+    snprintf(train, sizeof train, "%s", dt_temp_path("shared"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("shares"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = images\npath = %s\n"
+        "eval_share = 0.25\n[train]\nbatch = 3\nepochs = 8\nlr = 0.05\n[device]\nthreads = 1\n"
+        "[run]\ndir = %s\noverwrite = on\n",
+        train, folder);
+    ran r = cli_run("FILE", cli_file("shares.ini", ini));
+    assert_code(&r, 0);
+    assert_has(r.err, "8 pictures in 2 class folders, 0 other files ignored; 6 samples of them to");
+    assert_has(r.err, "8 pictures in 2 class folders, 0 other files ignored; 2 samples of them he");
+    assert_has(r.out, "after 16 of 16 steps");
+    cli_done(&r);
+    cJSON *o = json_file(dt_temp_path("shares/summary.json"));
+    const double loss = json_number(o, "eval_loss");
+    cJSON_Delete(o);
+    r = cli_run("eval FILE --json", folder);
+    assert_code(&r, 0);
+    o = cJSON_Parse(r.out);
+    assert_non_null(o);
+    assert_true(fabs(json_number(o, "loss") - loss) < 1e-9);
+    assert_int_equal((int)json_number(o, "samples"), 2);
+    cJSON_Delete(o);
+    cli_done(&r);
+    r = cli_run("eval FILE --set data.eval_share=0.5", folder);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "what is held out is chosen when a run begins");
+    cli_done(&r);
+    r = cli_run("FILE --resume --set data.eval_share=0.5 --set train.epochs=9", folder);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "data.eval_share");
+    cli_done(&r);
+    r = cli_run("FILE --set data.eval_share=0.5 --set train.batch=1 --set model.image=1 --set "
+                "data.path=/none",
+        cli_file("shares.ini", ini));
+    assert_code(&r, DT_E_DATA);
+    cli_done(&r);
+}
+
+/* With a rate of next to nothing no evaluation is better than the first. */
+static void a_run_ends_when_evaluations_get_no_better(void **state)
+{
+    NEED_BINARY();
+    char ini[4096], train[1024], folder[1024];
+    put_colours("tired");
+    snprintf(train, sizeof train, "%s", dt_temp_path("tired"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("ends"));
+    snprintf(ini, sizeof ini,
+        "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[data]\nsource = images\npath = %s\n"
+        "eval_path = %s\naugment = off\n[train]\nbatch = 4\nepochs = 100\nlr = 1e-12\n"
+        "eval_every = 2\npatience = 3\n[device]\nthreads = 1\n[checkpoint]\nbest = loss\n"
+        "[run]\ndir = %s\noverwrite = on\n",
+        train, train, folder);
+    ran r = cli_run("FILE", cli_file("tired.ini", ini));
+    assert_code(&r, 0);
+    assert_has(r.err, "patience");
+    assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 4 (loss ");
+    assert_has(r.err, "checkpoints/step-00000004");
+    assert_has(r.out, "after 16 of 200 steps");
+    cli_done(&r);
+    r = cli_run("FILE --resume", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "the run ends: 3 evaluations");
+    assert_has(r.out, "after 16 of 200 steps");
+    cli_done(&r);
+    r = cli_run("FILE --resume --set train.patience=4", folder);
+    assert_code(&r, 0);
+    assert_has(r.out, "after 20 of 200 steps");
+    cli_done(&r);
+    static const char *const wrong[][2] = {
+        {"--set checkpoint.best=off", "patience needs checkpoint.best = loss or top1"},
+        {"--set train.eval_every=0", "patience counts evaluations"}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        char words[256];
+        snprintf(words, sizeof words, "FILE %s", wrong[i][0]);
+        r = cli_run(words, cli_file("tired.ini", ini));
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, wrong[i][1]);
+        cli_done(&r);
+    }
+}
+
 DT_TEST_GROUP(eval)
 {
     const struct CMUnitTest tests[] = {
@@ -756,6 +844,8 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),
         cmocka_unit_test(the_best_evaluation_is_told_with_its_checkpoint),
+        cmocka_unit_test(a_share_of_the_data_is_held_out),
+        cmocka_unit_test(a_run_ends_when_evaluations_get_no_better),
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(classes_that_are_others_now_are_refused),
         cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),

@@ -296,10 +296,10 @@ static void what_is_absent_is_told_with_what_to_do_instead(void **state)
     static const mistake all[] = {
         {"plan FILE --set train.loss=mse", NULL, {"unknown key 'loss': the loss is cross entropy"},
             "known:"},
-        {"plan FILE --set train.Early-Stopping=3", NULL,
-            {"unknown key 'Early-Stopping': no run ends early", "checkpoint.best = loss"},
-            "did you mean"},
-        {"plan FILE --set data.val_split=0.2", NULL, {"name it with data.eval_path"}, "known:"},
+        {"plan FILE --set train.min_delta=0.1", NULL,
+            {"unknown key 'min_delta': an evaluation is better by any difference"}, "did you mean"},
+        {"plan FILE --set train.Early-Stopping=3", NULL, {"did you mean 'patience'?"}, "known:"},
+        {"plan FILE --set data.val_split=0.2", NULL, {"did you mean 'eval_share'?"}, "known:"},
         {"plan FILE --set data.source=csv", NULL, {"no such source: rows of a table"}, "There are"},
         {"plan FILE", "[model]\nimage = 8\n[conv3d c]\nout = 2\n",
             {":3: [conv3d c]: unknown layer 'conv3d': there is no such layer"}, "did you mean"},
@@ -309,7 +309,7 @@ static void what_is_absent_is_told_with_what_to_do_instead(void **state)
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);
     static const char *const help[] = {
-        "help loss", "help mse", "help early stopping", "help CSV", "help class-weights"};
+        "help loss", "help mse", "help min delta", "help CSV", "help class-weights"};
     for (size_t i = 0; i < DT_COUNT(help); i++) {
         ran r = cli_run(help[i], NULL);
         assert_code(&r, 0);
@@ -476,6 +476,9 @@ static void what_is_in_vain_is_told(void **state)
         {"--set data.augment=on", "data.augment counts for nothing: samples of data.source = synth",
             NULL},
         {"--set data.augment=off", NULL, "data.augment"},
+        {"--set data.eval_share=0.5",
+            "data.eval_share counts for nothing: samples are held out already by data.source = syn",
+            NULL},
         {"--set data.cutout=2 --set data.path=/pictures",
             "data.cutout counts for nothing: it is not for data.source = synthetic", NULL},
         {"--resume", "there is no run to go on with: this is a new one", NULL},

@@ -165,7 +165,7 @@ static dt_layer_desc describe(const dt_layer_spec *s, const dt_opt *rows, size_t
     const dt_ports gradients = s->n_param > 0 ? DT_BITS(DT_DP, (unsigned)s->n_param) : 0;
     dt_layer_desc d = {.name = s->name,
         .summary = s->summary,
-        .opts = s->n_options > 0 ? rows : NULL,
+        .opts = s->options_bytes > 0 ? rows : NULL, /* none fill a struct with zeros */
         .opts_bytes = s->options_bytes,
         .min_in = s->min_x,
         .max_in = s->max_x,

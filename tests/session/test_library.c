@@ -531,6 +531,15 @@ static const dt_layer_spec gain = {.name = "gain",
     .forward = amplify,
     .backward = amplify_back};
 
+/* Asked for the options' struct that no row fills. */
+static dt_status extent_of_zeros(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    const int *own = options;
+    return own[0] == 0 && own[3] == 0 ? same_extent(options, x, n_x, s, err)
+                                      : DT_FAIL(err, DT_E_CONFIG, "options that nobody gave");
+}
+
 static void a_layer_from_outside_trains_as_ours_does(void **state)
 {
     (void)state;
@@ -549,6 +558,13 @@ static void a_layer_from_outside_trains_as_ours_does(void **state)
     assert_same_weights("ours", "theirs");
     train("my_relu", "chen", "memory.policy=chen_sqrt", 0);
     assert_same_weights("ours", "chen");
+    dt_layer_spec rowless = my_relu;
+    rowless.name = "rowless";
+    rowless.options_bytes = 4 * sizeof(int);
+    rowless.infer = extent_of_zeros;
+    assert_ok(dt_register_layer(&rowless, &err), &err);
+    train("rowless", "rowless", NULL, 0);
+    assert_same_weights("ours", "rowless");
     train("gain", "gain", NULL, 0); /* its gradient: of micro-batches, added up, about the same */
     train("gain", "gain_moved", "memory.policy=vdnn_all", 0);
     assert_same_weights("gain", "gain_moved");

@@ -57,9 +57,10 @@ static dt_status open_source(
     const dt_samples asked = asked_of(o);
     DT_CHECK(told(
         s, s->count(s->self, &asked, &n, err), "asked how many samples it has, it refuses", err));
-    if (n < 1)
-        return DT_FAIL(err, DT_E_DATA, "data.source = %s: it has %" PRId64 " samples%s", s->name, n,
-            o->eval ? " to evaluate on" : "");
+    if (n < 1 || n > DT_MOST_SAMPLES)
+        return DT_FAIL(err, DT_E_DATA,
+            "data.source = %s: it has %" PRId64 " samples%s; 1 to %" PRId64 " are taken", s->name,
+            n, o->eval ? " to evaluate on" : "", DT_MOST_SAMPLES);
     source *to = dt_alloc(1, sizeof *to);
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for source '%s'", s->name);

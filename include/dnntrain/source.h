@@ -15,6 +15,7 @@ extern "C" {
 
 enum { DT_OUTSIDE_SOURCES = 8 }; /* at most, in all */
 enum { DT_NO_LABEL = -1 };       /* of what does not count: neither loss, hit nor miss */
+#define DT_MOST_SAMPLES INT64_C(1000000000000000) /* what has no end says that it has so many */
 
 /**
  * struct dt_samples - what a run asks a source for.
@@ -36,9 +37,9 @@ typedef struct dt_samples {
  * struct dt_source_spec - a source.
  * @name:  in [data] source: a-z, 0-9 and _; none that there is
  * @self:  handed to both functions; its samples stay as they are while a run is open
- * @count: *n: how many samples there are, at least 1; where 0 are held out, nothing is evaluated.
- *         DT_E_CONFIG for a shape or classes that it cannot give, DT_E_DATA for what is wrong with
- *         the data; with a note in @err
+ * @count: *n: how many samples there are, 1 to DT_MOST_SAMPLES; where 0 are held out, nothing is
+ *         evaluated. DT_E_CONFIG for a shape or classes that it cannot give, DT_E_DATA for what is
+ *         wrong with the data; with a note in @err
  * @read:  sample @i, from 0 on: its h * w * c values to @x, as they go into the network, and its
  *         labels to @label. The same each time; from any thread, from several at once.
  *         DT_E_DATA, with a note that names it, for one that is bad, which data.on_error = skip

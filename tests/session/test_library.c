@@ -716,8 +716,8 @@ static void a_layer_from_outside_may_have_all_that_is_allowed(void **state)
     }
 }
 
-/* A source of the host program: ours of made-up pictures, asked from outside. @count @label: given
- * instead, unless they are below 0 */
+/* A source of the host program: ours of made-up pictures, asked from outside. @count, of those to
+ * train on, and @label: given instead, unless they are below 0 */
 typedef struct lender {
     dt_source *lent[2]; /* to train on, held out */
     int64_t count, bad;
@@ -730,7 +730,8 @@ static dt_status count_lent(void *self, const dt_samples *s, int64_t *n, dt_err 
     (void)err;
     if (s->h != 8 || s->w != 8 || s->c != 3 || s->classes != 4 || s->labels != 1)
         return DT_E_CONFIG; /* and no word why */
-    *n = l->count >= 0 ? l->count : l->lent[s->held_out]->desc->count(l->lent[s->held_out]);
+    *n = l->lent[s->held_out]->desc->count(l->lent[s->held_out]);
+    *n = l->count >= 0 && !s->held_out ? l->count : *n;
     return DT_OK;
 }
 
@@ -793,6 +794,8 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
         dt_status st;
         const char *says;
     } wrong[] = {{0, -1, -1, NULL, DT_E_DATA, "data.source = lent: it has 0 samples"},
+        {INT64_MAX, -1, -1, NULL, DT_E_DATA, "1 to 1000000000000000 are taken"},
+        {DT_MOST_SAMPLES, -1, -1, "train.steps=2", DT_OK, ""},
         {-1, 5, -1, NULL, DT_E_DATA, "picture 5 is torn\ndata.source = lent: sample 5"},
         {-1, 5, -1, "data.on_error=skip", DT_OK, ""},
         {-1, -1, 4, NULL, DT_E_DATA, "is 4, must be in [0, 4)"},

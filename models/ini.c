@@ -301,6 +301,17 @@ static void check_kind(ini_net *t, ini_layer *l)
         WRONG(t, "%s: unknown layer '%s'; `dnntrain list layers` shows them all", l->at, l->s.kind);
 }
 
+/* A layer from outside may have any keys, and these would be read as its wiring as well. */
+static void check_keys(ini_net *t, const ini_layer *l)
+{
+    const dt_opt *own = l->desc != NULL ? l->desc->opts : NULL;
+    for (; own != NULL && own->key != NULL; own++)
+        for (const dt_opt *all = wiring_rows; all->key != NULL; all++)
+            if (strcmp(own->key, all->key) == 0)
+                WRONG(t, "%s: layer '%s' has an option '%s', a key that every layer has: %s", l->at,
+                    l->desc->name, own->key, all->help);
+}
+
 static void check_name(ini_net *t, size_t i)
 {
     const ini_layer *l = &t->layer[i];
@@ -345,6 +356,7 @@ static dt_status read_layers(ini_net *t)
 {
     for (size_t i = 0; i < t->n; i++) {
         check_kind(t, &t->layer[i]);
+        check_keys(t, &t->layer[i]);
         check_name(t, i);
         check_loss(t, i);
         wire(t, i);

@@ -71,7 +71,8 @@ typedef struct dt_layer_job {
 /**
  * struct dt_layer_spec - a layer.
  * @name:    the kind in [KIND NAME]: a-z, 0-9 and _; none that there is
- * @options: @n_options rows of the section; NULL and 0 for none; @options_bytes of their struct
+ * @options: @n_options rows of the section, none of them input, shares or tiles, which every layer
+ *           has; NULL and 0 for none; @options_bytes of their struct
  * @min_x @max_x: how many inputs it takes
  * @n_param: trained parameters
  * @keeps_x @keeps_y: backward reads them

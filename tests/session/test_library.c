@@ -634,6 +634,24 @@ static void what_a_layer_from_outside_says_is_looked_at(void **state)
     }
 }
 
+static void a_layer_from_outside_takes_no_key_that_every_layer_has(void **state)
+{
+    (void)state;
+    static const dt_opt tiles[] = {
+        {"tiles", DT_OPT_I64, 0, "1", 0, 0, NULL, NULL, "of a layer of one's own"}};
+    dt_layer_spec tiled = my_relu;
+    dt_err err = {0};
+    dt_run *run = NULL;
+    tiled.name = "tiled";
+    tiled.options = tiles;
+    tiled.n_options = 1;
+    tiled.options_bytes = sizeof(int64_t);
+    assert_ok(dt_register_layer(&tiled, &err), &err);
+    assert_fails(open_net(&run, "tiled", "tiled", NULL, &err), DT_E_CONFIG, &err,
+        "layer 'tiled' has an option 'tiles', a key that every layer has");
+    dt_run_close(run);
+}
+
 /* Names by which checkpoints could not be read again, and the most that a layer may have. */
 static const char *param_name[DT_LAYER_PARAMS];
 
@@ -1214,6 +1232,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),
         cmocka_unit_test(what_a_layer_from_outside_says_is_looked_at),
+        cmocka_unit_test(a_layer_from_outside_takes_no_key_that_every_layer_has),
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(a_source_from_outside_trains_as_ours_does),
         cmocka_unit_test(what_is_wrong_with_a_source_is_told_when_it_is_registered),

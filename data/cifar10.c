@@ -171,6 +171,7 @@ const dt_source_desc dt_source_cifar10 = {
     .name = "cifar10",
     .summary = "CIFAR-10, binary version: the folder of its .bin files, or one of them",
     .augments = true,
+    .fetched = "cifar10",
     .open = open_cifar,
     .close = close_cifar,
     .count = count_cifar,

@@ -294,6 +294,7 @@ const dt_source_desc dt_source_idx = {
     .name = "idx",
     .summary = "the MNIST family, plain or .gz: the folder of its files, or the file of images",
     .augments = true,
+    .fetched = "mnist",
     .open = open_idx,
     .close = close_idx,
     .count = count_idx,

@@ -45,6 +45,7 @@ typedef struct dt_source_opts {
  * @path_optional: data.path may be left out
  * @augments: samples to train on are cropped and flipped, as [data] says
  * @fixed_order: samples come in file order, never shuffled (tensors)
+ * @fetched: (optional) what tools/get_data calls such data that it fetches
  * @open:  one of this kind, @d. DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the
  * source cannot give
  * @count: samples, at least 1
@@ -61,6 +62,7 @@ typedef struct dt_source_opts {
 typedef struct dt_source_desc {
     const char *name, *summary;
     bool made_up, path_optional, augments, fixed_order;
+    const char *fetched;
     dt_status (*open)(
         const struct dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err);
     void (*close)(dt_source *s);

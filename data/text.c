@@ -239,6 +239,7 @@ static void describe_text(const dt_source *base, char *to, size_t n)
 const dt_source_desc dt_source_text = {
     .name = "text",
     .summary = "a file of characters; the last tenth is held out",
+    .fetched = "tinyshakespeare",
     .open = open_text,
     .close = close_text,
     .count = count_text,

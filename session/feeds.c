@@ -41,11 +41,6 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
 
-/* What tools/get_data has of each source's kind. */
-static const struct {
-    const char *source, *name;
-} fetched[] = {{"cifar10", "cifar10"}, {"idx", "mnist"}, {"text", "tinyshakespeare"}};
-
 int dti_decoders(const dt_session *s)
 {
     enum { MOST = 64 };
@@ -87,12 +82,11 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     const char *wrong = wrong_in_path(o->path);
     if (wrong != NULL)
         (void)DT_FAIL(err, st, "%s", wrong);
-    for (size_t i = 0; i < DT_COUNT(fetched); i++)
-        if (strcmp(desc->name, fetched[i].source) == 0)
-            (void)DT_FAIL(err, st,
-                "`tools/get_data %s` fetches %s to where configs/ look for it (wants python3: "
-                "apt-get install python3)",
-                fetched[i].name, fetched[i].name);
+    if (desc->fetched != NULL)
+        (void)DT_FAIL(err, st,
+            "`tools/get_data %s` fetches %s to where configs/ look for it (wants python3: apt-get "
+            "install python3)",
+            desc->fetched, desc->fetched);
     return st;
 }
 

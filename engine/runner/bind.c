@@ -9,7 +9,7 @@
 
 /* Prepared kernels. */
 typedef struct dti_state {
-    const dt_layer_desc *desc;
+    const dt_kernels *kernels;
     dt_call call;
     void *state;
     int32_t next; /* another of the same node; -1 */
@@ -25,23 +25,22 @@ static bool same_call(const dt_call *a, const dt_call *b)
 
 /* Prepared state of a call, shared by all ops that make the same call. */
 static dt_status state_of(
-    dt_runner *r, const dt_layer_desc *desc, const dt_call *c, void **state, dt_err *err)
+    dt_runner *r, const dt_kernels *k, const dt_call *c, void **state, dt_err *err)
 {
-    const dt_kernels *k = dti_kernels_of(desc, r->o.context);
     *state = NULL;
     if (k->create == NULL)
         return DT_OK;
     int32_t *first = &r->first_state[c->node == NULL ? r->o.graph->n_node
                                                      : (size_t)(c->node - r->o.graph->node)];
     for (int32_t i = *first; i >= 0; i = r->state[i].next)
-        if (r->state[i].desc == desc && same_call(&r->state[i].call, c)) {
+        if (r->state[i].kernels == k && same_call(&r->state[i].call, c)) {
             *state = r->state[i].state;
             return DT_OK;
         }
     if (!dt_grow(&r->state, &r->cap_state, r->n_state, sizeof *r->state))
         return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare kernels");
     DT_CHECK(k->create(c, state, err));
-    r->state[r->n_state] = (dti_state){desc, *c, *state, *first};
+    r->state[r->n_state] = (dti_state){k, *c, *state, *first};
     *first = (int32_t)r->n_state++;
     return DT_OK;
 }
@@ -353,7 +352,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     DT_CHECK(dti_values_check_call(&b->values, op, desc, &c->call, err));
     DT_CHECK(check_facts(b, op, desc, &c->call, &facts, err));
     DT_CHECK(dti_values_check_op(&b->values, op, desc, &c->call, &facts, err));
-    DT_TRY(err, state_of(b->r, desc, &c->call, &c->state, err), "%s", op->name);
+    DT_TRY(err, state_of(b->r, c->kernels, &c->call, &c->state, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
         if (op->form == DT_UPDATE && a->port == DT_P)
@@ -686,7 +685,7 @@ void dti_unbind(dt_runner *r)
     for (size_t i = 0; i < r->n_plan; i++)
         dti_unbind_plan(&r->plan[i]);
     for (size_t i = 0; i < r->n_state; i++) {
-        const dt_kernels *k = dti_kernels_of(r->state[i].desc, r->o.context);
+        const dt_kernels *k = r->state[i].kernels;
         if (k->destroy != NULL && r->state[i].state != NULL)
             k->destroy(r->state[i].state);
     }

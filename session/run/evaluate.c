@@ -34,6 +34,12 @@ static dt_status prepare(dt_run *r, dt_err *err)
     return st;
 }
 
+/* Whether it has given scores and not begun: without data, and without a plan of a last batch. */
+static bool has_scored_alone(const dt_run *r)
+{
+    return r->rig.runner != NULL && r->rate.kept == NULL && r->feeds.eval_loader == NULL;
+}
+
 static bool stop_asked(void *self)
 {
     return dti_run_stop(self);
@@ -43,6 +49,8 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
 {
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
+    if (has_scored_alone(r))
+        dti_rig_close(&r->rig);
     if (r->rig.runner == NULL)
         DT_CHECK(prepare(r, err));
     if (r->feeds.eval_loader == NULL)

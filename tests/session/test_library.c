@@ -387,6 +387,11 @@ static void scores_are_what_an_evaluation_counts(void **state)
     assert_ok(open_net(&run, "relu", "never", set, &err), &err);
     assert_ok(dt_run_scores(run, x, HELD, anew, HELD * CLASSES, &err), &err);
     assert_memory_equal(anew, all, sizeof all);
+    assert_ok(dt_run_evaluate(run, NULL, &report, &err), &err); /* behind scores as before them */
+    weigh(all, label, &loss, &top1);
+    assert_true(fabs(loss - report.loss) < 1e-5 * loss);
+    assert_ok(dt_run_scores(run, x, HELD, anew, HELD * CLASSES, &err), &err);
+    assert_memory_equal(anew, all, sizeof all);
     assert_false(is_there("never"));
     dt_run_close(run);
 }

@@ -76,14 +76,11 @@ dt_status dt_err_push(dt_err *err, dt_status code, const char *src, int line, co
     char note[NOTE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    int len = dt_vsnprintf(note, sizeof note, fmt, ap);
+    (void)dt_vsnprintf(note, sizeof note, fmt, ap);
     va_end(ap);
-    if (len >= (int)sizeof note)
-        len = (int)sizeof note - 1;
-    if (code == DT_E_INTERNAL && len < (int)sizeof note - 1) {
-        const int more = snprintf(note + len, sizeof note - (size_t)len, " [%s:%d]", src, line);
-        len = len + more < (int)sizeof note ? len + more : (int)sizeof note - 1;
-    }
+    const size_t len = strlen(note);
+    if (code == DT_E_INTERNAL)
+        (void)snprintf(note + len, sizeof note - len, " [%s:%d]", src, line);
     add_line(err, code, note);
     return code;
 }

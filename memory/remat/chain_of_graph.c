@@ -14,12 +14,14 @@
  * struct making - a graph being cut.
  * @n_forward: ops of forward, which come first
  * @last:      by op of forward, the last op of forward that reads it
- * @crossing:  by op of forward, how many values cross the cut behind it; @bytes: of them
+ * @bytes:     by op of forward, of the values that cross the cut behind it
+ * @point:     by op of forward, whether it is an articulation point
  */
 typedef struct making {
     const dt_remat_graph *g;
-    uint32_t n_forward, *last, *crossing;
+    uint32_t n_forward, *last;
     uint64_t *bytes;
+    uint8_t *point;
     bool *cut, *back; /* behind an op; of an op: backward reads its value */
 } making;
 
@@ -33,11 +35,10 @@ static void look(making *m)
                 m->last[v] = g->out[i];
             else
                 m->back[v] = true;
-        for (uint32_t k = v; k < m->last[v]; k++) {
-            m->crossing[k]++;
+        for (uint32_t k = v; k < m->last[v]; k++)
             m->bytes[k] += g->bytes[v];
-        }
     }
+    dti_remat_articulations(g, m->n_forward, m->point);
 }
 
 static bool far_apart(const making *m)
@@ -59,7 +60,7 @@ static uint32_t cut(making *m, dti_chain_cuts cuts, bool *points)
     uint32_t n = 1;
     *points = true;
     for (uint32_t v = 0; v + 1 < m->n_forward; v++)
-        m->cut[v] = m->crossing[v] == 1 && m->last[v] > v;
+        m->cut[v] = m->point[v] != 0 && m->last[v] > v;
     if (cuts == DTI_CHAIN_LINEAR || (cuts == DTI_CHAIN_AUTO && far_apart(m)))
         for (uint32_t v = 0; v + 1 < m->n_forward; v++) {
             *points = *points && m->cut[v];
@@ -164,12 +165,12 @@ static dt_status make(
     out->first = dt_alloc(n + 1, sizeof *out->first);
     out->stage = dt_alloc(n, sizeof *out->stage);
     m->last = dt_alloc(n, sizeof *m->last);
-    m->crossing = dt_alloc(n, sizeof *m->crossing);
     m->bytes = dt_alloc(n, sizeof *m->bytes);
+    m->point = dt_alloc(n, sizeof *m->point);
     m->cut = dt_alloc(n, sizeof *m->cut);
     m->back = dt_alloc(n, sizeof *m->back);
-    if (out->first == NULL || out->stage == NULL || m->last == NULL || m->crossing == NULL ||
-        m->bytes == NULL || m->cut == NULL || m->back == NULL)
+    if (out->first == NULL || out->stage == NULL || m->last == NULL || m->bytes == NULL ||
+        m->point == NULL || m->cut == NULL || m->back == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to cut %" PRIu32 " ops", m->g->n_op);
     look(m);
     uint32_t stages = cut(m, cuts, &out->points);
@@ -202,8 +203,8 @@ dt_status dti_chain_of_graph(dti_chain_stages *out, const dt_remat_graph *g, dti
         fill(&m, out);
     }
     dt_free(m.last);
-    dt_free(m.crossing);
     dt_free(m.bytes);
+    dt_free(m.point);
     dt_free(m.cut);
     dt_free(m.back);
     return st;

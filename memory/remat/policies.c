@@ -63,13 +63,13 @@ static dt_status replay_kept(
 
 /* --- Chen's two rules: which values are kept --- */
 
-void dti_remat_articulations(const dt_remat_graph *g, uint8_t *is)
+void dti_remat_articulations(const dt_remat_graph *g, uint32_t n, uint8_t *is)
 {
     uint32_t reach = 0; /* the last op of forward that reads one before v */
-    for (uint32_t v = 0; v < g->n_op; v++) {
+    for (uint32_t v = 0; v < n; v++) {
         is[v] = g->backward[v] == 0 && reach <= v;
         for (uint32_t k = g->out_at[v]; k < g->out_at[v + 1]; k++)
-            if (g->backward[g->out[k]] == 0 && g->out[k] > reach)
+            if (g->out[k] < n && g->backward[g->out[k]] == 0 && g->out[k] > reach)
                 reach = g->out[k];
     }
 }
@@ -83,7 +83,7 @@ static bool at_articulations(dt_remat_rule rule)
 static void find_candidates(const dt_remat_graph *g, dt_remat_rule rule, uint8_t *may)
 {
     if (at_articulations(rule))
-        dti_remat_articulations(g, may);
+        dti_remat_articulations(g, g->n_op, may);
     else
         for (uint32_t v = 0; v < g->n_op; v++)
             may[v] = g->backward[v] == 0;

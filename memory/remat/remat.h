@@ -170,10 +170,10 @@ typedef struct dt_remat_policy {
 } dt_remat_policy;
 const dt_remat_policy *dt_remat_policies(size_t *n);
 
-/* Which ops of forward are articulation points, by op: what runs behind one reads nothing from
- * before it, so its value alone leads from one side to the other. The first and the last are among
- * them. */
-void dti_remat_articulations(const dt_remat_graph *g, uint8_t *is);
+/* Which of the first @n ops are articulation points of forward, by op: what runs behind one, of
+ * forward and among them, reads nothing from before it, so its value alone leads from one side to
+ * the other. The first and the last are among them. */
+void dti_remat_articulations(const dt_remat_graph *g, uint32_t n, uint8_t *is);
 
 /* The k-th as Checkmate's experiments count it (Jain et al., MLSys 2020, figure 6): what is kept
  * stays to the end, whoever reads it, and a segment's values and gradients stay as long as backward

@@ -822,7 +822,7 @@ static void articulation_points_are_those_that_no_path_passes_by(void **state)
         uint8_t is[64];
         for (uint32_t v = g.n_op - next(&r, g.n_op); v < g.n_op; v++)
             g.backward[v] = 1;
-        dti_remat_articulations(&g, is);
+        dti_remat_articulations(&g, g.n_op, is);
         for (uint32_t v = 0; v < g.n_op; v++) {
             assert_int_equal(is[v], g.backward[v] == 0 && !passed_by(&g, v));
             points += is[v];

@@ -950,13 +950,27 @@ static void a_file_is_read_with_or_without_header(void **state)
     }
 }
 
+/* As a plan that places nothing writes it. */
+static void a_header_alone_is_a_list_of_none(void **state)
+{
+    (void)state;
+    static dt_err err;
+    dt_interval *v;
+    size_t n;
+    const char *path = text_file("id,lower,upper,size\n", 20);
+    assert_ok(dt_pool_file_read(&v, &n, path, DT_POOL_FILE_BYTES, &err), &err);
+    assert_int_equal(n, 0);
+    dt_free(v);
+}
+
 static void bad_lines_are_named(void **state)
 {
     (void)state;
     static const struct {
         const char *text, *says;
-    } rows[] = {{"0,1,2\n", ":1: not the four fields"},
-        {"0,0,1,4\n1,0,1,4,5\n", ":2: not the four"}, {"0,0,1,4\n\n1,0,1,4\n", ":2: not the four"},
+    } rows[] = {{"", ":1: the file is empty; a line an interval has id,lower,upper,size"},
+        {"0,1,2\n", ":1: not the four fields"}, {"0,0,1,4\n1,0,1,4,5\n", ":2: not the four"},
+        {"0,0,1,4\n\n1,0,1,4\n", ":2: not the four"},
         {"id,lower,upper,size\n0,3,3,4\n", ":2: lower 3"},
         {"0,4,3,4\n", ":1: lower 4 is not below upper 3"},
         {"0,0,1,-1\n", ":1: size -1 is negative"},
@@ -1095,6 +1109,7 @@ DT_TEST_GROUP(pool)
         cmocka_unit_test(impossible_intervals_are_refused),
         cmocka_unit_test(a_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(a_file_is_read_with_or_without_header),
+        cmocka_unit_test(a_header_alone_is_a_list_of_none),
         cmocka_unit_test(bad_lines_are_named),
         cmocka_unit_test(least_integers_are_read),
         cmocka_unit_test(what_is_written_is_read_back),

@@ -29,6 +29,7 @@ void dt_plan_destroy(dt_plan *p)
     dt_free(p->op);
     dt_free(p->arg);
     dt_free(p->row);
+    dt_free(p->line);
     dt_free(p->reason);
     dt_free(p);
 }

@@ -173,6 +173,7 @@ static inline bool dt_plan_in_slot(const dt_plan_op *op, const dt_plan_tensor *t
  * @home_n:  micro-batch of training, which fixed the layouts of parameters
  * @threads: of the processor's team, which its scratch is for; 0 on other devices
  * @refused: rungs of its policy's ladder, if that is one, in the order in which they were tried
+ * @line:    by row, the line of the text that it was read from; NULL: it was read from none
  */
 typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
@@ -195,6 +196,7 @@ typedef struct dt_plan {
     dt_plan_op *op;
     dt_plan_arg *arg;
     dt_row *row;
+    size_t *line;
     char (*reason)[DT_REASON_BYTES];
 } dt_plan;
 

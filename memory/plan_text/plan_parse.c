@@ -332,7 +332,8 @@ typedef enum section { IN_HEADER, IN_REFUSALS, IN_NODES, IN_TENSORS, IN_OPS, IN_
 typedef struct parser {
     scan s;
     dt_plan *p;
-    size_t cap_refused, cap_node, cap_text, cap_tensor, cap_op, cap_arg, cap_row, cap_reason;
+    size_t cap_refused, cap_node, cap_text, cap_tensor, cap_op, cap_arg, cap_row, cap_line,
+        cap_reason;
     section section;
     dict nodes, tensors, ops;
 } parser;
@@ -844,7 +845,8 @@ static dt_status parse_row(parser *x)
     dt_row r = {
         .op = DT_NONE, .tensor = DT_NONE, .over = DT_NONE, .event = DT_NONE, .reason = DT_NONE};
     uint64_t index = p->n_row;
-    if (!dt_grow(&p->row, &x->cap_row, p->n_row, sizeof *p->row))
+    if (!dt_grow(&p->row, &x->cap_row, p->n_row, sizeof *p->row) ||
+        !dt_grow(&p->line, &x->cap_line, p->n_row, sizeof *p->line))
         return scan_no_memory(&x->s);
     for (int i = 0; i < DTI_REASON; i++)
         cell[i] = scan_word(&x->s);
@@ -858,6 +860,7 @@ static dt_status parse_row(parser *x)
     DT_CHECK(parse_kind(x, cell, &r));
     DT_CHECK(check_columns(x, cell, &r));
     DT_CHECK(parse_cells(x, cell, &r));
+    p->line[p->n_row] = x->s.line;
     p->row[p->n_row++] = r;
     return DT_OK;
 }

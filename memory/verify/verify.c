@@ -77,7 +77,7 @@ static inline const char *named(const verifier *v, int32_t tensor)
 
 /* ---- what a row needs and does ---- */
 
-/* DT_E_DATA with the number of the row. */
+/* DT_E_DATA with the number of the row and, of a plan that was read, its line. */
 DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
 {
     char text[512];
@@ -87,6 +87,9 @@ DT_PRINTF(2, 3) static dt_status refuse(verifier *v, const char *fmt, ...)
     va_end(ap);
     if (v->row < 0)
         return DT_FAIL(v->err, DT_E_DATA, "plan: %s", text);
+    if (v->p->line != NULL)
+        return DT_FAIL(v->err, DT_E_DATA, "row %" PRId32 ", on line %zu: %s", v->row,
+            v->p->line[v->row], text);
     return DT_FAIL(v->err, DT_E_DATA, "row %" PRId32 ": %s", v->row, text);
 }
 

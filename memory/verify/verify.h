@@ -11,7 +11,8 @@
 
 #include "engine/plan.h"
 
-/* DT_E_DATA with "row N: ..." for a plan that is not sound. */
+/* DT_E_DATA with "row N: ..." for a plan that is not sound, or "row N, on line M: ..." where it was
+ * read from a text. */
 dt_status dt_verify(const dt_plan *p, dt_err *err) DT_NODISCARD;
 
 #endif

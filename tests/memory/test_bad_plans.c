@@ -135,6 +135,23 @@ static const char *expected(const char *name, char *text)
     return text + sizeof start - 1;
 }
 
+/* Whether a refusal of a row names the line that begins with the row's number. @rest: from line 2
+ * on
+ */
+static bool names_its_line(const char *says, const char *rest)
+{
+    long row, line;
+    if (strncmp(says, "row ", 4) != 0)
+        return true; /* of the plan as a whole */
+    if (sscanf(says, "row %ld, on line %ld: ", &row, &line) != 2)
+        return false;
+    for (long at = 2; at < line && rest != NULL; at++) {
+        rest = strchr(rest, '\n');
+        rest = rest != NULL ? rest + 1 : NULL;
+    }
+    return rest != NULL && strtol(rest, NULL, 10) == row;
+}
+
 static void bad_plans_are_refused_for_what_is_wrong_with_them(void **state)
 {
     (void)state;
@@ -157,6 +174,8 @@ static void bad_plans_are_refused_for_what_is_wrong_with_them(void **state)
                 known ? "" : ", which is not in the table", dt_status_name(st), err.text);
             wrong++;
         }
+        if (!names_its_line(err.text, text + strlen(text) + 1))
+            fail_msg("bad/%s: no line, or not the row's: %s", names[i], err.text);
         dt_plan_destroy(p);
         dt_free(text);
         dt_free(names[i]);

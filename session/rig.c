@@ -79,9 +79,9 @@ const char *dti_session_fresh(const dt_session *s)
     return others ? NULL : s->opts.model.fresh;
 }
 
-dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err)
+static dt_status put_values(const dt_rig *g, const dt_session *s, const char *fresh, dt_err *err)
 {
-    const char *weights = s->opts.model.weights, *fresh = dti_session_fresh(s);
+    const char *weights = s->opts.model.weights;
     char asked[DT_ASKED];
     if (weights == NULL || fresh != NULL)
         DT_CHECK(dt_runner_init(g->runner, err));
@@ -93,7 +93,12 @@ dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err
     return DT_OK;
 }
 
-dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
+dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err)
+{
+    return put_values(g, s, dti_session_fresh(s), err);
+}
+
+static dt_status open_plans(dt_rig *g, const dt_session *s, dt_err *err)
 {
     *g = (dt_rig){0};
     DT_CHECK(dti_rig_reserve(g, s, err));
@@ -106,7 +111,20 @@ dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
         *to = (dt_ready){.kind = p->kind, .n = p->n, .dense = p->dense};
         DT_CHECK(dt_runner_add(g->runner, p->plan, &to->id, err));
     }
+    return DT_OK;
+}
+
+dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
+{
+    DT_CHECK(open_plans(g, s, err));
     return dti_rig_first_values(g, s, err);
+}
+
+dt_status dti_rig_open_learned(dt_rig *g, const dt_session *s, dt_err *err)
+{
+    const bool typed = dt_config_typed(s->config, "model", "fresh");
+    DT_CHECK(open_plans(g, s, err));
+    return put_values(g, s, typed ? s->opts.model.fresh : NULL, err);
 }
 
 void dti_rig_close(dt_rig *g)

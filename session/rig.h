@@ -32,6 +32,9 @@ dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err
 /* Reserve memory for all plans the session has, prepare them, and put the weights in. Release with
  * dti_rig_close even after a failure. */
 dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
+/* The same to ask what was learned: model.weights gives all, also what a configuration to begin
+ * with calls fresh; but for what is called so on the command line. */
+dt_status dti_rig_open_learned(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 void dti_rig_close(dt_rig *g);
 
 #endif

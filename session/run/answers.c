@@ -31,7 +31,7 @@ dt_status dti_run_open_eval(dt_run *r, int64_t samples, dt_err *err)
     dti_session_forget(s); /* of training, which need not fit */
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, samples, &p, err));
     DT_CHECK(dti_session_check_run(s, true, err));
-    const dt_status st = dti_rig_open(&r->rig, s, err);
+    const dt_status st = dti_rig_open_learned(&r->rig, s, err);
     if (st != DT_OK)
         dti_rig_close(&r->rig); /* whoever asks once more is told the same */
     return st;

@@ -18,7 +18,7 @@ static dt_status open_all(dt_run *r, dt_err *err)
         DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
     DT_CHECK(dti_session_check_run(s, true, err));
     dti_rig_tell_threads(s);
-    DT_CHECK(dti_rig_open(&r->rig, s, err));
+    DT_CHECK(dti_rig_open_learned(&r->rig, s, err));
     return dti_run_trace_begin(r, err);
 }
 

@@ -103,7 +103,7 @@ static dt_status prepare(writer *w, dt_err *err)
     DT_CHECK(dti_session_plan(w->s, DT_PROGRAM_EVAL, 1, &p, err));
     DT_CHECK(dti_scores_init(&w->scores, p->program, 1, err));
     DT_CHECK(dti_session_check_run(w->s, true, err));
-    return dti_rig_open(&w->rig, w->s, err);
+    return dti_rig_open_learned(&w->rig, w->s, err);
 }
 
 /* Scores of what may come next, from as much of the text as the network takes. */

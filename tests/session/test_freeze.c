@@ -291,16 +291,19 @@ static void a_run_goes_on_with_what_is_frozen(void **state)
     dt_st_close(parts);
 }
 
+#define FIVE(more)                                                                                 \
+    "[model]\nimage = 8\nclasses = 5\n" more                                                       \
+    "[data]\nsource = synthetic\nsamples = 320\n[train]\n"                                         \
+    "batch = 8\nlr = 1e-12\nmomentum = 0\neval_every = 0\nweight_decay = 0\n[device]\n"            \
+    "threads = 1\n[run]\noverwrite = on\n"
+
 /* Another number of classes: the base is the file's, the head begins as in a run without a file,
  * and what the run left is evaluated as it is, however the run began. */
 static void what_is_fresh_is_not_taken_from_the_file(void **state)
 {
     NEED_BINARY();
     learn_base();
-    put_text("net.ini", "[model]\nimage = 8\nclasses = 5\n[data]\nsource = synthetic\n"
-                        "samples = 320\n[train]\nbatch = 8\nlr = 1e-12\nmomentum = 0\n"
-                        "eval_every = 0\nweight_decay = 0\n[device]\nthreads = 1\n[run]\n"
-                        "overwrite = on\n" HEAD(5));
+    put_text("net.ini", FIVE("") HEAD(5));
     ran r = cli_run("net.ini " BEGIN, NULL);
     assert_code(&r, DT_E_DATA);
     assert_has(r.err, "name its weights in model.fresh, as in fc.*");
@@ -324,6 +327,18 @@ static void what_is_fresh_is_not_taken_from_the_file(void **state)
     assert_true(fabs(json_number(o, "loss") - said) < 1e-6 * said);
     cJSON_Delete(o);
     cli_done(&r);
+    /* So it is where the configuration that it began with is asked about what it left. */
+    put_text("net.ini", FIVE("fresh = head.f.*\n") HEAD(5));
+    run_well(BEGIN "--set train.lr=0.1 --set train.steps=4 --set run.dir=taught");
+    r = cli_run(
+        "eval net.ini --json --set model.weights=taught/checkpoints/model.safetensors", NULL);
+    assert_code(&r, 0);
+    o = json_of(r.out, strlen(r.out));
+    const double taught = number_in("taught/summary.json", "eval_loss");
+    assert_true(fabs(json_number(o, "loss") - taught) < 1e-6 * taught);
+    cJSON_Delete(o);
+    cli_done(&r);
+    put_text("net.ini", FIVE("") HEAD(5));
     refused(BEGIN "--set model.fresh=tail.*", "the network has no weight 'tail.*'");
     refused("--set model.fresh=head.f.*", "without model.weights all begin so");
 }

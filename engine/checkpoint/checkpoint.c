@@ -512,12 +512,11 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
     return st;
 }
 
-/* "step-N" becomes "aside-step-N", or "aside-K-step-N" with the first K that is free. */
-static dt_status set_aside(const char *folder, int64_t step, const dt_teller *tell, dt_err *err)
+/* NAME becomes "aside-NAME", or "aside-K-NAME" with the first K that is free. */
+static dt_status set_aside(const char *folder, const char *name, const dt_teller *tell, dt_err *err)
 {
-    char from[DTI_PATH_BYTES], to[DTI_PATH_BYTES], name[DT_CHECKPOINT_NAME], aside[64];
+    char from[DTI_PATH_BYTES], to[DTI_PATH_BYTES], aside[64];
     struct stat st;
-    (void)dt_checkpoint_name(name, step);
     snprintf(aside, sizeof aside, "aside-%s", name);
     DT_CHECK(dti_path(from, folder, name, err));
     DT_CHECK(dti_path(to, folder, aside, err));
@@ -530,15 +529,26 @@ static dt_status set_aside(const char *folder, int64_t step, const dt_teller *te
     return DT_OK;
 }
 
-dt_status dt_checkpoint_tidy(const char *folder, int64_t step, const dt_teller *tell, dt_err *err)
+/* The weights of an end. */
+static dt_status set_end_aside(const char *folder, const dt_teller *tell, dt_err *err)
 {
+    char path[DTI_PATH_BYTES];
+    struct stat st;
+    DT_CHECK(dti_path(path, folder, DT_CHECKPOINT_MODEL, err));
+    return lstat(path, &st) == 0 ? set_aside(folder, DT_CHECKPOINT_MODEL, tell, err) : DT_OK;
+}
+
+dt_status dt_checkpoint_tidy(
+    const char *folder, int64_t step, int64_t ended, const dt_teller *tell, dt_err *err)
+{
+    char name[DT_CHECKPOINT_NAME];
     int64_t *steps;
     size_t n;
     DT_CHECK(remove_leftovers(folder, tell, err));
     DT_CHECK(list_steps(&steps, &n, folder, err));
-    dt_status st = DT_OK;
+    dt_status st = ended > step ? set_end_aside(folder, tell, err) : DT_OK;
     for (size_t i = 0; i < n && steps[i] > step && st == DT_OK; i++)
-        st = set_aside(folder, steps[i], tell, err);
+        st = set_aside(folder, dt_checkpoint_name(name, steps[i]), tell, err);
     dt_free(steps);
     return st;
 }

@@ -109,9 +109,10 @@ dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_trained *t, dt_err
 
 /* Before a run goes on from @step: remove what saves that were cut short have left, and give
  * checkpoints of later steps (damaged, or of a future that is now another) names under which they
- * are no longer found. Each is told. A folder that is not there is tidy. */
-dt_status dt_checkpoint_tidy(
-    const char *folder, int64_t step, const dt_teller *tell, dt_err *err) DT_NODISCARD;
+ * are no longer found. So are the weights beside them, where they are of a later end; @ended: the
+ * step of that, -1: not known. Each is told. A folder that is not there is tidy. */
+dt_status dt_checkpoint_tidy(const char *folder, int64_t step, int64_t ended, const dt_teller *tell,
+    dt_err *err) DT_NODISCARD;
 
 /* Remove all but the newest @keep that are whole by their sizes, and step @best; damaged ones stay
  * and do not count. Each is renamed before it is removed. */

@@ -228,8 +228,9 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
     int64_t lines;
     if (r->from != NULL)
         DT_CHECK(load(r, err));
-    DT_CHECK(
-        dt_checkpoint_tidy(dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->point.step, &tell, err));
+    const int64_t ended = dt_run_dir_ended(dt_run_dir_path(r->dir));
+    DT_CHECK(dt_checkpoint_tidy(
+        dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->point.step, ended, &tell, err));
     DT_CHECK(dti_run_dir_cut(r->dir, r->point.step, r->point.evaluated, &lines, err));
     if (r->from == NULL)
         dti_run_tell(r, "resume", "no checkpoint yet: the run begins again");

@@ -367,7 +367,7 @@ static void an_end_at_any_call_leaves_a_whole_one(void **state)
             const int64_t found = newest();
             assert_true(found == 1 || found == 2);
             assert_string_equal(told, "");
-            assert_ok(dt_checkpoint_tidy(folder, found, &teller, &err), &err);
+            assert_ok(dt_checkpoint_tidy(folder, found, -1, &teller, &err), &err);
             assert_int_equal(files_in(folder), found);
             assert_int_equal(newest(), found);
         }
@@ -388,7 +388,7 @@ static void an_end_while_replacing_leaves_one_of_that_step(void **state)
         if (!save_failing_at(n, 2, true, EIO, &st, &err))
             break;
         assert_int_equal(newest(), 2);
-        assert_ok(dt_checkpoint_tidy(folder, 2, &teller, &err), &err);
+        assert_ok(dt_checkpoint_tidy(folder, 2, -1, &teller, &err), &err);
         assert_int_equal(files_in(folder), 1);
         assert_int_equal(newest(), 2);
     }
@@ -892,7 +892,7 @@ static void a_run_that_goes_on_finds_a_tidy_folder(void **state)
     assert_int_equal(mkdir(path_of("aside-step-00000003"), 0777), 0);
     assert_int_equal(symlink("/", path_of(".step-00000005.tmp-1")), 0);
     told[0] = '\0';
-    assert_ok(dt_checkpoint_tidy(folder, 2, &teller, &err), &err);
+    assert_ok(dt_checkpoint_tidy(folder, 2, -1, &teller, &err), &err);
     assert_told("left by a save that was cut short");
     assert_told("aside-2-step-00000003");
     assert_int_equal(files_in(folder), 5);

@@ -1,8 +1,11 @@
 /* `dnntrain eval` from outside: it finds what training found at its end, and a network that has
  * learned a text by heart writes it. */
+#include <dnntrain.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
@@ -709,6 +712,34 @@ static void a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights(
     cli_done(&r);
 }
 
+/* A run that went on from before its end has given that end up, also where it is cut short: trained
+ * in this process, which leaves it without an end. */
+static void an_end_that_was_given_up_is_not_asked(void **state)
+{
+    NEED_BINARY();
+    char train[1024], folder[1024], path[2048], set[2100];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    snprintf(train, sizeof train, "%s", dt_temp_path("train"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("given_up"));
+    learn_colours(train, folder);
+    snprintf(set, sizeof set, "checkpoint.resume=%s/checkpoints/step-00000012", folder);
+    snprintf(path, sizeof path, "%s/config.ini", folder);
+    const char *const sets[] = {set};
+    assert_ok(dt_run_open(&run, path, sets, 1, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 13, &err), &err);
+    assert_ok(dt_run_save(run, &err), &err);
+    dt_run_close(run);
+    ran r = cli_run("eval FILE", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "has not come to its end: these are the weights of its checkpoint");
+    assert_has(r.out, "/checkpoints/step-00000013/model.safetensors\n          after step 13\n");
+    cli_done(&r);
+    snprintf(path, sizeof path, "%s/checkpoints/aside-model.safetensors", folder);
+    assert_int_equal(access(path, F_OK), 0);
+}
+
 /* As --resume takes it; the names of classes are those of its run. */
 static void the_folder_of_a_checkpoint_has_its_weights(void **state)
 {
@@ -852,6 +883,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(what_cannot_be_classified_is_told),
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
         cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),
+        cmocka_unit_test(an_end_that_was_given_up_is_not_asked),
         cmocka_unit_test(the_folder_of_a_checkpoint_has_its_weights),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);

@@ -53,6 +53,16 @@ static const char config[] =
     "lr = 0.02\n[conv c1]\nout = 8\nkernel = 5\npad = 2\n[relu r1]\n[maxpool p]\nkernel = 8\n"
     "[fc out]\nout = 2\n";
 
+/* Of the first filter: a bar that is upright. It learns on from there. */
+static dt_status write_bar(dt_run *run, dt_err *err)
+{
+    float filter[8 * 5 * 5];
+    DT_CHECK(dt_run_read_weight(run, "c1.weight", filter, 200, err));
+    for (int k = 0; k < 25; k++)
+        filter[k] = k % 5 == 2 ? 0.2f : -0.05f;
+    return dt_run_write_weight(run, "c1.weight", filter, 200, err);
+}
+
 static dt_status print_weights(dt_run *run, dt_err *err)
 {
     dt_weight w;
@@ -78,6 +88,7 @@ static dt_status answer(dt_run *run, const table *t, dt_err *err)
 static dt_status learn(dt_run *run, const table *t, dt_err *err)
 {
     DT_CHECK(dt_run_begin(run, NULL, err));
+    DT_CHECK(write_bar(run, err));
     DT_CHECK(dt_run_end(run, dt_run_train(run, 0, err), err));
     DT_CHECK(print_weights(run, err));
     return answer(run, t, err);

@@ -211,6 +211,14 @@ DT_API bool dt_run_weight(const dt_run *r, size_t i, dt_weight *to);
 DT_API dt_status dt_run_read_weight(
     dt_run *r, const char *name, float *to, size_t count, dt_err *err) DT_NODISCARD;
 
+/* Put the @count values of a weight, in fp32, in place of those that stand there; what is trained,
+ * evaluated and saved from now on has them. A pending evaluation or checkpoint of this step has
+ * them as well, and what an optimizer has gathered stays. DT_E_DATA for a value that is not finite,
+ * otherwise as dt_run_read_weight; nothing has changed then, but where a disk or a device fails on
+ * the way: no weights are whole after that, and none are saved. */
+DT_API dt_status dt_run_write_weight(
+    dt_run *r, const char *name, const float *from, size_t count, dt_err *err) DT_NODISCARD;
+
 /* What the network, with its weights as they stand, makes of @n samples: of each the score of
  * every class before softmax, to @to. @x: n * h * w * c values, as a source gives them; @count:
  * n * classes, or where a sample has several labels n * labels * classes. Of a run that has not

@@ -28,6 +28,7 @@ typedef struct dti_replan dti_replan;
  * @course:   of the whole run, resumed parts included
  * @point:    where the weights stand
  * @saved_step: of the newest checkpoint; -1: none
+ * @rewritten: weights were written from outside since that
  * @began_seconds: of the course, when this process began to train
  * @names:    of classes, where a run's folder had them; zero: ask the data
  * @asked:    plans were made for questions
@@ -57,7 +58,7 @@ struct dt_run {
     dt_course course;
     dt_train_point point;
     int64_t saved_step;
-    bool saved_evaluated, is_best;
+    bool saved_evaluated, rewritten, is_best;
     double best_before;
     int64_t best_step_before;
     double began_seconds;

@@ -340,14 +340,16 @@ static dt_dims_text index_text(const dt_param_info *p, size_t i)
     return dt_dims_print(p->rank, at);
 }
 
+/* @path: of the file; NULL: none */
 static dt_status check_finite(
     const dti_weight *row, const float *v, size_t from, size_t n, const char *path, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)
-        if (!isfinite(v[i])) {
-            return DT_FAIL(err, DT_E_DATA, "weights '%s': %s%s is %g; weights must be finite", path,
-                row->name, index_text(row->info, from + i).s, (double)v[i]);
-        }
+        if (!isfinite(v[i]))
+            return DT_FAIL(err, DT_E_DATA, "%s%s%s%s%s is %g; weights must be finite",
+                path != NULL ? "weights '" : "", path != NULL ? path : "",
+                path != NULL ? "': " : "", row->name, index_text(row->info, from + i).s,
+                (double)v[i]);
     return DT_OK;
 }
 
@@ -562,25 +564,60 @@ static dt_status read_whole(dt_runner *r, int32_t home, float *to, dt_err *err)
     return st;
 }
 
-dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
-    float *to, size_t count, dt_err *err)
+/* The row and the home of a weight, asked for by its name and count. */
+static dt_status find_weight(dti_weight *row, int32_t *home, const dt_graph *g, const dt_map *m,
+    const char *name, size_t count, dt_err *err)
 {
     dt_weight_place at = {.name = ""};
-    dti_weight row = {0};
     size_t i = 0;
+    *row = (dti_weight){0};
     while (dt_weight_at(g, i, &at) && strcmp(at.name, name) != 0)
         i++;
-    if (!place_of(g, i, &row.node, &row.param))
+    if (!place_of(g, i, &row->node, &row->param))
         return DT_FAIL(err, DT_E_CONFIG,
             "network '%s' has no weight '%s'; it has %zu, and dt_run_weight tells their names",
             g->name, name, i);
     if (count != (size_t)dt_param_count(at.info))
         return DT_FAIL(err, DT_E_CONFIG, "weight '%s' has %" PRId64 " values, not %zu", name,
             dt_param_count(at.info), count);
+    row->info = at.info;
+    memcpy(row->name, at.name, sizeof row->name);
+    return find_home(home, row, m, DT_P, err);
+}
+
+dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
+    float *to, size_t count, dt_err *err)
+{
+    dti_weight row;
     int32_t home;
-    memcpy(row.name, at.name, sizeof row.name);
-    DT_CHECK(find_home(&home, &row, m, DT_P, err));
+    DT_CHECK(find_weight(&row, &home, g, m, name, count, err));
     return read_whole(r, home, to, err);
+}
+
+static dt_status write_whole(
+    dt_runner *r, int32_t home, const float *from, bool *begun, dt_err *err)
+{
+    dti_passage w;
+    DT_CHECK(dti_passage_open(&w, r, home, err));
+    dt_status st = DT_OK;
+    while (st == DT_OK && dti_passage_next(&w)) {
+        memcpy(w.piece, from + w.at, w.n * sizeof *from);
+        *begun = true;
+        st = dti_passage_put(&w, err);
+    }
+    dti_passage_close(&w);
+    return st;
+}
+
+dt_status dt_weight_write(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
+    const float *from, size_t count, bool *begun, dt_err *err)
+{
+    dti_weight row;
+    int32_t home;
+    *begun = false;
+    DT_CHECK(find_weight(&row, &home, g, m, name, count, err));
+    DT_CHECK(check_finite(&row, from, 0, count, NULL, err));
+    return write_whole(r, home, from, begun, err);
 }
 
 /* ---- saving ---- */

@@ -67,6 +67,11 @@ bool dt_weight_at(const dt_graph *g, size_t i, dt_weight_place *to);
 dt_status dt_weight_read(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
     float *to, size_t count, dt_err *err) DT_NODISCARD;
 
+/* The other way. DT_E_DATA for a value that is not finite. *begun: some of the weight has been
+ * written, which after a failure is not whole. */
+dt_status dt_weight_write(dt_runner *r, const dt_graph *g, const dt_map *m, const char *name,
+    const float *from, size_t count, bool *begun, dt_err *err) DT_NODISCARD;
+
 /* ---- for the other files of checkpoints ---- */
 
 /* @whole: of a tile, "wte.3.weight": the name that the whole has, "wte.weight", of which a file may

@@ -164,7 +164,7 @@ dt_status dti_run_check_weights(const dt_run *r, dt_err *err)
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
     if (r->point.broken)
-        return DT_FAIL(err, DT_E_CONFIG, "an update has failed: no weights are whole");
+        return DT_FAIL(err, DT_E_CONFIG, "an update, or a write, has failed: no weights are whole");
     return DT_OK;
 }
 
@@ -190,4 +190,20 @@ dt_status dt_run_read_weight(dt_run *r, const char *name, float *to, size_t coun
     dti_session_enter(r->s);
     return dti_run_left(
         r, dt_weight_read(r->rig.runner, r->s->graph, r->s->plans->map, name, to, count, err));
+}
+
+dt_status dt_run_write_weight(
+    dt_run *r, const char *name, const float *from, size_t count, dt_err *err)
+{
+    bool begun = false;
+    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_need(name, "the name of the weight", err));
+    DT_CHECK(dti_run_need(from, "where the values of the weight are", err));
+    DT_CHECK(dti_run_check_weights(r, err));
+    dti_session_enter(r->s);
+    const dt_status st = dt_weight_write(
+        r->rig.runner, r->s->graph, r->s->plans->map, name, from, count, &begun, err);
+    r->rewritten |= begun;
+    r->point.broken |= begun && st != DT_OK;
+    return dti_run_left(r, st);
 }

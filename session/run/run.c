@@ -370,6 +370,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 {
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run trains between its begin and its end");
+    DT_CHECK(dti_run_check_weights(r, err));
     if (until < 0)
         return DT_FAIL(
             err, DT_E_CONFIG, "train until step %" PRId64 ": 0, for all, or more", until);
@@ -419,7 +420,7 @@ dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 static dt_status save(dt_run *r, dt_status st, dt_err *err)
 {
     if (r->point.broken)
-        return DT_FAIL(err, st,
+        return DT_FAIL(err, st != DT_OK ? st : DT_E_IO,
             "nothing is saved, as some weights are updated and some are not; the last checkpoint "
             "is as it was");
     if (st == DT_E_INTERNAL || st == DT_E_DEVICE)

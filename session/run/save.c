@@ -59,6 +59,7 @@ static dt_status save_now(dt_run *r, dt_err *err)
     DT_CHECK(st);
     r->saved_step = c.step;
     r->saved_evaluated = r->point.evaluated;
+    r->rewritten = false;
     return DT_OK;
 }
 
@@ -125,7 +126,7 @@ void dti_run_save_due(dt_run *r)
 static dt_status save_weights(const dt_run *r, dt_err *err)
 {
     char to[4096]; /* one name of the run directory is held at a time */
-    if (r->saved_step == r->point.step &&
+    if (r->saved_step == r->point.step && !r->rewritten &&
         snprintf(to, sizeof to, "%s", dti_run_dir_file(r->dir, DT_RUN_WEIGHTS)) < (int)sizeof to &&
         dt_checkpoint_link_weights(
             dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->saved_step, to, NULL) == DT_OK)
@@ -137,7 +138,7 @@ static dt_status save_weights(const dt_run *r, dt_err *err)
 dt_status dti_run_save_last(dt_run *r, dt_err *err)
 {
     dt_status st = DT_OK;
-    if (r->saved_step != r->point.step || r->saved_evaluated != r->point.evaluated)
+    if (r->saved_step != r->point.step || r->saved_evaluated != r->point.evaluated || r->rewritten)
         st = save_now(r, err);
     if (st == DT_OK)
         prune(r);

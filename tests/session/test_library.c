@@ -5,6 +5,7 @@
 #include <dnntrain/policy.h>
 #include <dnntrain/source.h>
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "engine/base/io.h"
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/safetensors.h"
+#include "tests/fixture/bad_disk.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/leaks.h"
 #include "tests/fixture/run_cli.h"
@@ -321,6 +323,155 @@ static void weights_are_read_as_they_are_saved(void **state)
     }
 }
 
+/* All weights of @from, under their names, to @to. */
+static void copy_weights(dt_run *to, dt_run *from)
+{
+    dt_weight w;
+    dt_err err = {0};
+    for (size_t i = 0; dt_run_weight(from, i, &w); i++) {
+        float *v = dt_alloc((size_t)w.count, sizeof *v);
+        assert_ok(dt_run_read_weight(from, w.name, v, (size_t)w.count, &err), &err);
+        assert_ok(dt_run_write_weight(to, w.name, v, (size_t)w.count, &err), &err);
+        dt_free(v);
+    }
+}
+
+static void assert_same_file(const char *a, const char *b)
+{
+    size_t n[2];
+    char *text[2];
+    dt_err err = {0};
+    assert_ok(dt_read_file(&text[0], &n[0], a, 1 << 20, DT_E_IO, &err), &err);
+    assert_ok(dt_read_file(&text[1], &n[1], b, 1 << 20, DT_E_IO, &err), &err);
+    assert_int_equal(n[0], n[1]);
+    assert_memory_equal(text[0], text[1], n[0]);
+    dt_free(text[0]);
+    dt_free(text[1]);
+}
+
+/* Wherever weights live, and in whichever layout. */
+static void weights_that_are_written_are_those_of_the_network(void **state)
+{
+    (void)state;
+    static const char *const homes[] = {
+        "memory.policy=keep_all", "memory.policy=zero_offload", "memory.policy=zero_infinity"};
+    const char *a = dt_temp_path("from.safetensors"), *b = dt_temp_path("to.safetensors");
+    dt_run *from = NULL, *to = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&from, "batchnorm", "from", NULL, &err), &err);
+    assert_ok(dt_run_begin(from, NULL, &err), &err);
+    assert_ok(dt_run_train(from, 3, &err), &err);
+    assert_ok(dt_run_save_weights(from, a, &err), &err);
+    for (size_t i = 0; i < DT_COUNT(homes); i++) {
+        assert_ok(
+            open_net(&to, "batchnorm", homes[i] + strlen("memory.policy="), homes[i], &err), &err);
+        assert_ok(dt_run_begin(to, NULL, &err), &err);
+        assert_ok(dt_run_train(to, 1, &err), &err);
+        copy_weights(to, from);
+        assert_ok(dt_run_save_weights(to, b, &err), &err);
+        assert_same_file(a, b);
+        assert_ok(dt_run_end(to, dt_run_train(to, 0, &err), &err), &err);
+        dt_run_close(to);
+    }
+    dt_run_close(from);
+}
+
+static void what_is_no_weight_is_not_written(void **state)
+{
+    (void)state;
+    float v[4] = {0, 1, 2, 3}, stands[4], after[4];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "unwritten", NULL, &err), &err);
+    assert_fails(
+        dt_run_write_weight(run, "f1.bias", v, 4, &err), DT_E_CONFIG, &err, "has not begun");
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_read_weight(run, "f1.bias", stands, 4, &err), &err);
+    dt_err_clear(&err);
+    assert_fails(dt_run_write_weight(run, "f1.bais", v, 4, &err), DT_E_CONFIG, &err,
+        "has no weight 'f1.bais'");
+    dt_err_clear(&err);
+    assert_fails(dt_run_write_weight(run, "f1.bias", v, 3, &err), DT_E_CONFIG, &err,
+        "'f1.bias' has 4 values, not 3");
+    dt_err_clear(&err);
+    assert_fails(dt_run_write_weight(run, "f1.bias", NULL, 4, &err), DT_E_CONFIG, &err, "is NULL");
+    v[2] = NAN;
+    dt_err_clear(&err);
+    assert_fails(dt_run_write_weight(run, "f1.bias", v, 4, &err), DT_E_DATA, &err,
+        "f1.bias[2] is nan; weights must be finite");
+    assert_ok(dt_run_read_weight(run, "f1.bias", after, 4, &err), &err);
+    assert_memory_equal(after, stands, sizeof stands);
+    dt_run_close(run);
+}
+
+static void assert_bias(const char *file, const float want[4])
+{
+    dt_st_file *f = NULL;
+    dt_err err = {0};
+    float got[4];
+    assert_ok(dt_st_open(&f, in_workspace(file), &err), &err);
+    assert_ok(dt_st_read(f, dt_st_find(f, "f1.bias"), 0, got, sizeof got, &err), &err);
+    assert_memory_equal(got, want, sizeof got);
+    dt_st_close(f);
+}
+
+/* Of a step that has a checkpoint already: both files of the end have what was written since. */
+static void weights_that_are_written_are_saved(void **state)
+{
+    (void)state;
+    const float v[4] = {0.5f, -1, 2, 3};
+    float got[4];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "rewritten", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 3, &err), &err);
+    assert_ok(dt_run_save(run, &err), &err);
+    assert_ok(dt_run_write_weight(run, "f1.bias", v, 4, &err), &err);
+    assert_ok(dt_run_end(run, DT_OK, &err), &err);
+    dt_run_close(run);
+    assert_bias("rewritten/checkpoints/model.safetensors", v);
+    assert_ok(open_net(&run, "relu", "rewritten", "checkpoint.resume=auto", &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_int_equal(dt_run_step(run), 3);
+    assert_ok(dt_run_read_weight(run, "f1.bias", got, 4, &err), &err);
+    assert_memory_equal(got, v, sizeof v);
+    dt_run_close(run);
+}
+
+/* A step of a run whose weights live on a disk that is so. */
+static dt_run *step_on_disk(bad_disk how)
+{
+    dt_run *run = NULL;
+    dt_err err = {0};
+    disk_goes_bad(how);
+    assert_ok(open_net(&run, "relu", "untaken", "memory.policy=zero_infinity", &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 1, &err), &err);
+    return run;
+}
+
+/* Nor is it saved. */
+static void a_weight_that_a_disk_did_not_take_is_not_trained_on(void **state)
+{
+    (void)state;
+    static float v[8 * 8 * 8 * 4];
+    dt_err err = {0};
+    dt_run_close(step_on_disk((bad_disk){.at = 1}));
+    const long before = disk_so_far().written;
+    remove_all("untaken");
+    dt_run *run = step_on_disk((bad_disk){.write = DISK_FAILS, .error = EIO, .at = before + 1});
+    assert_fails(dt_run_write_weight(run, "f1.weight", v, DT_COUNT(v), &err), DT_E_IO, &err,
+        "write f1.weight, whose home is the disk");
+    dt_err_clear(&err);
+    assert_fails(dt_run_train(run, 0, &err), DT_E_CONFIG, &err, "no weights are whole");
+    dt_err_clear(&err);
+    assert_fails(dt_run_end(run, DT_OK, &err), DT_E_IO, &err, "nothing is saved");
+    assert_false(is_there("untaken/checkpoints/model.safetensors"));
+    dt_run_close(run);
+    disk_is_well(NULL);
+}
+
 enum { HELD = 256, CLASSES = 4, PICTURE = 8 * 8 * 3 };
 
 /* The mean loss and the share of hits that scores come to. */
@@ -405,9 +556,9 @@ static void assert_no_run(dt_run *r, const char *says)
     const char *role;
     uint64_t bytes;
     dt_err err = {0};
-    float value;
+    float value = 0;
     dt_weight weight;
-    enum { CALLS = 12 };
+    enum { CALLS = 13 };
     for (int i = 0; i < CALLS; i++) {
         const dt_status st = i == 0    ? dt_run_plan(r, &err)
                              : i == 1  ? dt_run_take_plans(r, "plans", &err)
@@ -420,6 +571,7 @@ static void assert_no_run(dt_run *r, const char *says)
                              : i == 8  ? dt_run_generate(r, &text, &err)
                              : i == 9  ? dt_run_scores(r, &value, 0, &value, 0, &err)
                              : i == 10 ? dt_run_read_weight(r, "c1.weight", &value, 1, &err)
+                             : i == 11 ? dt_run_write_weight(r, "c1.weight", &value, 1, &err)
                                        : dt_run_end(r, DT_OK, &err);
         assert_fails(st, DT_E_CONFIG, &err, says);
         dt_err_clear(&err);
@@ -1233,6 +1385,10 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
         cmocka_unit_test(weights_are_read_as_they_are_saved),
+        cmocka_unit_test(weights_that_are_written_are_those_of_the_network),
+        cmocka_unit_test(what_is_no_weight_is_not_written),
+        cmocka_unit_test(weights_that_are_written_are_saved),
+        cmocka_unit_test(a_weight_that_a_disk_did_not_take_is_not_trained_on),
         cmocka_unit_test(scores_are_what_an_evaluation_counts),
         cmocka_unit_test(what_is_no_run_is_refused),
         cmocka_unit_test(a_layer_from_outside_trains_as_ours_does),

@@ -470,6 +470,19 @@ static dt_status find_run(dt_session *s, const char *path, dt_err *err)
     return s->of_run != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
 }
 
+/* What a program registers is not here, and the configuration of its run names it all the same. */
+static void tell_of_outside(const dt_session *s, dt_err *err)
+{
+    const char *source = s->opts.data.source;
+    if (s->of_run != NULL && source != NULL && dt_source_find(source) == NULL &&
+        !dt_config_typed(s->config, "data", "source"))
+        (void)DT_FAIL(err, DT_E_CONFIG,
+            "a run wrote this: '%s' is a source of the program that trained it "
+            "(dt_register_source), and only that program reads it; `eval` takes the samples of a "
+            "file instead by --set data.source=tensors --set data.eval_path=FILE",
+            source);
+}
+
 /* With the configuration's text read; @text: what was wrong with that. All mistakes are told
  * together, in the order of its lines. */
 static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets,
@@ -478,8 +491,10 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     dt_graph *g = NULL;
     s->kept = dt_kept_create(dti_fronts_kept, s);
     const dt_status read = first_of(text, read_config(s, sets, n_sets, a, err));
-    if (read != DT_OK)
+    if (read != DT_OK) {
         dt_config_sort_mistakes(s->config, before, err);
+        tell_of_outside(s, err);
+    }
     DT_CHECK(read);
     s->micro_batch = s->opts.train.micro_batch;
     DT_CHECK(choose_device(s, err));

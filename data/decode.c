@@ -138,7 +138,7 @@ static dt_status count_raw(
     const char *name, const uint8_t *bytes, size_t n, uint64_t most, dt_err *err)
 {
     uint8_t sink[16384];
-    z_stream z = {.zalloc = dti_zip_alloc, .zfree = dti_zip_free};
+    z_stream z = {.zalloc = dt_zip_alloc, .zfree = dt_zip_free};
     if (inflateInit(&z) != Z_OK)
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory to inflate it", name);
     chunk c;

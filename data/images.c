@@ -379,9 +379,10 @@ static int64_t count_images(const dt_source *base)
     return (int64_t)((const images *)base)->folder.n_files;
 }
 
-/* @stamp: what the file was; NULL: not looked at before */
+/* @stamp: what the file was; NULL: not looked at before
+ * @size: of the picture, as it is there */
 static dt_status read_picture(const dti_recipe *r, const dti_stamp *stamp, const char *path,
-    uint64_t key, float *x, dt_err *err)
+    uint64_t key, float *x, dti_picture *size, dt_err *err)
 {
     uint8_t *bytes;
     size_t n;
@@ -392,18 +393,25 @@ static dt_status read_picture(const dti_recipe *r, const dti_stamp *stamp, const
     if (st == DT_OK)
         st = dti_transform(r, &p, key, x, err);
     dt_free(p.px);
+    *size = (dti_picture){.h = p.h, .w = p.w, .c = p.c};
     return st;
 }
 
-dt_status dt_picture_read(const dt_source_opts *o, const char *path, float *x, dt_err *err)
+dt_status dt_picture_read(
+    const dt_source_opts *o, const char *path, float *x, int64_t *h, int64_t *w, dt_err *err)
 {
     dti_recipe r;
+    dti_picture size;
     dt_source_opts eval = *o;
     eval.eval = true;
     eval.augment = false;
-    DT_CHECK(dti_source_check(&eval, err));
+    DT_CHECK(dti_source_check_pixels(&eval, err));
     DT_CHECK(dti_recipe_make(&r, &eval, true, err));
-    return read_picture(&r, NULL, path, 0, x, err);
+    r.stretch = dti_source_of_pixels(&eval);
+    DT_CHECK(read_picture(&r, NULL, path, 0, x, &size, err));
+    *h = size.h;
+    *w = size.w;
+    return DT_OK;
 }
 
 static dt_status read_images(
@@ -414,7 +422,8 @@ static dt_status read_images(
     char *path = path_of(&s->folder, (size_t)i);
     if (path == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
-    const dt_status st = read_picture(&s->recipe, &file->stamp, path, key, x, err);
+    dti_picture size;
+    const dt_status st = read_picture(&s->recipe, &file->stamp, path, key, x, &size, err);
     dt_free(path);
     *label = file->class;
     return st;

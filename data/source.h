@@ -83,9 +83,11 @@ struct dt_source {
 };
 
 /* The picture of a file, JPEG, PNG or BMP, as the source of pictures in folders gives it for
- * evaluation: h*w*c floats, NHWC. Of @o the path is not read. DT_E_DATA names the file. */
-dt_status dt_picture_read(
-    const dt_source_opts *o, const char *path, float *x, dt_err *err) DT_NODISCARD;
+ * evaluation: h*w*c floats, NHWC. For a network that labels pixels it is stretched to what that
+ * takes, and nothing is cut off. *h, *w: its own size. Of @o the path is not read. DT_E_DATA names
+ * the file. */
+dt_status dt_picture_read(const dt_source_opts *o, const char *path, float *x, int64_t *h,
+    int64_t *w, dt_err *err) DT_NODISCARD;
 
 /* data/sources.def holds a line a source. */
 #define DT_SOURCE(name) extern const dt_source_desc dt_source_##name;

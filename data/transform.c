@@ -270,11 +270,13 @@ static dt_status fit(const dti_recipe *r, const dti_picture *p, uint64_t key, fl
         const box part = random_part(p, key);
         return resize(r, p, &part, r->h, r->w, 0, 0, flip, x, err);
     }
+    const box all = {0, 0, p->h, p->w};
+    if (r->stretch)
+        return resize(r, p, &all, r->h, r->w, 0, 0, false, x, err);
     /* Sides to cover, then the resized picture: one side exactly, the other at least. */
     const int64_t ch = (r->h * 256 + 112) / 224, cw = (r->w * 256 + 112) / 224;
     const bool high = ch * p->w >= cw * p->h; /* the height decides */
     const int64_t th = high ? ch : cw * p->h / p->w, tw = high ? ch * p->w / p->h : cw;
-    const box all = {0, 0, p->h, p->w};
     return resize(r, p, &all, th, tw, middle(th - r->h), middle(tw - r->w), flip, x, err);
 }
 

@@ -27,13 +27,15 @@ typedef struct dti_picture {
  * @augment: random crops
  * @flip:    with augment, mirror left and right half of the time
  * @cutout:  with augment, side of the square that is cut out, in pixels of the network; 0: none
+ * @stretch: another size is resized to the network's, height and width each by themselves, and
+ * nothing of the picture is lost
  * @centre:  a picture smaller than the network's size is not resized but centred in zeros; a larger
  * one is an error (digits, whose size carries meaning)
  * @mean @std: x = (value/255 - mean) / std, per channel of the network
  */
 typedef struct dti_recipe {
     int64_t h, w, c, cutout;
-    bool augment, flip, centre;
+    bool augment, flip, stretch, centre;
     float mean[3], std[3];
 } dti_recipe;
 

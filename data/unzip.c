@@ -9,13 +9,13 @@
 
 enum { GZIP_WINDOW = 15 + 16 }; /* asks zlib for gzip and nothing else */
 
-voidpf dti_zip_alloc(voidpf self, uInt n, uInt each)
+voidpf dt_zip_alloc(voidpf self, uInt n, uInt each)
 {
     (void)self;
     return dt_alloc(n, each);
 }
 
-void dti_zip_free(voidpf self, voidpf p)
+void dt_zip_free(voidpf self, voidpf p)
 {
     (void)self;
     dt_free(p);
@@ -32,8 +32,8 @@ dt_status dti_unzip_open(
     *u = (dti_unzip){.name = name, .p = bytes, .n = n, .gzip = is_gzip(bytes, n)};
     if (!u->gzip)
         return DT_OK;
-    u->z.zalloc = dti_zip_alloc;
-    u->z.zfree = dti_zip_free;
+    u->z.zalloc = dt_zip_alloc;
+    u->z.zfree = dt_zip_free;
     if (inflateInit2(&u->z, GZIP_WINDOW) != Z_OK) {
         u->gzip = false;
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory to inflate it", name);

@@ -10,8 +10,8 @@
 #include "engine/base/error.h"
 
 /* zlib's memory, for every stream of its. */
-voidpf dti_zip_alloc(voidpf self, uInt n, uInt each);
-void dti_zip_free(voidpf self, voidpf p);
+voidpf dt_zip_alloc(voidpf self, uInt n, uInt each);
+void dt_zip_free(voidpf self, voidpf p);
 
 typedef struct dti_unzip {
     const char *name;

@@ -345,13 +345,16 @@ dt_status dti_feeds_open_pictures(
 {
     char asked[DT_ASKED];
     const dt_source_desc *desc = dt_source_find(s->opts.data.source);
-    if (desc != &dt_source_images)
+    const dt_data_opts *d = &s->opts.data;
+    if (desc != &dt_source_images && (d->n_mean == 0 || d->n_std == 0))
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s: this network learned from %s; classify wants a run with data.source = images",
+            "%s: this network learned from %s; classify wants a run with data.source = images, or "
+            "data.mean and data.std, which tell how a picture's values, 0 to 1, become what this "
+            "network takes: --set data.mean=0 --set data.std=1 as they are",
             dt_session_asked(asked, s, "data", "source"),
             desc->made_up ? "pictures that are made up" : "what is no file of a picture");
     DT_CHECK(source_opts(s, o, err));
-    if (classes && f->train == NULL && o->path != NULL &&
+    if (classes && f->train == NULL && o->path != NULL && desc->class_name != NULL &&
         desc->open(desc, &f->train, o, NULL) != DT_OK)
         f->train = NULL;
     return DT_OK;

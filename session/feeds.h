@@ -32,7 +32,8 @@ dt_status dti_feeds_open_eval(dt_feeds *f, const dt_session *s, dt_err *err) DT_
 /* For pictures that are named one by one: how they are read, and, with @classes and where the
  * training data is there to be asked, what classes are called (@f->train; else NULL). @f is zero,
  * or of the same session;
- * @o borrows from that. DT_E_CONFIG where data.source is another than images. */
+ * @o borrows from that. DT_E_CONFIG where data.source is another than images, and data.mean and
+ * data.std do not say how a picture becomes what the network takes. */
 dt_status dti_feeds_open_pictures(
     dt_feeds *f, dt_source_opts *o, const dt_session *s, bool classes, dt_err *err) DT_NODISCARD;
 void dt_feeds_close(dt_feeds *f);

@@ -96,11 +96,21 @@ typedef struct dt_sample {
  * nothing of this is traced. DT_E_DATA, DT_E_NOMEM, DT_E_DEVICE. */
 dt_status dt_run_samples(
     dt_run *r, dt_sample *to, size_t most, size_t *n, dt_err *err) DT_NODISCARD;
-/* What the network makes of the picture of a file: @to has guesses alone. For a run that has not
- * begun and will not, with model.weights; the first call plans and reads those. DT_E_CONFIG where
- * samples are no pictures with a class each or data.source is not images; DT_E_DATA,
- * DT_E_BUDGET, DT_E_NOMEM, DT_E_DEVICE. */
-dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *err) DT_NODISCARD;
+/* What a network that labels pixels makes of a picture: the class of each of its @h by @w pixels,
+ * row after row, as the nearest that the network sees has it. */
+typedef struct dt_mask {
+    int64_t h, w;
+    int32_t *class; /* dt_free it */
+} dt_mask;
+
+/* What the network makes of the picture of a file: @to has guesses alone. Where pixels are
+ * labelled, its classes are those that most pixels have, with their shares of the pixels, and @mask
+ * (NULL: not wanted) has all; elsewhere none is wanted. For a run that has not begun and will not,
+ * with model.weights; the first call plans and reads those. DT_E_CONFIG where samples are no
+ * pictures with a class each or one a pixel, or nothing tells how a picture becomes one; DT_E_DATA,
+ * DT_E_BUDGET, DT_E_NOMEM, DT_E_NONFINITE, DT_E_DEVICE. */
+dt_status dt_run_classify(
+    dt_run *r, const char *path, dt_sample *to, dt_mask *mask, dt_err *err) DT_NODISCARD;
 /* From now on classes are called as the run in @folder has written down, if it has: its data may be
  * gone, or have other folders by now. DT_E_DATA with file and line, DT_E_NOMEM. */
 dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err) DT_NODISCARD;

@@ -1,10 +1,14 @@
 /* dnntrain classify: what a trained network takes pictures for. */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "engine/base/alloc.h"
 #include "engine/base/text.h"
 #include "session/run.h"
 #include "tools/json_out.h"
+#include "tools/mask.h"
 #include "tools/of_run.h"
 
 enum { NAME_COLUMNS = 40, CLASS_BYTES = 256 };
@@ -40,11 +44,15 @@ static void print_one(const dt_run *r, const char *path, const dt_sample *s)
     fflush(stdout); /* one after the other, as they come */
 }
 
-static void put_one(dt_json *list, const dt_run *r, const char *path, const dt_sample *s)
+/* @mask: the file that it was written to; "": none */
+static void put_one(
+    dt_json *list, const dt_run *r, const char *path, const dt_sample *s, const char *mask)
 {
     char class[CLASS_BYTES];
     dt_json one = dt_json_element(list);
     dt_json_text(&one, "picture", path);
+    if (mask[0] != '\0')
+        dt_json_text(&one, "mask", mask);
     dt_json guesses = dt_json_list(&one, "classes");
     for (int k = 0; k < s->n_guess; k++) {
         dt_json guess = dt_json_element(&guesses);
@@ -66,15 +74,58 @@ static dt_status check_weights(const dt_run *r, dt_err *err)
         "--set model.weights=FILE");
 }
 
-static dt_status classify_all(dt_run *r, const dti_cli *cli, bool json, dt_err *err)
+/* Nothing is in the way of any mask; before one is written. */
+static dt_status check_masks(const dt_run *r, const dti_cli *cli, const char *folder, dt_err *err)
 {
+    char path[DTI_MASK_PATH];
+    if (folder == NULL)
+        return DT_OK;
+    if (r->s->graph->classes > DTI_MASK_CLASSES)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--masks: a mask tells %d classes apart, and the network %lld", DTI_MASK_CLASSES,
+            (long long)r->s->graph->classes);
+    for (size_t i = 1; i < cli->n_word; i++)
+        DT_CHECK(dti_mask_path(path, folder, cli->word[i], err));
+    return DT_OK;
+}
+
+/* The folder is made for the first, so that a refusal leaves none. Two pictures may be called
+ * alike. */
+static dt_status write_mask(char path[DTI_MASK_PATH], const char *folder, const char *picture,
+    const dt_mask *m, dt_err *err)
+{
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return DT_FAIL(err, DT_E_IO, "make folder '%s': %s", folder, strerror(errno));
+    DT_CHECK(dti_mask_path(path, folder, picture, err));
+    return dti_mask_write(path, m, err);
+}
+
+/* @mask: where it was written; "": nowhere */
+static dt_status classify_one(dt_run *r, const char *picture, const char *folder, dt_sample *s,
+    char mask[DTI_MASK_PATH], dt_err *err)
+{
+    dt_mask m = {0};
+    mask[0] = '\0';
+    dt_status st = dt_run_classify(r, picture, s, folder != NULL ? &m : NULL, err);
+    if (st == DT_OK && folder != NULL)
+        st = write_mask(mask, folder, picture, &m, err);
+    dt_free(m.class);
+    return st;
+}
+
+static dt_status classify_all(
+    dt_run *r, const dti_cli *cli, const char *folder, bool json, dt_err *err)
+{
+    char mask[DTI_MASK_PATH];
     dt_json list = dt_json_begin_list();
     dt_status st = check_weights(r, err);
+    if (st == DT_OK)
+        st = check_masks(r, cli, folder, err);
     for (size_t i = 1; st == DT_OK && i < cli->n_word; i++) {
         dt_sample s;
-        st = dt_run_classify(r, cli->word[i], &s, err);
+        st = classify_one(r, cli->word[i], folder, &s, mask, err);
         if (st == DT_OK && json)
-            put_one(&list, r, cli->word[i], &s);
+            put_one(&list, r, cli->word[i], &s, mask);
         else if (st == DT_OK)
             print_one(r, cli->word[i], &s);
     }
@@ -87,11 +138,13 @@ static dt_status classify_all(dt_run *r, const dti_cli *cli, bool json, dt_err *
 static dt_status classify(const dti_command_args *a, dt_err *err)
 {
     bool json = false;
+    const char *masks = NULL;
     dt_run *r = NULL;
     dti_run_paths paths = {0};
     dti_cli cli;
     const dti_flag flags[] = {
         {"--json", NULL, "as a list of objects", &json, NULL},
+        {"--masks", "FOLDER", "write the class of each pixel, a PNG a picture", NULL, &masks},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, SIZE_MAX, err);
@@ -106,7 +159,7 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
         if (st == DT_OK && paths.run[0] != '\0')
             st = dt_run_take_classes(r, paths.run, err);
         if (st == DT_OK)
-            st = classify_all(r, &cli, json, err);
+            st = classify_all(r, &cli, masks, json, err);
         dt_run_close(r);
     }
     dti_cli_deinit(&cli);
@@ -115,7 +168,8 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
 
 const dti_command dt_command_classify = {
     .name = "classify",
-    .usage = "dnntrain classify RUN|CONFIG PICTURE... [--set model.weights=FILE]... [--json]",
+    .usage = "dnntrain classify RUN|CONFIG PICTURE... [--set model.weights=FILE]... [--json] "
+             "[--masks FOLDER]",
     .summary = "what a trained network takes pictures for, the likeliest classes first",
     .run = classify,
 };

@@ -1,4 +1,5 @@
 /* What a trained network makes of some pictures that were held out: for those who show a run. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,24 +13,38 @@
 
 enum { LOOKS = 16 }; /* samples of a part that are read to find a class not seen yet */
 
-/* @n: samples of the evaluation's plan, of which @most are different; @place: these in the data */
+/* @n: samples of the evaluation's plan, of which @most are different; @each: values of one; @rows:
+ * labels of one; @place: these in the data */
 typedef struct looker {
     dt_run *r;
     dt_source *plain; /* the same data, not normalised */
     const dt_planned *planned;
     int id;
-    int64_t n, most, classes, each;
+    int64_t n, most, classes, each, rows;
     dti_scores scores;
     float *x;
     int32_t *labels;
     int64_t *place;
 } looker;
 
-/* Pictures with a label each, of one or three colours. */
+/* Of one or three colours. */
+static bool takes_pictures(const dt_graph *g)
+{
+    return dt_graph_tokens(g) == 0 && (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 &&
+           g->input.w > 1;
+}
+
+/* With a label each. */
 static bool has_pictures(const dt_graph *g)
 {
-    return dt_graph_tokens(g) == 0 && dt_graph_labels(g) == 1 &&
-           (g->input.c == 1 || g->input.c == 3) && g->input.h > 1 && g->input.w > 1;
+    return takes_pictures(g) && dt_graph_labels(g) == 1;
+}
+
+/* With a label a pixel. */
+static bool labels_pixels(const dt_graph *g)
+{
+    return takes_pictures(g) && dt_graph_counted(g) > 0 &&
+           dt_graph_labels(g) == g->input.h * g->input.w;
 }
 
 static bool find_plan(looker *w)
@@ -49,12 +64,13 @@ static dt_status reserve(looker *w, dt_err *err)
 {
     w->classes = w->r->s->graph->classes;
     w->each = dt_shape_sample(&w->r->s->graph->input);
+    w->rows = dt_graph_labels(w->r->s->graph);
     w->x = dt_alloc((size_t)w->n, (size_t)w->each * sizeof *w->x);
-    w->labels = dt_alloc((size_t)w->n, sizeof *w->labels);
+    w->labels = dt_alloc((size_t)w->n, (size_t)w->rows * sizeof *w->labels);
     w->place = dt_alloc((size_t)w->n, sizeof *w->place);
     if (w->x == NULL || w->labels == NULL || w->place == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
-    return dti_scores_init(&w->scores, w->planned->program, w->n, err);
+    return dti_scores_init(&w->scores, w->planned->program, w->n * w->rows, err);
 }
 
 static void release(looker *w)
@@ -109,7 +125,7 @@ static dt_status read_samples(looker *w, dt_err *err)
 
 static dt_status ask(looker *w, dt_err *err)
 {
-    const dt_run_args a = {.batch = {w->x, w->labels, w->n, 0}, .step_labels = w->n};
+    const dt_run_args a = {.batch = {w->x, w->labels, w->n, 0}, .step_labels = w->n * w->rows};
     const dt_probe probe = {w, look};
     DT_CHECK(dt_runner_set_trace(w->r->rig.runner, NULL, err)); /* it is no part of the run */
     dt_runner_set_probe(w->r->rig.runner, &probe);
@@ -234,32 +250,118 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
 
 /* ---- pictures that are named ---- */
 
-static dt_status classify(looker *w, const char *path, dt_sample *to, dt_err *err)
+/* The likeliest class of each pixel that the network sees. */
+static dt_status classes_of_pixels(const looker *w, int32_t *class, dt_err *err)
+{
+    const int64_t wide = w->r->s->graph->input.w;
+    for (int64_t i = 0; i < w->rows; i++) {
+        const float *v = w->scores.score + i * w->classes;
+        class[i] = -1;
+        for (int32_t c = 0; c < w->classes; c++)
+            if (isfinite(v[c]) && (class[i] < 0 || v[c] > v[class[i]]))
+                class[i] = c;
+        if (class[i] < 0)
+            return DT_FAIL(err, DT_E_NONFINITE,
+                "no score of pixel %" PRId64 ",%" PRId64
+                " is finite: these weights give no classes",
+                i / wide, i % wide);
+    }
+    return DT_OK;
+}
+
+/* The classes that most pixels have. */
+static dt_status most_frequent(const looker *w, const int32_t *class, dt_sample *to, dt_err *err)
+{
+    int64_t *pixels = dt_alloc((size_t)w->classes, sizeof *pixels);
+    if (pixels == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to count the pixels of classes");
+    for (int64_t i = 0; i < w->rows; i++)
+        pixels[class[i]]++;
+    for (to->n_guess = 0; to->n_guess < DT_SAMPLE_GUESSES; to->n_guess++) {
+        int32_t best = 0;
+        for (int32_t c = 1; c < w->classes; c++)
+            best = pixels[c] > pixels[best] ? c : best;
+        if (pixels[best] == 0)
+            break;
+        to->guess[to->n_guess] = best;
+        to->share[to->n_guess] = (double)pixels[best] / (double)w->rows;
+        pixels[best] = 0;
+    }
+    dt_free(pixels);
+    return DT_OK;
+}
+
+/* As large as the picture is. */
+static dt_status spread(const looker *w, const int32_t *class, dt_mask *to, dt_err *err)
+{
+    const dt_shape *s = &w->r->s->graph->input;
+    to->class = dt_alloc((size_t)to->h, (size_t)to->w * sizeof *to->class);
+    if (to->class == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a class a pixel");
+    for (int64_t y = 0; y < to->h; y++)
+        for (int64_t x = 0; x < to->w; x++)
+            to->class[y * to->w + x] =
+                class[(2 * y + 1) * s->h / (2 * to->h) * s->w + (2 * x + 1) * s->w / (2 * to->w)];
+    return DT_OK;
+}
+
+static dt_status label_pixels(const looker *w, dt_sample *to, dt_mask *mask, dt_err *err)
+{
+    int32_t *class = dt_alloc((size_t)w->rows, sizeof *class);
+    if (class == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a class a pixel");
+    dt_status st = classes_of_pixels(w, class, err);
+    if (st == DT_OK)
+        st = most_frequent(w, class, to, err);
+    if (st == DT_OK && mask != NULL)
+        st = spread(w, class, mask, err);
+    dt_free(class);
+    return st;
+}
+
+static dt_status check_classify(const dt_run *r, bool mask, dt_err *err)
+{
+    const dt_graph *g = r->s->graph;
+    if (!has_pictures(g) && !labels_pixels(g))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s takes no pictures with a class each, or a class a pixel", g->name);
+    if (mask && !labels_pixels(g))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s tells the class of a picture and not of its pixels: there is no mask of it",
+            g->name);
+    return DT_OK;
+}
+
+static dt_status classify(looker *w, const char *path, dt_sample *to, dt_mask *mask, dt_err *err)
 {
     dt_run *r = w->r;
     dt_source_opts o;
-    if (!has_pictures(r->s->graph))
-        return DT_FAIL(
-            err, DT_E_CONFIG, "%s takes no pictures with a class each", r->s->graph->name);
+    dt_mask size;
+    DT_CHECK(check_classify(r, mask != NULL, err));
+    DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, r->names.n == 0, err));
     if (r->rig.runner == NULL)
         DT_CHECK(dti_run_open_eval(r, 1, err));
-    DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, r->names.n == 0, err));
     if (!find_plan(w))
         return DT_FAIL(err, DT_E_INTERNAL, "no plan of an evaluation");
     DT_CHECK(reserve(w, err));
-    DT_CHECK(dt_picture_read(&o, path, w->x, err));
-    w->labels[0] = 0; /* nobody knows it, and what is made of it is not looked at */
+    mask = mask != NULL ? mask : &size;
+    DT_CHECK(dt_picture_read(&o, path, w->x, &mask->h, &mask->w, err));
+    memset(w->labels, 0, (size_t)w->rows * sizeof *w->labels); /* nobody knows or looks at them */
     DT_CHECK(ask(w, err));
+    if (labels_pixels(r->s->graph))
+        return label_pixels(w, to, mask != &size ? mask : NULL, err);
     guess(w, 0, to);
     return DT_OK;
 }
 
-dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_err *err)
+dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_mask *mask, dt_err *err)
 {
     looker w = {.r = r};
     *to = (dt_sample){.label = -1};
+    if (mask != NULL)
+        *mask = (dt_mask){0};
     dti_session_enter(r->s);
-    const dt_status st = classify(&w, path, to, err);
+    const dt_status st = classify(&w, path, to, mask, err);
     release(&w);
     return dti_run_left(r, st);
 }

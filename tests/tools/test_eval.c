@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "data/decode.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "tests/fixture/data_files.h"
@@ -302,6 +303,119 @@ static void pixels_have_a_mean_intersection_over_union(void **state)
     assert_true(fabs(json_number(o, "mean_iou") - 0.125) < 1e-9);
     cJSON_Delete(o);
     cli_done(&r);
+}
+
+/* Of a layer whose three scores are the three colours: the class of a pixel is its strongest. */
+static const char *colour_weights(void)
+{
+    static const char header[] =
+        "{\"c.weight\":{\"dtype\":\"F32\",\"shape\":[4,3,1,1],\"data_offsets\":[0,48]}}  ";
+    static const float w[12] = {1, 0, 0, 0, 1, 0, 0, 0, 1, -1, -1, -1};
+    const uint64_t length = strlen(header);
+    blob b = {0};
+    blob_put(&b, &length, sizeof length);
+    blob_put(&b, header, strlen(header));
+    blob_put(&b, w, sizeof w);
+    put_file(dt_temp_path("colours.safetensors"), b.p, b.n);
+    blob_free(&b);
+    return dt_temp_path("colours.safetensors");
+}
+
+/* The picture of a file, as it is decoded. */
+static dti_picture picture_of(const char *path)
+{
+    dti_picture p;
+    char *bytes;
+    size_t n;
+    dt_err err = {0};
+    assert_ok(dt_read_file(&bytes, &n, path, 1 << 20, DT_E_IO, &err), &err);
+    assert_ok(dti_decode(&p, path, (const uint8_t *)bytes, n, &err), &err);
+    dt_free(bytes);
+    return p;
+}
+
+/* Of a picture as large as the network takes, and of one that is twice as wide and three times as
+ * high: their quarters are red, green, blue and red. */
+static void masks_have_the_class_of_each_pixel(void **state)
+{
+    NEED_BINARY();
+    static const uint8_t colour[4][3] = {{250, 9, 9}, {9, 250, 9}, {9, 9, 250}, {250, 9, 9}};
+    static const uint8_t voc[3][3] = {{0, 0, 0}, {128, 0, 0}, {0, 128, 0}};
+    static const int class[4] = {0, 1, 2, 0};
+    char file[1024], dir[1024], line[4096], masks[1024];
+    pixel_config(file, dir);
+    snprintf(masks, sizeof masks, "%s", dt_temp_path("masks"));
+    for (int k = 0; k < 2; k++) {
+        const int w = k == 0 ? 4 : 8, h = k == 0 ? 4 : 12;
+        uint8_t px[12 * 8 * 3];
+        for (int i = 0; i < w * h; i++)
+            memcpy(px + 3 * i, colour[i / w / (h / 2) * 2 + i % w / (w / 2)], 3);
+        blob b = make_rgb_png(px, w, h);
+        put_file(dt_temp_path(k == 0 ? "quarters.bmp.png" : "large.png"), b.p, b.n);
+        blob_free(&b);
+    }
+    const int n = snprintf(line, sizeof line,
+        "classify FILE %s %s --set model.weights=%s --set data.mean=0 --set data.std=1",
+        dt_temp_path("quarters.bmp.png"), dt_temp_path("large.png"), colour_weights());
+    ran r = cli_run(line, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "/quarters.bmp.png   class 0 50.0 %, class 1 25.0 %, class 2 25.0 %\n");
+    cli_done(&r);
+    snprintf(line + n, sizeof line - (size_t)n, " --json --masks %s", masks);
+    r = cli_run(line, file);
+    assert_code(&r, 0);
+    assert_has(r.out, "/masks/quarters.bmp.png\"");
+    cli_done(&r);
+    for (int k = 0; k < 2; k++) {
+        char path[2048];
+        const int w = k == 0 ? 4 : 8, h = k == 0 ? 4 : 12;
+        snprintf(path, sizeof path, "%s/%s", masks, k == 0 ? "quarters.bmp.png" : "large.png");
+        dti_picture p = picture_of(path);
+        assert_true(p.w == w && p.h == h && p.c == 3);
+        for (int i = 0; i < w * h; i++)
+            assert_memory_equal(p.px + 3 * i, voc[class[i / w / (h / 2) * 2 + i % w / (w / 2)]], 3);
+        dt_free(p.px);
+    }
+    r = cli_run(line, file); /* nothing is written over */
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "quarters.bmp.png', is there already; name another folder with --masks");
+    cli_done(&r);
+}
+
+/* What they would be of, how a picture becomes what the network takes, and where they go. */
+static void masks_that_cannot_be_are_refused(void **state)
+{
+    NEED_BINARY();
+    char file[1024], dir[1024], line[4096], start[2048];
+    pixel_config(file, dir);
+    snprintf(start, sizeof start, "classify FILE %s --set model.weights=%s",
+        dt_temp_path("large.png"), colour_weights());
+    const struct {
+        const char *more, *says;
+        int code;
+    } wrong[] = {{"--masks masks", "or data.mean and data.std, which tell how", DT_E_CONFIG},
+        {"--set data.mean=0 --set data.std=1 --masks /nowhere/masks",
+            "make folder '/nowhere/masks': No such file", DT_E_IO}};
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        snprintf(line, sizeof line, "%s %s", start, wrong[i].more);
+        ran r = cli_run(line, file);
+        assert_code(&r, wrong[i].code);
+        assert_has(r.err, wrong[i].says);
+        cli_done(&r);
+    }
+    const char *many = cli_file(
+        "many.ini", "[model]\nimage = 4\nclasses = 300\n[conv c]\nout = 300\nkernel = 1\n");
+    snprintf(line, sizeof line, "%s --masks masks", start);
+    ran r = cli_run(line, many);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "a mask tells 256 classes apart, and the network 300");
+    cli_done(&r);
+    const char *one = cli_file("one.ini", "[model]\nname = lenet5\n[data]\nsource = images\n");
+    r = cli_run(line, one);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "lenet5 tells the class of a picture and not of its pixels");
+    cli_done(&r);
+    assert_false(access("masks", F_OK) == 0);
 }
 
 /* Rows of a table are pictures of one pixel with a channel for each column. The column that says
@@ -869,6 +983,8 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(data_without_a_held_out_part_is_refused),
         cmocka_unit_test(pixels_have_a_mean_intersection_over_union),
+        cmocka_unit_test(masks_have_the_class_of_each_pixel),
+        cmocka_unit_test(masks_that_cannot_be_are_refused),
         cmocka_unit_test(rows_of_a_table_are_learned_as_pixels_of_many_channels),
         cmocka_unit_test(with_nothing_left_to_do_a_run_keeps_its_scores),
         cmocka_unit_test(without_its_data_nothing_is_evaluated),

@@ -210,7 +210,8 @@ dt_status dti_weighted_create(const dt_dnnl_problem *p, const dt_call *c, void *
     dt_status st = prepare(s, &w.problem, &w.call, &j, err);
     if (st == DT_OK && w.pieces > 0 && computes(c)) {
         st = library_facts(&w.problem, &w.call, &f, &weight, err);
-        s->wide = dti_widened_places_of(&w, f.work_bytes, weight);
+        if (st == DT_OK)
+            s->wide = dti_widened_places_of(&w, f.work_bytes, weight);
     }
     if (st != DT_OK)
         dti_weighted_destroy(s);

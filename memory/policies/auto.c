@@ -332,6 +332,24 @@ static dt_status search_front(dti_auto *s, dt_err *err)
     return DT_OK;
 }
 
+/* Whether what is looked for is too small for policies alone and for two. */
+static bool is_out_of_reach(const dti_auto *s)
+{
+    return s->least > s->reach;
+}
+
+/* Whether plans are for the run's own budget alone, as less comes ahead there. */
+static bool is_for_own(const dti_auto *s)
+{
+    return s->env->lower->keep_to > 0 && s->searches != DTI_AUTO_SEARCH_FRONT;
+}
+
+/* Whether of the front only the beginning is found: policies alone, and two. */
+static bool is_begun(const dti_auto *s)
+{
+    return s->env->hasty || is_out_of_reach(s) || is_for_own(s);
+}
+
 /* The front of all runs. */
 static dt_status find_front(dti_auto *s, dt_err *err)
 {
@@ -340,7 +358,7 @@ static dt_status find_front(dti_auto *s, dt_err *err)
     s->most = all.cost.device;
     DT_CHECK(dti_auto_add_policies(s, !s->env->hasty, err));
     find_range(s);
-    if (s->env->hasty)
+    if (is_begun(s))
         return DT_OK;
     DT_CHECK(find_at(s, s->least, s->most, err));
     return s->searches == DTI_AUTO_SEARCH_FRONT ? search_front(s, err) : DT_OK;
@@ -466,7 +484,7 @@ static dt_status find_or_take(dti_auto *s, dt_err *err)
     if (take_front(s, key))
         return DT_OK;
     DT_CHECK(find_front(s, err));
-    if (!s->env->hasty)
+    if (!is_begun(s))
         keep_front(s, key);
     return DT_OK;
 }
@@ -499,9 +517,10 @@ static dt_status find_all(dti_auto *s, dt_err *err)
     if (own > 0 && take_front(s, key))
         return DT_OK;
     DT_CHECK(find_or_take(s, err));
-    const bool on_ladder = s->searches == DTI_AUTO_SEARCH_OFF && is_of_all_runs(s, own);
+    const bool on_ladder =
+        s->searches == DTI_AUTO_SEARCH_OFF && !is_for_own(s) && is_of_all_runs(s, own);
     const bool front = s->searches == DTI_AUTO_SEARCH_FRONT && own >= s->least;
-    if (own == 0 || own >= s->most || on_ladder || front)
+    if (own == 0 || own >= s->most || on_ladder || front || is_out_of_reach(s))
         return DT_OK;
     DT_CHECK(find_own(s, own, err));
     if (!s->env->hasty)
@@ -519,17 +538,20 @@ static bool may_come_later(const dt_map *m, const dt_lower_opts *o)
     return false;
 }
 
-/* Where no plan fits as much as comes ahead for any budget, all are made for the run's own. */
+/* Where no plan fits as much as comes ahead for any budget, all are made for the run's own: what
+ * would fit as it is comes to the same there. So the first search ends as soon as it looks so. */
 static dt_status find_within(dti_auto *s, dt_lower_opts *lower, dt_err *err)
 {
     const uint64_t own = s->env->budgets.device;
+    const bool later = own > 0 && may_come_later(s->p->map, lower);
     lower->keep_to = 0;
+    s->reach = later ? own : UINT64_MAX;
     DT_CHECK(dti_auto_time_values(s, err));
     DT_CHECK(find_all(s, err));
-    const dti_found *best = best_within(s, own);
-    if (own == 0 || (best != NULL && best->cost.device <= own) || !may_come_later(s->p->map, lower))
+    if (!later || best_within(s, own)->cost.device <= own)
         return DT_OK;
     lower->keep_to = own;
+    s->reach = UINT64_MAX;
     drop_plans(s);
     dti_auto_drop_bases(s);
     s->own = 0; /* as where the first search came from a file */

@@ -36,6 +36,8 @@ typedef enum dti_auto_searches {
  * @plan:  n plans, of which none is ahead of another in everything; it moves when one is added
  * @least @most: device peaks between which budgets lie
  * @own:   the run's budget while plans are sought for that; 0: for all runs
+ * @reach: where no policy alone, nor two, come within so many bytes, nothing else is tried;
+ * UINT64_MAX: it always is
  * @seconds: by op of the program as it came, n_op of them, and of all (@ops)
  * @tensor @value: by value, and the values the cheapest to make again first
  * @base:  n_base programs that one policy has made; it moves when one is added
@@ -49,7 +51,7 @@ typedef struct dti_auto {
     int64_t moves;
     size_t n, room;
     dti_found *plan;
-    uint64_t least, most, own;
+    uint64_t least, most, own, reach;
     size_t n_op;
     double *seconds, ops;
     size_t n_value;

@@ -572,6 +572,49 @@ static void a_second_search_leaves_no_memory_behind(void **state)
     assert_int_equal(dti_alloc_live(), before);
 }
 
+/* Plans that are tried for a budget where all that outlives a step lives on the host, and comes as
+ * far ahead as @ahead; *peak: of what is found. */
+static int64_t tries_ahead(uint64_t ahead, uint64_t budget, uint64_t *peak)
+{
+    int64_t tries = 0;
+    dti_pass_cost c;
+    dt_err err = {0};
+    const dt_lower_opts lower = {.pool = dt_pool_find("greedy"),
+        .policy = "",
+        .ahead = {[DT_TIER_HOST] = ahead},
+        .keep_to = budget};
+    const dt_pass_env env = {.costs = &dt_costs_default,
+        .lower = &lower,
+        .budgets.device = budget,
+        .tries = count_try,
+        .listener = &tries};
+    dt_lowered m = {.graph = dt_random_graph(6)};
+    live_in(&m, DT_TIER_HOST);
+    dt_rewrite_with(m.program, "auto", "[policy.auto]\nsearches = off\n", &env);
+    assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
+    *peak = c.device;
+    dt_program_destroy(m.program);
+    dt_map_destroy(m.map);
+    dt_graph_destroy(m.graph);
+    return tries;
+}
+
+/* A budget that no plan keeps to with all that may come ahead is not searched for twice. */
+static void what_comes_ahead_is_given_up_soon(void **state)
+{
+    (void)state;
+    uint64_t least, peak;
+    (void)tries_ahead(0, 1, &least);
+    const uint64_t budget = least + least / 8;
+    const int64_t without = tries_ahead(0, budget, &peak);
+    assert_true(peak <= budget);
+    const int64_t with = tries_ahead(UINT64_MAX, budget, &peak);
+    assert_true(peak <= budget);
+    if (with > without + without / 4)
+        fail_msg("%lld plans tried with what comes ahead, %lld without", (long long)with,
+            (long long)without);
+}
+
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
 static bool stem_is(const void *stem, char *to, size_t bytes)
 {
@@ -1003,6 +1046,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_front_is_of_what_policies_before_wrote),
         cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_second_search_leaves_no_memory_behind),
+        cmocka_unit_test(what_comes_ahead_is_given_up_soon),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_fits_nowhere_is_not_searched_for),

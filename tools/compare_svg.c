@@ -499,13 +499,19 @@ static const dt_compare_row *named_by(const picture *m, series s)
     return chosen;
 }
 
+/* Where its mark is, which is larger on the front. */
+static dti_mark mark_of(const picture *m, const dt_compare_row *r)
+{
+    return (dti_mark){across(m, (double)r->need.device), height(m, r), r->best ? 8 : 6};
+}
+
 static void take_marks(picture *m)
 {
     for (size_t i = 0; i < m->c->n; i++) {
-        const dt_compare_row *r = &m->c->row[i];
-        if (shown(m, r))
-            m->names.taken[m->names.n_taken++] =
-                (dti_area){across(m, (double)r->need.device) - 6, height(m, r) - 6, 12, 12};
+        if (!shown(m, &m->c->row[i]))
+            continue;
+        const dti_mark at = mark_of(m, &m->c->row[i]);
+        dti_take_mark(&m->names, &at);
     }
 }
 
@@ -555,7 +561,8 @@ static void names(picture *m, const dt_compare_row **all)
             dti_vary_short(&m->c->vary, dt_compare_variant(m->c, r), values, sizeof values);
             snprintf(text, sizeof text, "%s%s%s", r->policy,
                 several(m) && values[0] != '\0' ? " " : "", several(m) ? values : "");
-            dti_label(&m->names, across(m, (double)r->need.device), height(m, r), text);
+            const dti_mark at = mark_of(m, r);
+            dti_label(&m->names, &at, text);
         }
 }
 

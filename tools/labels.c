@@ -7,7 +7,8 @@
 #include "engine/base/compiler.h"
 #include "tools/xml.h"
 
-enum { TALL = 15, APART = 4 };
+/* What is as near to a text as HALO is covered, as its letters have a border. */
+enum { TALL = 15, APART = 4, HALO = 2 };
 #define LETTER 7.5 /* how wide a letter is at 13 pixels, at most, but for a few */
 
 static bool meet(const dti_area *a, const dti_area *b)
@@ -38,33 +39,46 @@ static bool crosses(const dti_labels *l, double x, double y, double to_x, double
     return false;
 }
 
-static void write_name(dti_labels *l, const dti_area *at, const char *text)
+/* Which point of a text stands where it is to be, however wide its letters are. */
+typedef enum anchor { AT_START, AT_MIDDLE, AT_END } anchor;
+
+static void write_name(dti_labels *l, const dti_area *at, anchor a, const char *text)
 {
-    fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\">", at->x, at->y + TALL - 4);
+    static const char *const words[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
+    fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\"%s>", at->x + at->w * a / 2,
+        at->y + TALL - 4, words[a]);
     dti_xml_text(l->f, text);
     fputs("</text>\n", l->f);
     l->taken[l->n_taken++] = (dti_area){at->x - APART, at->y, at->w + 2 * APART, at->h};
 }
 
 /* Beside a mark, on whichever side there is room. */
-static bool name_beside(dti_labels *l, double x, double y, double w, const char *text, bool dense)
+static bool name_beside(dti_labels *l, const dti_mark *m, double w, const char *text, bool dense)
 {
-    const dti_area at[] = {{x + 9, y - 8, w, TALL}, {x - 9 - w, y - 8, w, TALL},
-        {x - w / 2, y - 9 - TALL, w, TALL}, {x - w / 2, y + 9, w, TALL},
-        {x + 7, y - 6 - TALL, w, TALL}, {x - 7 - w, y - 6 - TALL, w, TALL}, {x + 7, y + 5, w, TALL},
-        {x - 7 - w, y + 5, w, TALL}};
-    for (size_t i = 0; i < DT_COUNT(at); i++)
-        if (is_free(l, &at[i], dense)) {
-            write_name(l, &at[i], text);
+    const double x = m->x, y = m->y, corner = m->half + HALO, side = corner + 1;
+    const struct {
+        dti_area at;
+        anchor a;
+    } all[] = {{{x + side, y - 8, w, TALL}, AT_START}, {{x - side - w, y - 8, w, TALL}, AT_END},
+        {{x - w / 2, y - side - TALL, w, TALL}, AT_MIDDLE},
+        {{x - w / 2, y + side, w, TALL}, AT_MIDDLE},
+        {{x + corner, y - corner - TALL, w, TALL}, AT_START},
+        {{x - corner - w, y - corner - TALL, w, TALL}, AT_END},
+        {{x + corner, y + corner, w, TALL}, AT_START},
+        {{x - corner - w, y + corner, w, TALL}, AT_END}};
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (is_free(l, &all[i].at, dense)) {
+            write_name(l, &all[i].at, all[i].a, text);
             return true;
         }
     return false;
 }
 
 /* Farther off, at the end of a line; the nearest free place, to the right before the left. */
-static bool name_away(dti_labels *l, double x, double y, double w, const char *text, bool dense)
+static bool name_away(dti_labels *l, const dti_mark *m, double w, const char *text, bool dense)
 {
     enum { NEAR = 28, FAR = 220, STEP = 12, ANGLES = 24 };
+    const double x = m->x, y = m->y;
     for (double r = NEAR; r <= FAR; r += STEP)
         for (int k = 0; k < ANGLES; k++) {
             const double turn = 2 * acos(-1) / ANGLES * (k % 2 == 0 ? k / 2 : -(k + 1) / 2);
@@ -73,16 +87,22 @@ static bool name_away(dti_labels *l, double x, double y, double w, const char *t
             if (!is_free(l, &at, dense) || crosses(l, x, y, to_x, to_y))
                 continue;
             fprintf(l->f, "<path class=\"l\" d=\"M%.1f %.1fL%.1f %.1f\"/>", x, y, to_x, to_y);
-            write_name(l, &at, text);
+            write_name(l, &at, to_x >= x ? AT_START : AT_END, text);
             return true;
         }
     return false;
 }
 
-void dti_label(dti_labels *l, double x, double y, const char *text)
+void dti_take_mark(dti_labels *l, const dti_mark *m)
+{
+    const double half = m->half + HALO;
+    l->taken[l->n_taken++] = (dti_area){m->x - half, m->y - half, 2 * half, 2 * half};
+}
+
+void dti_label(dti_labels *l, const dti_mark *m, const char *text)
 {
     const double w = LETTER * (double)strlen(text);
     for (int dense = 0; dense < 2; dense++)
-        if (name_beside(l, x, y, w, text, dense == 1) || name_away(l, x, y, w, text, dense == 1))
+        if (name_beside(l, m, w, text, dense == 1) || name_away(l, m, w, text, dense == 1))
             return;
 }

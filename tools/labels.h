@@ -24,9 +24,16 @@ typedef struct dti_labels {
     size_t n_taken, n_marks, spare;
 } dti_labels;
 
-/* Write @text of 13 pixels, class "s", beside the mark at @x, @y, on whichever side there is room;
- * else farther off, at the end of a line of class "l"; where there is none at all it is left out.
- */
-void dti_label(dti_labels *l, double x, double y, const char *text);
+/* A mark around a point, as far as @half to each side. */
+typedef struct dti_mark {
+    double x, y, half;
+} dti_mark;
+
+/* No text may touch it. */
+void dti_take_mark(dti_labels *l, const dti_mark *m);
+
+/* Write @text of 13 pixels, class "s", beside a mark, on whichever side there is room; else farther
+ * off, at the end of a line of class "l"; where there is none at all it is left out. */
+void dti_label(dti_labels *l, const dti_mark *m, const char *text);
 
 #endif

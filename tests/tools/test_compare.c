@@ -891,7 +891,10 @@ static size_t names_of(const char *svg, name *all, size_t most)
         assert_int_equal(
             sscanf(at, "<text class=\"s\" x=\"%lf\" y=\"%lf\">", &all[n].x, &all[n].y), 2);
         const char *text = strchr(at, '>') + 1;
+        const char *anchor = strstr(at, "text-anchor=\"");
         all[n].wide = 7 * (double)strcspn(text, "<");
+        if (anchor != NULL && anchor < text)
+            all[n].x -= strstr(anchor, "\"end\"") == anchor + 12 ? all[n].wide : all[n].wide / 2;
     }
     return n;
 }
@@ -924,6 +927,28 @@ static void no_name_lies_over_the_line_at_the_top(void **state)
     dt_free(svg);
 }
 
+static double beyond(double at, double from, double to)
+{
+    return at < from ? from - at : at > to ? at - to : 0;
+}
+
+/* A name's letters have a border, which covers what they touch. */
+static void assert_no_name_touches_a_mark(const char *svg, const name *all, size_t n)
+{
+    enum { ABOVE = 10, BELOW = 3, BORDER = 1 };
+    mark marks[MOST_MARKS];
+    const size_t n_mark = marks_of(svg, marks);
+    assert_true(n_mark > 20);
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 0; k < n_mark; k++) {
+            const double x = beyond(marks[k].x, all[i].x, all[i].x + all[i].wide);
+            const double y = beyond(marks[k].y, all[i].y - ABOVE, all[i].y + BELOW);
+            if (!(hypot(x, y) > (marks[k].front ? 8 : 6) + BORDER))
+                fail_msg("a name at %.0f %.0f touches the mark at %.0f %.0f", all[i].x, all[i].y,
+                    marks[k].x, marks[k].y);
+        }
+}
+
 /* Some thirty policies, of which many take the same: each is named once, and no name lies over
  * another. */
 static void every_policy_is_named_where_its_plan_is(void **state)
@@ -948,6 +973,7 @@ static void every_policy_is_named_where_its_plan_is(void **state)
                 all[k].x < all[i].x + all[i].wide)
                 fail_msg("names at %.0f %.0f and %.0f %.0f lie over each other", all[i].x, all[i].y,
                     all[k].x, all[k].y);
+    assert_no_name_touches_a_mark(svg, all, n);
     dt_free(svg);
 }
 

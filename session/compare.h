@@ -6,6 +6,14 @@
 #include "session/policy_lists.h"
 #include "session/variants.h"
 
+/* How plans stand to others: one of these takes less; as much memory and time; no more of either,
+ * and less of one. */
+typedef enum dt_compare_standing {
+    DT_COMPARE_BEHIND,
+    DT_COMPARE_ALIKE,
+    DT_COMPARE_AHEAD
+} dt_compare_standing;
+
 /**
  * struct dt_compare_row - the plans of a list of policies for a variant of the configuration,
  * under a budget if they go by one.
@@ -25,8 +33,7 @@
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
  * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
  * @in_vain: no plan of the list for the variant takes less than keep_all, though a budget below
- * that was given, or none counts; @too_small: why, where its values are, else ""
- * @algorithms: a sum of those
+XX * @algorithms: a sum of those
  * @traffic: expected of a step
  * @lives:   bytes of what outlives steps, by the tier where it lives
  * @least:   where some does, as dt_compare_under has it: with these homes, within @budget and any
@@ -43,6 +50,8 @@ typedef struct dt_compare_row {
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
     bool exact, can, best, again, missed, front, other_algorithms, at_once, in_vain;
     char too_small[DT_TOO_SMALL_TEXT];
+    const char *alone;
+    dt_compare_standing alone_stands;
     dt_need need;
     dt_score score;
     dt_traffic traffic;
@@ -125,10 +134,13 @@ bool dt_compare_is_auto(const char *list);
 double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b);
 /* Of a row that was refused why, in one line. Returns @to. */
 const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes);
-/* "capuchin saves nothing here: ..." of a row that is in vain, "" of others. Returns @to. */
-enum { DT_COMPARE_IN_VAIN = DT_POLICY_LIST + 512 + DT_TOO_SMALL_TEXT };
+/* "capuchin saves nothing here: ..." of a row that is in vain, "a,b is no better here than a alone,
+ * ..." of one where a policy alone is, "" of others. Returns @to. */
+enum { DT_COMPARE_IN_VAIN = 2 * DT_POLICY_LIST + 512 + DT_TOO_SMALL_TEXT };
 const char *dt_compare_in_vain(
     const dt_compare *c, const dt_compare_row *r, char to[DT_COMPARE_IN_VAIN]);
+/* Find that of all rows. */
+void dti_compare_mark_in_vain(dt_compare *c);
 /* Whether all variants, of which some were not refused, have the same: samples of a step, precision
  * and device, network, where costs are from. */
 typedef struct dt_compare_shared {

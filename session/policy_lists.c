@@ -30,17 +30,21 @@ static dt_status add_all(dt_policy_lists *p, dt_err *err)
     return DT_OK;
 }
 
-static dt_status add_list(dt_policy_lists *p, const dt_policies *of, bool parts, dt_err *err)
+static dt_status add_list(
+    dt_policy_lists *p, const dt_policies *of, dt_list_parts parts, dt_err *err)
 {
     char list[DT_POLICY_LIST];
-    for (size_t i = 0; parts && i < of->n; i++)
-        DT_CHECK(add(p, of->pass[i].policy->name, err));
+    for (size_t i = 0; parts != DT_PARTS_NONE && i < of->n; i++) {
+        const dt_policy *one = of->pass[i].policy;
+        if (parts == DT_PARTS_ALL || !one->searches)
+            DT_CHECK(add(p, one->name, err));
+    }
     return add(p, dt_policies_list(of, list), err);
 }
 
 /* One of those between semicolons. */
 static dt_status read_list(
-    dt_policy_lists *p, const char *text, bool parts, dt_config *c, dt_err *err)
+    dt_policy_lists *p, const char *text, dt_list_parts parts, dt_config *c, dt_err *err)
 {
     if (*text == '\0')
         return DT_FAIL(err, DT_E_CONFIG,
@@ -57,7 +61,7 @@ static dt_status read_list(
 }
 
 dt_status dt_policy_lists_open(
-    dt_policy_lists *out, const char *text, bool parts, dt_config *c, dt_err *err)
+    dt_policy_lists *out, const char *text, dt_list_parts parts, dt_config *c, dt_err *err)
 {
     *out = (dt_policy_lists){.n = 0};
     DT_CHECK(add(out, "keep_all", err));
@@ -80,4 +84,15 @@ void dt_policy_lists_close(dt_policy_lists *p)
     for (size_t i = 0; i < p->n; i++)
         dt_free(p->list[i]);
     p->n = 0;
+}
+
+bool dt_policy_list_names(const char *list, const char *policy)
+{
+    const size_t n = strlen(policy);
+    if (strchr(list, ',') == NULL)
+        return false;
+    for (const char *at = list; (at = strstr(at, policy)) != NULL; at += n)
+        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return false;
 }

@@ -243,8 +243,8 @@ static dt_status compare_all(dt_compare *c, const dti_cli *cli, const compare_fl
     c->planned = tell_planned;
     c->round = tell_round;
     DT_CHECK(dti_vary_open(&c->vary, cli->again, cli->n_again, err));
-    DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, false, NULL, err), "--policies '%s'",
-        f->policies);
+    DT_TRY(err, dt_policy_lists_open(&c->lists, f->policies, DT_PARTS_QUICK, NULL, err),
+        "--policies '%s'", f->policies);
     DT_CHECK(check_front(c, f, err));
     DT_CHECK(read_budgets(&budgets, f->budgets, err));
     DT_CHECK(open_variants(c, cli, f, err));
@@ -272,8 +272,10 @@ static dt_status compare(const dti_command_args *a, dt_err *err)
 {
     compare_flags f = {.policies = "all;auto"};
     const dti_flag flags[] = {
-        {"--policies", "A,B;C", "lists between semicolons; 'all': each that does not search", NULL,
-            &f.policies},
+        {"--policies", "A,B;C",
+            "lists between semicolons, and what policies of them do alone; 'all': each that does "
+            "not search",
+            NULL, &f.policies},
         {"--vary", "S.KEY=A,B,C",
             "a variant of the configuration for each value, and for each combination where it is "
             "repeated; with semicolons between values commas are part of them",

@@ -46,8 +46,8 @@ static void add_found(dt_json *o, const dt_compare *c, const dt_compare_row *r, 
     dt_json_real(o, "recompute_flops", r->score.recompute_flops, 0);
     dt_json_flag(o, "best", r->best);
     dt_json_flag(o, "whole_batch", r->at_once);
-    if (r->in_vain)
-        dt_json_text(o, "in_vain", dt_compare_in_vain(c, r, vain));
+    if (dt_compare_in_vain(c, r, vain)[0] != '\0')
+        dt_json_text(o, "in_vain", vain);
     dt_json_text(o, "costs", dt_compare_costs(r));
     if (r->measured > 0) {
         dt_json_seconds(o, "measured_seconds", r->measured);

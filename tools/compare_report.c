@@ -285,9 +285,8 @@ static void in_vain(const dt_compare *c)
 {
     char text[DT_COMPARE_IN_VAIN];
     for (size_t p = 0; p < c->variants.n_pair; p++) {
-        const dt_compare_row *r = &c->row[c->of[p][0]];
-        if (r->in_vain)
-            dti_term_wrap(stdout, 0, 2, dt_compare_in_vain(c, r, text));
+        if (dt_compare_in_vain(c, &c->row[c->of[p][0]], text)[0] != '\0')
+            dti_term_wrap(stdout, 0, 2, text);
     }
 }
 

@@ -132,11 +132,10 @@ static void table(const dti_page *p, const dt_compare *c)
                                   "keep_all under the same algorithms and precision."
                                 : "");
     for (size_t i = 0; i < c->variants.n_pair; i++) {
-        const dt_compare_row *r = &c->row[c->of[i][0]];
-        if (!r->in_vain)
+        if (dt_compare_in_vain(c, &c->row[c->of[i][0]], vain)[0] == '\0')
             continue;
         fputs("<p class=\"hint\">", p->f);
-        dti_xml_text(p->f, dt_compare_in_vain(c, r, vain));
+        dti_xml_text(p->f, vain);
         fputs("</p>\n", p->f);
     }
     dti_page_section_end(p);

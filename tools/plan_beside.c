@@ -55,7 +55,7 @@ dt_status dti_plan_beside(
 {
     beside b = {.s = s, .first = x, .n = 1};
     b.picture[0] = (dti_plan_picture){.plan = x->plan, .budget = s->opts.memory.device_budget};
-    dt_status st = dt_policy_lists_open(&b.lists, lists, false, s->config, err);
+    dt_status st = dt_policy_lists_open(&b.lists, lists, DT_PARTS_NONE, s->config, err);
     if (st != DT_OK)
         (void)DT_FAIL(err, st, "--beside %s", lists);
     for (size_t i = 0; i < b.lists.n && st == DT_OK; i++)

@@ -21,10 +21,10 @@ static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
     const char *own = w->session->opts.memory.policy;
     const char *of = strcmp(own, "keep_all") == 0 ? "all" : own;
     if (lists != NULL)
-        DT_TRY(err, dt_policy_lists_open(&w->lists, lists, true, w->session->config, err),
+        DT_TRY(err, dt_policy_lists_open(&w->lists, lists, DT_PARTS_ALL, w->session->config, err),
             "--policies '%s'", lists);
     else
-        DT_CHECK(dt_policy_lists_open(&w->lists, of, true, w->session->config, err));
+        DT_CHECK(dt_policy_lists_open(&w->lists, of, DT_PARTS_ALL, w->session->config, err));
     w->row = dt_alloc(w->lists.n, sizeof *w->row);
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", w->lists.n);

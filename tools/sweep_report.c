@@ -136,16 +136,6 @@ static bool in_vain(const dti_sweep *w, const dt_sweep_row *r)
            r->batch <= baseline(w);
 }
 
-/* Whether a policy stands in a list. */
-static bool names(const char *list, const char *name)
-{
-    const size_t n = strlen(name);
-    for (const char *at = list; (at = strstr(at, name)) != NULL; at += n)
-        if ((at == list || at[-1] == ',') && (at[n] == ',' || at[n] == '\0'))
-            return true;
-    return false;
-}
-
 typedef enum standing { BEHIND, ALIKE, AHEAD } standing;
 
 /* What two rows of one batch cost: their predicted steps where costs are known, else what they move
@@ -166,7 +156,8 @@ static standing by_cost(const dt_sweep_row *a, const dt_sweep_row *b)
  */
 static standing stand(const dt_sweep_row *part, const dt_sweep_row *list)
 {
-    if (part == list || !names(list->policy, part->policy) || part->batch < list->batch)
+    if (part == list || !dt_policy_list_names(list->policy, part->policy) ||
+        part->batch < list->batch)
         return BEHIND;
     return part->batch > list->batch ? AHEAD : by_cost(part, list);
 }
@@ -175,7 +166,7 @@ static standing stand(const dt_sweep_row *part, const dt_sweep_row *list)
 static const dt_sweep_row *best_alone(const dti_sweep *w, const dt_sweep_row *list)
 {
     const dt_sweep_row *best = NULL;
-    for (size_t i = 0; strchr(list->policy, ',') != NULL && i < w->n; i++) {
+    for (size_t i = 0; i < w->n; i++) {
         const dt_sweep_row *r = &w->row[i];
         if (stand(r, list) == BEHIND)
             continue;

@@ -68,21 +68,6 @@ const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes)
     return to;
 }
 
-const char *dt_compare_in_vain(
-    const dt_compare *c, const dt_compare_row *r, char to[DT_COMPARE_IN_VAIN])
-{
-    char variant[400], kept[DT_HUMAN_BYTES];
-    to[0] = '\0';
-    if (!r->in_vain)
-        return to;
-    dt_variant_text(&c->vary, dt_compare_variant(c, r), variant, sizeof variant);
-    snprintf(to, DT_COMPARE_IN_VAIN, "%s%s%s%s saves nothing here: %s%s", r->policy,
-        variant[0] != '\0' ? " (" : "", variant, variant[0] != '\0' ? ")" : "",
-        r->too_small[0] != '\0' ? r->too_small : "no plan of it takes less than keep_all's ",
-        r->too_small[0] != '\0' ? "" : dt_human_bytes(kept, dt_compare_kept(c, r)->need.device));
-    return to;
-}
-
 dt_compare_shared dt_compare_share(const dt_compare *c)
 {
     const dt_session *s = c->session;
@@ -544,30 +529,6 @@ static void mark_best(dt_compare *c)
     }
 }
 
-/* ---- which are in vain ---- */
-
-static bool saves_nothing(const dt_compare *c, const dt_compare_row *r)
-{
-    const uint64_t kept = dt_compare_kept(c, r)->need.device;
-    bool asked = false;
-    for (size_t i = 0; i < c->n; i++) {
-        const dt_compare_row *o = &c->row[i];
-        if (o->list != r->list || o->variant != r->variant)
-            continue;
-        if (o->refused != NULL || o->need.device < kept)
-            return false;
-        asked = asked || o->budget == 0 || o->budget < kept;
-    }
-    return asked;
-}
-
-static void mark_in_vain(dt_compare *c)
-{
-    for (size_t i = 0; i < c->n; i++)
-        c->row[i].in_vain =
-            c->row[i].list > 0 && c->row[i].refused == NULL && saves_nothing(c, &c->row[i]);
-}
-
 dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err *err)
 {
     int64_t evenly = 0;
@@ -592,7 +553,7 @@ dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err
         st = find_all_least(c, err);
     if (st == DT_OK) {
         mark_best(c);
-        mark_in_vain(c);
+        dti_compare_mark_in_vain(c);
     }
     dt_free(by);
     return st;

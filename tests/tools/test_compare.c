@@ -458,6 +458,63 @@ static void what_saves_nothing_is_told(void **state)
     cli_done(&r);
 }
 
+/* The line of a list that one of its policies alone is as good as, told in the table and for
+ * programs; NULL: there is none. */
+static void assert_told(const char *table, const cJSON *all, const char *list, const char *says)
+{
+    char begin[128];
+    const cJSON *o;
+    int rows = 0;
+    snprintf(begin, sizeof begin, "\n%s is ", list);
+    cJSON_ArrayForEach(o, all)
+    {
+        if (strcmp(json_text(o, "policy"), list) != 0)
+            continue;
+        rows++;
+        if (says != NULL)
+            assert_string_equal(json_text(o, "in_vain"), says);
+        else
+            assert_null(cJSON_GetObjectItemCaseSensitive(o, "in_vain"));
+    }
+    assert_true(rows > 0);
+    if (says == NULL)
+        assert_has_not(table, begin);
+    else
+        assert_has(table, begin);
+}
+
+/* Policies of a list are planned by themselves as well, and a list that adds nothing says so. */
+static void a_list_that_is_no_better_than_a_part_is_told(void **state)
+{
+    NEED_BINARY();
+    static const char words[] =
+        "compare FILE --policies vdnn_all,vdnn_conv;chen_sqrt,vdnn_all;cdma,chen_cheap;geeps,auto "
+        "--budgets 2 --set memory.simulate=p100 --set memory.cache=none "
+        "--set policy.auto.searches=off --set policy.auto.moves=0";
+    char chain[1024], json[1024];
+    snprintf(chain, sizeof chain, "%s", dt_source_path("configs/chain.ini"));
+    snprintf(json, sizeof json, "%s --json", words);
+    ran r = cli_run(words, chain), j = cli_run(json, chain);
+    assert_code(&r, 0);
+    assert_code(&j, 0);
+    cJSON *all = json_of(j.out, strlen(j.out));
+    static const char *const alone[] = {"vdnn_conv", "chen_sqrt", "cdma", "chen_cheap", "geeps"};
+    for (size_t i = 0; i < DT_COUNT(alone); i++)
+        assert_told(r.out, all, alone[i], NULL);
+    const cJSON *o;
+    cJSON_ArrayForEach(o, all) assert_string_not_equal(json_text(o, "policy"), "auto");
+    assert_told(r.out, all, "chen_sqrt,vdnn_all", NULL);
+    assert_told(r.out, all, "vdnn_all,vdnn_conv",
+        "vdnn_all,vdnn_conv is no better here than vdnn_all alone, which takes as much memory and "
+        "time");
+    assert_told(r.out, all, "cdma,chen_cheap",
+        "cdma,chen_cheap is worse here than cdma alone, which takes no more memory and time, and "
+        "less of one");
+    cJSON_Delete(all);
+    cli_done(&r);
+    cli_done(&j);
+}
+
 static size_t count(const char *in, const char *what)
 {
     size_t n = 0;
@@ -511,7 +568,7 @@ static void files_hold_the_same(void **state)
     assert_has(r.out, "chen_cheap,vdnn_conv");
     cli_done(&r);
     char *table = cli_text(csv), *picture = cli_text(svg);
-    assert_int_equal(count(table, "\n"), 1 + 3 * 2); /* keep_all is always there */
+    assert_int_equal(count(table, "\n"), 1 + 5 * 2); /* keep_all and parts are always there */
     assert_has(table, "policy,budget,fits,device_peak,");
     assert_has(table, "\n\"chen_cheap,vdnn_conv\",2097152,"); /* the smaller budget first */
     assert_has_not(table, "nan");
@@ -519,7 +576,7 @@ static void files_hold_the_same(void **state)
     assert_has(picture, "prefers-color-scheme:dark");
     assert_has(picture, "ops alone");
     assert_has(picture, "<title>vdnn_all: ");
-    assert_int_equal(count(picture, "<title>"), 3 + 3); /* in the plot, and in the column */
+    assert_int_equal(count(picture, "<title>"), 5 + 5); /* in the plot, and in the column */
     assert_has_not(picture, "nan");
     assert_has_not(picture, "inf ");
     assert_has(picture + strlen(picture) - 7, "</svg>\n");
@@ -555,7 +612,8 @@ static void long_names_stay_in_the_picture(void **state)
     assert_code(&r, 0);
     char *picture = cli_text(svg);
     read_column(picture, said, sizeof said);
-    assert_has(said, "keep_allvdnn_all,chen_budget,gist_losslessvdnn_conv,gist (changes results)");
+    assert_has(said, "gist_losslessvdnn_all,chen_budget,gist_losslessvdnn_conv");
+    assert_has(said, "gist (changes results)vdnn_conv,gist (changes results)");
     dt_free(picture);
     cli_done(&r);
 }
@@ -1064,7 +1122,7 @@ static void what_is_run_stands_beside_it(void **state)
         assert_true(json_number(o, "measured_spread") >= 0);
         n++;
     }
-    assert_int_equal(n, 2);
+    assert_int_equal(n, 4);
     cJSON_Delete(all);
     ran r =
         cli_run("compare FILE --run --budgets 1 --policies keep_all --set train.batch=8", lenet());
@@ -1160,6 +1218,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(long_names_stay_in_the_picture),
         cmocka_unit_test(what_is_planned_at_once_is_told),
         cmocka_unit_test(what_saves_nothing_is_told),
+        cmocka_unit_test(a_list_that_is_no_better_than_a_part_is_told),
         cmocka_unit_test(what_misses_its_budgets_has_one_row),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(a_key_of_a_card_is_a_panel),

@@ -72,6 +72,7 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
 
 static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
+    const char *files[] = {f->csv, f->svg, f->html};
     const bool csv = dti_is_stdout(f->csv);
     const bool svg = dti_is_stdout(f->svg);
     const bool html = dti_is_stdout(f->html);
@@ -82,9 +83,7 @@ static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
             "--csv -, --svg -, --html - and --json all go to stdout; name files for all but one");
     DT_CHECK(dti_check_ending(f->svg, "--svg", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
-    DT_CHECK(dti_check_writable(f->csv, err));
-    DT_CHECK(dti_check_writable(f->svg, err));
-    DT_CHECK(dti_check_writable(f->html, err));
+    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

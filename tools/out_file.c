@@ -30,13 +30,13 @@ bool dti_is_stdout(const char *path)
     return path != NULL && strcmp(path, "-") == 0;
 }
 
-dt_status dti_check_writable(const char *path, dt_err *err)
+static dt_status check_writable(const char *path, dt_err *err)
 {
     char folder[4096] = ".";
     struct stat st;
-    const char *slash = path != NULL ? strrchr(path, '/') : NULL;
-    if (path == NULL || dti_is_stdout(path))
-        return DT_OK;
+    const char *slash = strrchr(path, '/');
+    if (*path == '\0')
+        return DT_FAIL(err, DT_E_IO, "'' is no name of a file; " REMEDY);
     if (slash != NULL && (size_t)(slash - path) + 1 >= sizeof folder)
         return DT_FAIL(err, DT_E_IO, "'%.60s...' is too long a path; " REMEDY, path);
     if (slash != NULL)
@@ -45,6 +45,39 @@ dt_status dti_check_writable(const char *path, dt_err *err)
         return DT_FAIL(err, DT_E_IO, "'%s' is a folder; " REMEDY, path);
     if (access(folder, W_OK | X_OK) != 0)
         return DT_FAIL(err, DT_E_IO, "'%s' cannot be written: %s; " REMEDY, path, strerror(errno));
+    return dt_check_target(path, err);
+}
+
+/* Whether two paths are of one file. */
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return strcmp(a, b) == 0 ||
+           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+static bool is_file(const char *path)
+{
+    return path != NULL && !dti_is_stdout(path);
+}
+
+dt_status dti_check_outputs(const char *const *path, size_t n, const char *input, dt_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!is_file(path[i]))
+            continue;
+        DT_CHECK(check_writable(path[i], err));
+        if (input != NULL && same_file(path[i], input))
+            return DT_FAIL(err, DT_E_CONFIG,
+                "'%s' is what is read, and would be overwritten; name another file to write",
+                path[i]);
+        for (size_t k = 0; k < i; k++)
+            if (is_file(path[k]) && same_file(path[k], path[i]))
+                return DT_FAIL(err, DT_E_CONFIG,
+                    "'%s' is to be written twice, and the second would take the place of the "
+                    "first; name two files",
+                    path[i]);
+    }
     return DT_OK;
 }
 

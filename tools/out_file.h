@@ -17,10 +17,11 @@ dt_status dti_write_file(
 /* Whether a flag's file is "-": what goes to stdout is all that may go there. NULL is no file. */
 bool dti_is_stdout(const char *path);
 
-/* Before work that takes long: DT_E_IO when a file could not be made at @path. NULL and "-" are
- * fine.
- */
-dt_status dti_check_writable(const char *path, dt_err *err) DT_NODISCARD;
+/* Before work that takes long, of @n files that are to be written: DT_E_IO when one could not be
+ * made at its path, DT_E_CONFIG when it is the one that is read, @input (NULL: none), or that
+ * of another flag. NULL and "-" are fine. */
+dt_status dti_check_outputs(
+    const char *const *path, size_t n, const char *input, dt_err *err) DT_NODISCARD;
 
 /* DT_E_CONFIG when @path, which @flag was given, is neither - nor named so: ".svg", "SVG". NULL is
  * fine. */

@@ -421,8 +421,8 @@ static dt_status check(const dti_cli *a, const plan_flags *f, dt_err *err)
     DT_CHECK(dti_check_ending(f->map, "--map", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
     const char *files[] = {f->text, f->map, f->html, f->timeline, f->intervals};
-    for (size_t i = 0; i < DT_COUNT(files); i++)
-        DT_CHECK(dti_check_writable(files[i], err));
+    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), a->n_word > 0 ? a->word[0] : NULL, err));
+    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), f->against, err));
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");

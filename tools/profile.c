@@ -120,7 +120,7 @@ static dt_status check(profiling *p, const dti_cli *cli, const char *steps, cons
     if (p->keep && !p->o.timed)
         return DT_FAIL(err, DT_E_CONFIG,
             "--keep: a profile of --density alone is not kept; leave out one of them");
-    DT_CHECK(dti_check_writable(out, err));
+    DT_CHECK(dti_check_outputs(&out, 1, cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

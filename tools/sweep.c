@@ -120,9 +120,8 @@ static dt_status sweep_session(
 /* What is asked for, before anything is planned. */
 static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
+    const char *files[] = {f->html, f->csv};
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
-    DT_CHECK(dti_check_writable(f->html, err));
-    DT_CHECK(dti_check_writable(f->csv, err));
     if (f->json && f->verify)
         return DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
     if (dti_is_stdout(f->html) + dti_is_stdout(f->csv) + f->json > 1)
@@ -130,6 +129,7 @@ static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
             "--csv -, --html - and --json all go to stdout; name files for all but one");
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
+    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

@@ -290,7 +290,7 @@ bool dt_is_temporary(const char *name)
 
 /* The rename would put a file in the place of a device, which root may do to /dev/null, or of a
  * link such as /dev/stdout, which stands for what is open. */
-static dt_status check_target(const char *path, dt_err *err)
+dt_status dt_check_target(const char *path, dt_err *err)
 {
     static const char open_files[] = "/proc/";
     char to[sizeof open_files];
@@ -309,7 +309,7 @@ static dt_status check_target(const char *path, dt_err *err)
 dt_status dt_writer_open(dt_file_writer **out, const char *path, dt_err *err)
 {
     *out = NULL;
-    DT_CHECK(check_target(path, err));
+    DT_CHECK(dt_check_target(path, err));
     dt_file_writer *w = dt_alloc(1, sizeof *w);
     if (w == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);

@@ -84,6 +84,9 @@ dt_status dt_writer_commit(dt_file_writer *w, dt_err *err) DT_NODISCARD; /* free
 dt_status dt_writer_rename(dt_file_writer *w, dt_err *err) DT_NODISCARD;
 void dt_writer_abandon(dt_file_writer *w); /* NULL is fine */
 
+/* DT_E_IO where no such writer could take a path: a device, a folder, or a link to an open file. */
+dt_status dt_check_target(const char *path, dt_err *err) DT_NODISCARD;
+
 /* The same for text that there is whole. */
 dt_status dt_write_file(const char *path, const void *from, size_t n, dt_err *err) DT_NODISCARD;
 

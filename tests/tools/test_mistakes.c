@@ -1273,6 +1273,44 @@ static void less_is_not_called_more(void **state)
     cli_done(&r);
 }
 
+/* Before anything is planned: what is read is not written over, nor is one file written twice, and
+ * no device stands where a file is to be. */
+static void files_that_are_asked_for_twice_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words, *says;
+        int code;
+    } cases[] = {
+        {"plan FILE --text FILE", "is what is read, and would be overwritten", DT_E_CONFIG},
+        {"plan FILE --json --timeline FILE", "is what is read", DT_E_CONFIG},
+        {"compare FILE --csv FILE", "is what is read", DT_E_CONFIG},
+        {"sweep FILE --csv FILE", "is what is read", DT_E_CONFIG},
+        {"profile FILE --out FILE", "is what is read", DT_E_CONFIG},
+        {"remat FILE --budget 1 --sequence FILE", "is what is read", DT_E_CONFIG},
+        {"remat --chain FILE --budget 1 --sequence FILE", "is what is read", DT_E_CONFIG},
+        {"plan FILE --timeline twice.csv --intervals twice.csv",
+            "'twice.csv' is to be written twice, and the second would take the place", DT_E_CONFIG},
+        {"compare FILE --svg /dev/null/a.svg", "cannot be written: Not a directory", DT_E_IO},
+        {"compare FILE --csv /dev/null", "'/dev/null' is a device; name a regular file", DT_E_IO},
+        {"sweep FILE --csv /dev/full", "'/dev/full' is a device", DT_E_IO},
+        {"plan FILE --timeline=", "'' is no name of a file", DT_E_IO},
+    };
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const char *file = lenet();
+        char *before = cli_text(file);
+        ran r = cli_run(cases[i].words, file);
+        char *after = cli_text(file);
+        if (r.code != cases[i].code || strstr(r.err, cases[i].says) == NULL)
+            fail_msg("%s: %d, %s", cases[i].words, r.code, r.err);
+        assert_string_equal(r.out, "");
+        assert_string_equal(before, after);
+        dt_free(before);
+        dt_free(after);
+        cli_done(&r);
+    }
+}
+
 /* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */
 static void a_list_that_is_worse_than_its_parts_says_so(void **state)
 {
@@ -1440,6 +1478,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(stages_are_named_as_their_layers_or_what_is_fused_into_them),
         cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
         cmocka_unit_test(less_is_not_called_more),
+        cmocka_unit_test(files_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(checkmate_names_its_lowest_peak),
         cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),

@@ -135,16 +135,32 @@ static dt_status classify_all(
     return st;
 }
 
+typedef struct classify_flags {
+    bool json;
+    const char *masks;
+} classify_flags;
+
+static dt_status ask(
+    const dti_cli *cli, const dti_run_paths *paths, const classify_flags *f, dt_err *err)
+{
+    dt_run *r = NULL;
+    dt_status st = dt_run_open(&r, cli->word[0], cli->set, cli->n_set, err);
+    if (st == DT_OK && paths->run[0] != '\0')
+        st = dt_run_take_classes(r, paths->run, err);
+    if (st == DT_OK)
+        st = classify_all(r, cli, f->masks, f->json, err);
+    dt_run_close(r);
+    return st;
+}
+
 static dt_status classify(const dti_command_args *a, dt_err *err)
 {
-    bool json = false;
-    const char *masks = NULL;
-    dt_run *r = NULL;
+    classify_flags f = {0};
     dti_run_paths paths = {0};
     dti_cli cli;
     const dti_flag flags[] = {
-        {"--json", NULL, "as a list of objects", &json, NULL},
-        {"--masks", "FOLDER", "write the class of each pixel, a PNG a picture", NULL, &masks},
+        {"--json", NULL, "as a list of objects", &f.json, NULL},
+        {"--masks", "FOLDER", "write the class of each pixel, a PNG a picture", NULL, &f.masks},
         {NULL, NULL, NULL, NULL, NULL},
     };
     dt_status st = dti_cli_init(&cli, &dt_command_classify, a, flags, true, SIZE_MAX, err);
@@ -155,12 +171,9 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = dti_cli_check_file(cli.word[0], err);
         if (st == DT_OK)
-            st = dt_run_open(&r, cli.word[0], cli.set, cli.n_set, err);
-        if (st == DT_OK && paths.run[0] != '\0')
-            st = dt_run_take_classes(r, paths.run, err);
-        if (st == DT_OK)
-            st = classify_all(r, &cli, masks, json, err);
-        dt_run_close(r);
+            do
+                st = ask(&cli, &paths, &f, err);
+            while (dti_cli_take_newer(&paths, &st, err));
     }
     dti_cli_deinit(&cli);
     return st;

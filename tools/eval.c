@@ -219,10 +219,29 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
     return dti_cli_check_file(cli->word[0], err);
 }
 
+static dt_status ask(
+    evaluation *e, const dti_cli *cli, const dti_run_paths *paths, const eval_flags *f, dt_err *err)
+{
+    e->run = NULL;
+    e->done = 0;
+    e->step = paths->step;
+    dt_status st = dt_run_open(&e->run, cli->word[0], cli->set, cli->n_set, err);
+    if (st == DT_OK && paths->run[0] != '\0')
+        st = dt_run_take_classes(e->run, paths->run, err);
+    if (st == DT_OK)
+        st = dt_run_trace(e->run, getenv("DT_TRACE"), err);
+    if (st == DT_OK) {
+        dti_cli_listen(e->run->s);
+        st = run(e, f, err);
+    }
+    dt_run_close(e->run);
+    return st;
+}
+
 static dt_status eval(const dti_command_args *a, dt_err *err)
 {
     eval_flags f = {0};
-    evaluation e = {.step = -1};
+    evaluation e = {0};
     const dti_flag flags[] = {
         {"--random", NULL, "evaluate the weights that training begins with", &e.random, NULL},
         {"--json", NULL, "as one object", &e.json, NULL},
@@ -235,26 +254,17 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
         {NULL, NULL, NULL, NULL, NULL},
     };
     dti_cli cli;
-    dti_run_paths paths = {0};
+    dti_run_paths paths = {.step = -1};
     dt_status st = dti_cli_init(&cli, &dt_command_eval, a, flags, true, 1, err);
     if (st == DT_OK && !cli.help) {
-        if (cli.n_word > 0 && !e.random) {
+        if (cli.n_word > 0 && !e.random)
             st = dti_cli_take_run(&cli, &paths, err);
-            e.step = paths.step;
-        }
         if (st == DT_OK)
             st = check(&cli, &e, &f, err);
         if (st == DT_OK)
-            st = dt_run_open(&e.run, cli.word[0], cli.set, cli.n_set, err);
-        if (st == DT_OK && paths.run[0] != '\0')
-            st = dt_run_take_classes(e.run, paths.run, err);
-        if (st == DT_OK)
-            st = dt_run_trace(e.run, getenv("DT_TRACE"), err);
-        if (st == DT_OK) {
-            dti_cli_listen(e.run->s);
-            st = run(&e, &f, err);
-        }
-        dt_run_close(e.run);
+            do
+                st = ask(&e, &cli, &paths, &f, err);
+            while (dti_cli_take_newer(&paths, &st, err));
     }
     dti_cli_deinit(&cli);
     return st;

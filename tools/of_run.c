@@ -154,24 +154,45 @@ static dt_status find_weights(
     return DT_OK;
 }
 
+static const char as_set[] = "model.weights=";
+
+static dt_status put_weights(dti_run_paths *keep, const found_weights *w, dt_err *err)
+{
+    keep->step = w->step;
+    if (snprintf(keep->weights, sizeof keep->weights, "%s%s", as_set, w->path) >= DTI_RUN_PATH)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s': too long for a folder's name", keep->run);
+    return DT_OK;
+}
+
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
 {
     const char *word = cli->word[0];
     found_weights weights;
-    bool checkpoint;
     keep->step = -1;
-    if (!find_run(word, keep, &checkpoint))
+    if (!find_run(word, keep, &keep->checkpoint))
         return DT_OK;
     cli->word[0] = keep->config;
     if (names_weights(cli))
         return DT_OK;
-    DT_CHECK(find_weights(word, keep, checkpoint, &weights, err));
-    if (snprintf(keep->weights, sizeof keep->weights, "model.weights=%s", weights.path) >=
-        DTI_RUN_PATH)
-        return DT_FAIL(err, DT_E_CONFIG, "'%s': too long for a folder's name", word);
+    DT_CHECK(find_weights(word, keep, keep->checkpoint, &weights, err));
+    DT_CHECK(put_weights(keep, &weights, err));
     memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
-    keep->step = weights.step;
     cli->set[0] = keep->weights;
     cli->n_set++;
     return DT_OK;
+}
+
+bool dti_cli_take_newer(dti_run_paths *keep, dt_status *st, dt_err *err)
+{
+    enum { MOST_TRIES = 16 };
+    found_weights weights;
+    const char *path = keep->weights + strlen(as_set);
+    if (*st != DT_E_DATA || keep->weights[0] == '\0' || keep->checkpoint || is_file(path) ||
+        keep->tries++ == MOST_TRIES)
+        return false;
+    dt_err_clear(err);
+    *st = find_weights(keep->run, keep, false, &weights, err);
+    if (*st == DT_OK)
+        *st = put_weights(keep, &weights, err);
+    return *st == DT_OK;
 }

@@ -15,7 +15,9 @@ bool dti_config_of_checkpoint(const char *folder, char to[DTI_RUN_PATH]);
  * "": the word was something else. */
 typedef struct dti_run_paths {
     char run[DTI_RUN_PATH], config[DTI_RUN_PATH], weights[DTI_RUN_PATH];
-    int64_t step; /* after which the weights were saved; -1: not told, or not of the run */
+    int64_t step;    /* after which the weights were saved; -1: not told, or not of the run */
+    bool checkpoint; /* the folder is one */
+    int tries;       /* of dti_cli_take_newer */
 } dti_run_paths;
 
 /* Where the first word is such a folder: the run's configuration takes the word's place, and unless
@@ -25,5 +27,10 @@ typedef struct dti_run_paths {
  * @keep: as long as @cli. DT_E_CONFIG where weights are wanted and there are none, DT_E_DATA where
  * checkpoints are damaged; DT_OK, and nothing done, where the word is something else. */
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
+
+/* After a failure, *st: whether the weights were of a run that goes on meanwhile, and has removed
+ * them as it has newer ones. Those then take their place, and it can be asked again; where they
+ * cannot be found, *st and @err say why. */
+bool dti_cli_take_newer(dti_run_paths *keep, dt_status *st, dt_err *err);
 
 #endif

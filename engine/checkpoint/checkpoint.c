@@ -426,30 +426,52 @@ static dt_status try_each(dt_checkpoint **out, const char *folder, const int64_t
             return DT_OK;
         if (st == DT_E_NOMEM)
             return DT_FAIL(err, st, "no memory to read '%s'", path);
-        pass_over(path, &why, tell, trail);
+        struct stat gone;
+        if (lstat(path, &gone) == 0) /* else the run that writes them has removed it meanwhile */
+            pass_over(path, &why, tell, trail);
     }
     return DT_E_DATA;
 }
 
-dt_status dt_checkpoint_newest(
-    dt_checkpoint **out, const char *folder, const dt_teller *tell, dt_err *err)
+/* Those that there are now. *newest: the step of the newest; -1: there are none. */
+static dt_status try_now(dt_checkpoint **out, const char *folder, int64_t *newest,
+    const dt_teller *tell, dt_err *trail, dt_err *err)
 {
     int64_t *step;
     size_t n;
-    *out = NULL;
     DT_CHECK(list_steps(&step, &n, folder, err));
-    dt_err *trail = dt_alloc(1, sizeof *trail);
-    dt_status st = DT_OK;
-    if (trail == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory to look into '%s'", folder);
-    else if (n > 0)
-        st = try_each(out, folder, step, n, tell, trail, err);
+    *newest = n > 0 ? step[0] : -1;
+    dt_status st = n > 0 ? try_each(out, folder, step, n, tell, trail, err) : DT_OK;
+    if (st == DT_E_DATA && trail->n == 0) /* all are gone */
+        st = DT_FAIL(trail, st, "they were removed while they were read");
     if (st == DT_E_DATA) {
         (void)dt_err_append(err, st, trail->text);
         (void)DT_FAIL(err, st, "none of the %zu checkpoints in '%s' is whole", n, folder);
     }
-    dt_free(trail);
     dt_free(step);
+    return st;
+}
+
+/* A run that goes on beside this may remove what is read, and then has newer ones. */
+dt_status dt_checkpoint_newest(
+    dt_checkpoint **out, const char *folder, const dt_teller *tell, dt_err *err)
+{
+    enum { MOST_TRIES = 16 };
+    int64_t newest = -1, now = -1;
+    *out = NULL;
+    dt_err *why = dt_alloc(2, sizeof *why), *trail = why + 1;
+    if (why == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to look into '%s'", folder);
+    dt_status st = DT_OK;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        why[0] = why[1] = (dt_err){0};
+        st = try_now(out, folder, &newest, tell, trail, why);
+        if (st != DT_E_DATA || dt_checkpoint_last(&now, folder, NULL) != DT_OK || now <= newest)
+            break;
+    }
+    if (st != DT_OK)
+        (void)dt_err_append(err, st, why->text);
+    dt_free(why);
     return st;
 }
 

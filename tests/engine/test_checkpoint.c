@@ -374,6 +374,30 @@ static void an_end_at_any_call_leaves_a_whole_one(void **state)
     assert_true(tried > 50 / by);
 }
 
+static void save_newer(void *self, const char *line)
+{
+    (void)self, (void)line;
+    save(3);
+}
+
+/* A run that goes on beside who reads has another one by the time that the first is looked at. */
+static void a_newer_one_is_taken_that_came_meanwhile(void **state)
+{
+    (void)state;
+    const dt_teller busy = {NULL, save_newer};
+    char model[4200];
+    dt_checkpoint *c = NULL;
+    dt_err err = {0};
+    empty_the_folder();
+    save(2);
+    snprintf(model, sizeof model, "%s/step-00000002/" DT_CHECKPOINT_MODEL, folder);
+    assert_int_equal(truncate(model, 100), 0);
+    assert_ok(dt_checkpoint_newest(&c, folder, &busy, &err), &err);
+    assert_int_equal(dt_checkpoint_course(c)->step, 3);
+    assert_int_equal(err.n, 0);
+    dt_checkpoint_close(c);
+}
+
 /* The only one there is gives way to a new one of its step. */
 static void an_end_while_replacing_leaves_one_of_that_step(void **state)
 {
@@ -938,6 +962,7 @@ DT_TEST_GROUP(checkpoint)
         T(another_network_is_refused_before_anything_changes),
         T(a_fault_at_any_call_keeps_the_older_one),
         T(an_end_at_any_call_leaves_a_whole_one),
+        T(a_newer_one_is_taken_that_came_meanwhile),
         T(an_end_while_replacing_leaves_one_of_that_step),
         T(one_replaces_another_where_names_cannot_change_places),
         T(every_allocation_of_saving_may_fail),

@@ -2,9 +2,14 @@
  * learned a text by heart writes it. */
 #include <dnntrain.h>
 
+#include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "data/decode.h"
@@ -854,6 +859,45 @@ static void an_end_that_was_given_up_is_not_asked(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
+static void be_quiet(void)
+{
+    const int nothing = open("/dev/null", O_WRONLY);
+    (void)dup2(nothing, 1);
+    (void)dup2(nothing, 2);
+}
+
+/* One that keeps a single checkpoint, and removes it behind each step. */
+static void a_run_is_asked_while_it_trains(void **state)
+{
+    NEED_BINARY();
+    char folder[1024], line[2048];
+    struct stat st;
+    int64_t steps = 0;
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("busy"));
+    snprintf(line, sizeof line,
+        "FILE --set run.dir=%s --set train.epochs=1000000 --set checkpoint.every=1 --set "
+        "checkpoint.keep_last=1",
+        folder);
+    cli.child = be_quiet;
+    const pid_t child = cli_start(line, config);
+    cli.child = NULL;
+    snprintf(line, sizeof line, "%s/checkpoints/step-00000002", folder);
+    for (int i = 0; i < 3000 && stat(line, &st) != 0; i++)
+        (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    for (int i = 0; i < 12; i++) {
+        ran r = cli_run("eval FILE --json", folder);
+        assert_code(&r, 0);
+        cJSON *o = json_of(r.out, strlen(r.out));
+        assert_true((int64_t)json_number(o, "step") >= steps);
+        steps = (int64_t)json_number(o, "step");
+        cJSON_Delete(o);
+        cli_done(&r);
+    }
+    assert_int_equal(kill(child, SIGTERM), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(steps > 2);
+}
+
 /* As --resume takes it; the names of classes are those of its run. */
 static void the_folder_of_a_checkpoint_has_its_weights(void **state)
 {
@@ -1000,6 +1044,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
         cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),
         cmocka_unit_test(an_end_that_was_given_up_is_not_asked),
+        cmocka_unit_test(a_run_is_asked_while_it_trains),
         cmocka_unit_test(the_folder_of_a_checkpoint_has_its_weights),
     };
     return cmocka_run_group_tests(tests, train_it, NULL);

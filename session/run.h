@@ -74,6 +74,9 @@ struct dt_run {
  * be created; what cannot be written later is told, and the run goes on. */
 dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
+/* How often training has left out a bad sample (data.on_error = skip), over the whole run. */
+int64_t dt_run_skipped(const dt_run *r);
+
 enum { DT_SAMPLE_SIDE = 40, DT_SAMPLE_GUESSES = 3 };
 
 /**

@@ -138,7 +138,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
  * struct dti_run_summary - summary.json, at the end of a run of any outcome.
  * @status:  DT_OK, DT_E_STOPPED or the failure; @error: its trail, or NULL
  * @steps @epochs: done; whole epochs
- * @samples: trained on, over all steps
+ * @samples: trained on, over all steps; @skipped: how often a bad one was left out
  * @seconds: of training, evaluation included
  * @images_per_second: median of the steps; NaN, written as null: this process did none
  * @device_peak_measured: 0: not measured, written as null
@@ -151,7 +151,7 @@ typedef struct dti_run_summary {
     const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa, *library_isa;
     bool exact;
     int64_t batch, micro_batch, threads, parameters;
-    int64_t steps, steps_planned, epochs, samples;
+    int64_t steps, steps_planned, epochs, samples, skipped;
     double seconds, images_per_second, first_loss, final_loss;
     uint64_t device_budget, device_peak_planned, device_peak_measured;
     uint64_t host_peak_planned, disk_peak_planned;

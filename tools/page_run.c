@@ -107,7 +107,17 @@ static void tell_lost(const dti_page *p, const dti_course *c)
     fputs("</p>\n", p->f);
 }
 
-static dt_status draw_course(dti_page *p, const dti_course *c, dt_err *err)
+/* Nothing else that stays tells of it. */
+static void tell_skipped(const dti_page *p, int64_t times)
+{
+    if (times > 0)
+        fprintf(p->f,
+            "<p class=\"hint\">%" PRId64 " time%s a sample was left out, as it could not be read "
+            "(data.on_error = skip).</p>\n",
+            times, times == 1 ? "" : "s");
+}
+
+static dt_status draw_course(dti_page *p, const dti_course *c, int64_t skipped, dt_err *err)
 {
     dti_course_table few = {0};
     const bool thinned = thin(&few, &c->train);
@@ -117,6 +127,7 @@ static dt_status draw_course(dti_page *p, const dti_course *c, dt_err *err)
         dti_page_section(p, "course", "What was learned");
         if (few.n > 0)
             charts(p, &few, &c->eval, even);
+        tell_skipped(p, skipped);
         tell_lost(p, c);
         dti_page_section_end(p);
     }
@@ -256,7 +267,7 @@ static dt_status fill(dti_page *p, const report *x, dt_err *err)
         .measured = x->measured,
         .moved = &x->moved,
         .seconds = x->r->course.seconds};
-    DT_CHECK(draw_course(p, &x->c, err));
+    DT_CHECK(draw_course(p, &x->c, dt_run_skipped(x->r), err));
     dti_page_samples(p, x->r, x->sample, x->n_sample);
     DT_CHECK(dti_page_policy(p, &plan, err));
     DT_CHECK(dti_page_map(p, &plan, err));

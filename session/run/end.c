@@ -101,6 +101,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .steps_planned = r->feeds.steps,
         .epochs = c->step / r->feeds.steps_per_epoch,
         .samples = c->samples,
+        .skipped = dt_run_skipped(r),
         .seconds = c->seconds,
         .images_per_second = trained ? dt_rate_median(&r->rate) : (double)NAN,
         .first_loss = c->first_loss,

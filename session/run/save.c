@@ -30,6 +30,12 @@ void dti_run_foresee_space(dt_run *r)
             dt_human_bytes(need, all), dt_run_dir_path(r->dir));
 }
 
+int64_t dt_run_skipped(const dt_run *r)
+{
+    return r->began_skipped +
+           (r->feeds.train_loader != NULL ? dt_loader_feed(r->feeds.train_loader)->skipped : 0);
+}
+
 /* The numbers as they stand at r->point. */
 static dt_course course_now(dt_run *r)
 {
@@ -40,7 +46,7 @@ static dt_course course_now(dt_run *r)
     c.evaluated = r->point.evaluated;
     c.waits = r->point.pending;
     c.seconds = dt_seconds() - r->began_seconds;
-    c.skipped = r->began_skipped + dt_loader_feed(r->feeds.train_loader)->skipped;
+    c.skipped = dt_run_skipped(r);
     return c;
 }
 

@@ -218,6 +218,7 @@ static void add_course(dt_json *j, const dti_run_summary *s)
     add_int(j, "steps_planned", s->steps_planned);
     add_int(j, "epochs", s->epochs);
     add_int(j, "samples", s->samples);
+    add_int(j, "samples_skipped", s->skipped);
     add_real(j, "seconds", s->seconds);
     if (s->steps > 0 && !isnan(s->images_per_second))
         add_real(j, "images_per_second", s->images_per_second);

@@ -187,6 +187,13 @@ static void skipped_pictures_are_told_once(void **state) /* case 21 */
     assert_int_equal(count(r.err, "/w/set/a/text.png: "), 1);
     assert_int_equal(count(r.err, "/w/set/b/void.jpg: "), 1);
     cli_done(&r);
+    /* Two in each of five epochs; and of what takes their place, which may be bad as well. */
+    char *left = cli_text(in_workspace("out/summary.json"));
+    assert_has(left, "\"samples_skipped\":\t12,");
+    dt_free(left);
+    left = cli_text(in_workspace("out/report.html"));
+    assert_has(left, "12 times a sample was left out, as it could not be read");
+    dt_free(left);
     remove_all("out");
     r = cli_run("c.ini --set data.on_error=skip --set data.eval_path=set --set train.eval_every=1 "
                 "--set train.epochs=2 --set train.steps=0",

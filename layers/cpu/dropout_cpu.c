@@ -4,14 +4,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "engine/base/draw.h"
 #include "layers/cpu/cpu.h"
-#include "layers/cpu/draw.h"
 #include "layers/cpu/values.h"
 #include "layers/curves.h"
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */
-_Static_assert(BLOCK % (4 * DTI_DRAW_LANES) == 0, "a block has whole vectors of draws");
+_Static_assert(BLOCK % (4 * DT_DRAW_LANES) == 0, "a block has whole vectors of draws");
 
 struct job {
     const dt_args *a;
@@ -21,7 +21,7 @@ struct job {
     int64_t elements, pieces; /* of a sample */
     uint32_t least;           /* 24-bit draws below it are dropped */
     float scale;
-    dti_draw_fn *draw;
+    dt_draw_fn *draw;
 };
 
 /* Draws of 24 bits below @least drop a value. */
@@ -74,7 +74,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .elements = dt_shape_sample(&x),
         .least = (uint32_t)ceil(o->rate * 0x1p24),
         .scale = o->rate < 1 ? (float)(1 / (1 - o->rate)) : 0,
-        .draw = dti_draw_best(),
+        .draw = dt_draw_best(),
     };
     j.pieces = dti_ceil_div(j.elements, PIECE);
     if (c->form != DT_EVAL)

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "engine/base/philox.h"
+#include "engine/base/draw.h"
 
 static const struct vector {
     uint32_t ctr[4], key[2], out[4];
@@ -68,6 +68,19 @@ static void unit_values_are_even(void **state)
     assert_true(chi < 37.7); /* 15 degrees of freedom: one seed in a thousand is above */
 }
 
+static void draws_of_many_are_those_of_one(void **state)
+{
+    (void)state;
+    enum { N = 5 * DT_DRAW_LANES };
+    const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
+    uint32_t u[4 * N];
+    dt_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
+    for (uint64_t i = 0; i < N; i++) {
+        const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first + i);
+        assert_memory_equal(u + 4 * i, want.v, sizeof want.v);
+    }
+}
+
 DT_TEST_GROUP(philox)
 {
     const struct CMUnitTest tests[] = {
@@ -75,6 +88,7 @@ DT_TEST_GROUP(philox)
         cmocka_unit_test(every_coordinate_changes_the_numbers),
         cmocka_unit_test(unit_values_lie_in_0_to_below_1),
         cmocka_unit_test(unit_values_are_even),
+        cmocka_unit_test(draws_of_many_are_those_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Products of matrices, and draws of many random numbers, against their definitions. */
+/* Products of matrices against their definitions. */
 #include "tests/fixture/check.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/isa.h"
-#include "layers/cpu/draw.h"
+#include "engine/base/philox.h"
 #include "layers/blocked/product.h"
 #include "layers/blocked/tile.h"
 
@@ -296,19 +296,6 @@ static void lesser_processors_multiply_as_well(void **state)
     test_free(b);
 }
 
-static void draws_of_many_are_those_of_one(void **state)
-{
-    (void)state;
-    enum { N = 5 * DTI_DRAW_LANES };
-    const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
-    uint32_t u[4 * N];
-    dti_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
-    for (uint64_t i = 0; i < N; i++) {
-        const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first + i);
-        assert_memory_equal(u + 4 * i, want.v, sizeof want.v);
-    }
-}
-
 DT_TEST_GROUP(product)
 {
     const struct CMUnitTest tests[] = {
@@ -318,7 +305,6 @@ DT_TEST_GROUP(product)
         cmocka_unit_test(a_tile_is_its_definition),
         cmocka_unit_test(values_of_bf16_are_widened_and_rounded),
         cmocka_unit_test(lesser_processors_multiply_as_well),
-        cmocka_unit_test(draws_of_many_are_those_of_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Dropout's random numbers, by instruction set. */
-#include "layers/cpu/draw.h"
+/* Random numbers of many counters in a row, by instruction set. */
+#include "engine/base/draw.h"
 #include "engine/base/isa.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b
 #define ZIP_HIGH _mm256_unpackhi_epi64
 #define TARGET __attribute__((target("avx2")))
 #define NAME(f) f##_avx2
-#include "layers/cpu/draw_kernel.inc"
+#include "engine/base/draw_kernel.inc"
 
 #define VEC __m512i
 #define WIDTH 8
@@ -60,10 +60,10 @@ static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b
 #define ZIP_HIGH _mm512_unpackhi_epi64
 #define TARGET __attribute__((target("avx512f")))
 #define NAME(f) f##_avx512
-#include "layers/cpu/draw_kernel.inc"
+#include "engine/base/draw_kernel.inc"
 #endif
 
-dti_draw_fn *dti_draw_best(void)
+dt_draw_fn *dt_draw_best(void)
 {
 #if defined(__x86_64__)
     if (dt_isa_allowed(DT_ISA_AVX512) && __builtin_cpu_supports("avx512f"))

@@ -12,6 +12,20 @@
 #include "engine/base/error.h"
 
 /**
+ * struct dt_rounding - what a codec that rounds by random numbers draws them by.
+ * @seed @step: of the run
+ * @value:   which of the network's values is packed
+ * @samples: of which it is, as many values of each
+ * @sample0: global index in the step's batch of the first of them
+ * @now:     of a device that works on its own: step, and what sample0 counts from, are read there
+ */
+typedef struct dt_rounding {
+    uint64_t seed;
+    int64_t step, value, samples, sample0;
+    const struct dt_now *now;
+} dt_rounding;
+
+/**
  * struct dt_codec - a way to pack.
  * @name @summary: as in the INI file and in `dnntrain list codecs`
  * @exact:    decode gives the bits that encode read
@@ -25,6 +39,10 @@
  * @decode:   unpack @used bytes that encode wrote for @count values. DT_E_DATA when they cannot
  *            have come from it, and then dst holds anything; nothing is read or written outside the
  *            buffers, whatever the bytes
+ * @drawn:    of a codec that rounds by random numbers, and packs each sample by itself, so that
+ *            what a sample becomes is the same beside any others: capacity for so many samples, and
+ *            encode of those that @by tells. capacity and encode above are then of one sample, and
+ *            draw by zeros. NULL for others. Such a codec packs what stays on the device alone
  */
 typedef struct dt_codec {
     const char *name, *summary;
@@ -32,6 +50,11 @@ typedef struct dt_codec {
     size_t (*capacity)(size_t count, double density);
     bool (*encode)(const void *src, size_t count, void *dst, size_t capacity, size_t *used);
     dt_status (*decode)(const void *src, size_t used, void *dst, size_t count, dt_err *err);
+    struct {
+        size_t (*capacity)(size_t count, int64_t samples);
+        bool (*encode)(const void *src, size_t count, const dt_rounding *by, void *dst,
+            size_t capacity, size_t *used);
+    } drawn;
 } dt_codec;
 
 /* The codecs that plans name by number, from 1 on, and the op that packs what stays on the device.
@@ -48,6 +71,10 @@ typedef struct dt_codec_set {
 size_t dt_packed_bytes(
     const dt_codec *codec, size_t count, double density); /* SIZE_MAX: overflow */
 bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, size_t bytes);
+/* The same of values of several samples, by a codec that draws or any other. */
+size_t dt_packed_samples(const dt_codec *codec, size_t count, int64_t samples, double density);
+bool dt_pack_samples(const dt_codec *codec, const void *src, size_t count, const dt_rounding *by,
+    void *dst, size_t bytes);
 size_t dti_packed_used(const void *packed, size_t bytes); /* of them, those that say something */
 dt_status dt_unpack(const dt_codec *codec, const void *src, size_t bytes, void *dst, size_t count,
     dt_err *err) DT_NODISCARD;

@@ -113,7 +113,7 @@ typedef struct dt_now {
  * @port:    bytes of each bound port; NULL otherwise. Batched ports already point at sample 0 of
  * this op
  * @n:       samples
- * @layer:   the node's key, of its random numbers
+ * @layer:   the node's key, of its random numbers; where a value is packed, the node that made it
  * @sample0: global index in the step's batch of this op's first sample, key of its random numbers
  * @step_labels: labels of the whole step that count: gradients are divided by their number
  * @accumulate: a later micro-batch of the step: metrics and pending statistics are added to

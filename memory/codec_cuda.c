@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "engine/cuda/cuda.h"
+#include "memory/codec_op.h"
 
 #define DT_CODEC(n) extern const dt_cuda_codec dt_cuda_codec_##n __attribute__((weak));
 #include "memory/codecs/codecs.def"
@@ -37,7 +38,12 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     if (c->form == DT_BACKWARD)
         return k->decode(
             a->port[DT_X], c->packed, a->port[DT_Y], count, a->overflow, a->queue, err);
-    return k->encode(a->port[DT_X], count, a->port[DT_Y], c->packed, a->overflow, a->queue, err);
+    if (k->encode_samples == NULL)
+        return k->encode(
+            a->port[DT_X], count, a->port[DT_Y], c->packed, a->overflow, a->queue, err);
+    const dt_rounding by = dti_rounding_of(c, a);
+    return k->encode_samples(
+        a->port[DT_X], count, &by, a->port[DT_Y], c->packed, a->overflow, a->queue, err);
 }
 
 extern const dt_kernels dt_codec_cuda;

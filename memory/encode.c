@@ -53,7 +53,7 @@ dt_status dti_encode(dt_program *p, const dti_gap *g, const dt_codec *codec, dou
             t->name, codec->name);
     if (!codec->exact && p->graph->dtype != DT_F32)
         return DT_OK;
-    const size_t bytes = dt_packed_bytes(codec, t->bytes / sizeof(uint32_t), density);
+    const size_t bytes = dt_packed_samples(codec, t->bytes / sizeof(uint32_t), p->n, density);
     if (bytes >= t->bytes)
         return DT_OK;
     dt_op dec = codec_op(p, g, codec, DT_OP_DECODE);

@@ -29,6 +29,9 @@ static dt_status pack(
     out->stored = t->bytes;
     if (o->codec == NULL || (!o->codec->exact && p->graph->dtype != DT_F32))
         return DT_OK;
+    if (o->codec->drawn.encode != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s': '%s' packs what stays on the device only", t->name,
+            o->codec->name);
     out->codec = o->codec;
     out->count = (int64_t)(t->bytes / sizeof(uint32_t));
     out->stored = dt_packed_bytes(o->codec, (size_t)out->count, o->density);

@@ -138,7 +138,8 @@ static void encode(const dti_value_view *w)
     for (size_t i = 0; i < n && t->bytes % sizeof(float) == 0; i++) {
         char size[DT_HUMAN_BYTES];
         const dt_costs *c = &w->s->costs;
-        const size_t packed = dt_packed_bytes(all[i], t->bytes / sizeof(float), share);
+        const size_t packed =
+            dt_packed_samples(all[i], t->bytes / sizeof(float), w->p->batch, share);
         say(FATE, "  encode     %s: %s stay%s%s, %.6f + %.6f s", all[i]->name,
             dt_human_bytes(size, packed), packed >= t->bytes ? ", which saves nothing" : "",
             all[i]->exact ? "" : ", changes results",

@@ -31,7 +31,8 @@ typedef enum dt_purpose {
     DT_RANDOM_AUGMENT,
     DT_RANDOM_DATA,
     DT_RANDOM_TEST,
-    DT_RANDOM_GENERATE
+    DT_RANDOM_GENERATE,
+    DT_RANDOM_ROUND
 } dt_purpose;
 
 /* Four numbers keyed by seed, purpose and three coordinates. */

@@ -33,12 +33,15 @@ dt_status dt_cuda_launched(const char *what, dt_err *err) DT_NODISCARD;
  * @encode: overflow as in dt_driver.pack
  * @decode: *damaged, in reach of the device, becomes 1 when the bytes cannot have come from encode;
  * nothing is read or written outside the buffers even then
+ * @encode_samples: encode of several samples, of a codec that draws; NULL for others
  */
 typedef struct dt_cuda_codec {
     dt_status (*encode)(const void *src, size_t count, void *dst, size_t bytes, int *overflow,
         void *queue, dt_err *err);
     dt_status (*decode)(const void *src, size_t bytes, void *dst, size_t count, int *damaged,
         void *queue, dt_err *err);
+    dt_status (*encode_samples)(const void *src, size_t count, const dt_rounding *by, void *dst,
+        size_t bytes, int *overflow, void *queue, dt_err *err);
 } dt_cuda_codec;
 
 /* NULL: it has none. Defined beside the codecs. */

@@ -372,6 +372,8 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
             return DT_FAIL(err, DT_E_CONFIG,
                 "%s works on the host's memory, but %s lives elsewhere: plan again", op->name,
                 b->plan->tensor[a->tensor].name);
+        if (op->kind == DT_OP_ENCODE && a->port == DT_X)
+            c->args.layer = dti_values_maker(&b->values, a->tensor);
         c->args.port[a->port] = b->r->base + b->off[a->tensor] + a->from;
         touch(b, s, a->tensor, a->mode != DT_READ)->type = type_at(&c->call, a->port);
     }

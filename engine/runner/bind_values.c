@@ -47,6 +47,11 @@ static uint64_t part_of(int64_t node, int i)
     return dti_mix(((uint64_t)node * DT_MAX_IN + (uint64_t)i) * DT_MIX_STEP) & ~GRADIENT;
 }
 
+int32_t dti_values_maker(const dti_values *v, int32_t tensor)
+{
+    return (int32_t)(uint32_t)(v->holds[tensor] >> 16);
+}
+
 /* ---- of the graph ---- */
 
 /* What all readers of a value give it. */
@@ -834,6 +839,9 @@ dt_status dti_values_save(
     if (codec != NULL && !codec->exact &&
         (what_is(value) != OUTPUT || value >> 56 != 0 || v->graph->dtype != DT_F32))
         return DT_FAIL(err, DT_E_DATA, "copy of %s: '%s' packs fp32 outputs of layers only",
+            v->plan->tensor[r->tensor].name, codec->name);
+    if (codec != NULL && codec->drawn.encode != NULL)
+        return DT_FAIL(err, DT_E_DATA, "copy of %s: '%s' packs what stays on the device only",
             v->plan->tensor[r->tensor].name, codec->name);
     v->saved[step] = value;
     return DT_OK;

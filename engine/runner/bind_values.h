@@ -39,6 +39,9 @@ dt_status dti_values_check_call(dti_values *v, const dt_plan_op *op, const dt_la
 dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_layer_desc *desc,
     const dt_call *c, const dt_facts *f, dt_err *err) DT_NODISCARD;
 
+/* The node whose value a tensor holds. */
+int32_t dti_values_maker(const dti_values *v, int32_t tensor);
+
 /* All rows are bound: nothing that the program is for was left out. */
 dt_status dti_values_check_end(const dti_values *v, dt_err *err) DT_NODISCARD;
 

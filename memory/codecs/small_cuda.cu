@@ -104,7 +104,7 @@ static dt_status small_decode(dti_small_format f, const void *src, size_t bytes,
         const dti_small_format f = {exponent, mantissa};                                           \
         return small_decode(f, src, bytes, dst, count, damaged, queue, err);                       \
     }                                                                                              \
-    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};
+    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode, NULL};
 
 SMALL(fp16, 5, 10)
 SMALL(fp10, 5, 4)

@@ -165,6 +165,6 @@ DT_DEVICE bool chunk_may_be_unpacked(const packed *p, uint64_t chunk, uint32_t *
         DT_CHECK(codec##_job_of(&j, src, bytes, count, err));                                      \
         return name##_take(&j, dst, damaged, queue, err);                                          \
     }                                                                                              \
-    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode};
+    DT_CUDA_CODEC(codec) = {codec##_encode, codec##_decode, NULL};
 
 #endif

@@ -170,10 +170,16 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
     return DT_OK;
 }
 
-/* Lossy codecs round values of 32 bits. A run that was begun with one and has others is gone on
- * with as it was: nothing is packed. */
-static dt_status check_codec(const line *l, const dt_codec *codec, dt_dtype values, dt_err *err)
+/* What draws does so on the device, and lossy codecs round values of 32 bits. A run that was begun
+ * with one and has others is gone on with as it was: nothing is packed. */
+static dt_status check_codec(const line *l, const dt_layer_fate *fate, dt_dtype values, dt_err *err)
 {
+    const dt_codec *codec = fate->codec;
+    if (codec != NULL && codec->drawn.encode != NULL && fate->pin == DT_PIN_MOVE)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES "] %.100s = %.100s: a copy does not round at random, as %s "
+            "does; write encode %s offload",
+            l->at, l->glob, l->value, codec->name, codec->name);
     if (codec == NULL || codec->exact || values == DT_F32 || l->old)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
@@ -227,7 +233,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     dt_layer_fate fate;
     dt_status st = read_fate(l, &fate, err);
     if (st == DT_OK)
-        st = check_codec(l, fate.codec, g->dtype, err);
+        st = check_codec(l, &fate, g->dtype, err);
     fate.line = f->n_line;
     DT_CHECK(add_line(f, l, &fate, err));
     for (size_t i = 0; i < g->n_node; i++)

@@ -4,6 +4,7 @@
 #include "tests/fixture/cuda_host.h"
 
 #include "memory/codecs/csr_cuda.cu"
+#include "memory/codecs/quantize_cuda.cu"
 #include "memory/codecs/rle_cuda.cu"
 #include "memory/codecs/small_cuda.cu"
 #include "memory/codecs/zvc_cuda.cu"
@@ -22,6 +23,10 @@ static const struct row {
     {"fp16", &dt_cuda_codec_fp16},
     {"fp10", &dt_cuda_codec_fp10},
     {"fp8", &dt_cuda_codec_fp8},
+    {"int8", &dt_cuda_codec_int8},
+    {"int4", &dt_cuda_codec_int4},
+    {"int2", &dt_cuda_codec_int2},
+    {"int1", &dt_cuda_codec_int1},
 };
 
 /* Around a chunk, a word and a row. */
@@ -154,6 +159,55 @@ static void damage_is_told_and_stays_inside(void **state)
     }
 }
 
+/* Of several samples, somewhere in a step: a device reads where from its own memory. */
+static void check_samples(const struct row *r, size_t row, int64_t samples, double density)
+{
+    const dt_codec *c = dti_codec_find(r->name);
+    const size_t n = row * (size_t)samples;
+    uint32_t *x = dt_alloc(n, 4), *there = dt_alloc(n, 4), *back = dt_alloc(n, 4);
+    const dt_now now = {.sample0 = 40, .step = 9};
+    const dt_rounding here = {.seed = 5, .step = 9, .value = 3, .samples = samples, .sample0 = 42};
+    dt_rounding theirs = {.seed = 5, .value = 3, .samples = samples, .sample0 = 2, .now = &now};
+    dt_err err = {0};
+    codec_fill(x, n, density, (uint32_t)row);
+    for (size_t e = 0; e < n; e++) /* edges in some groups alone, as one spoils its group */
+        x[e] = e / 256 % 3 == 0 ? x[e] : codec_bits(dt_unit(x[e]) - 0.25f);
+    const size_t room = dt_packed_samples(c, n, samples, 1);
+    side mine = empty(room), other = empty(room);
+    assert_true(dt_pack_samples(c, x, n, &here, mine.bytes, room));
+    assert_ok(
+        r->kernels->encode_samples(x, n, &theirs, other.bytes, room, &other.overflow, NULL, &err),
+        &err);
+    assert_int_equal(other.overflow, 0);
+    codec_assert_guards(other.block, room);
+    assert_memory_equal(mine.bytes, other.bytes, room);
+    assert_ok(dt_unpack(c, other.bytes, room, back, n, &err), &err);
+    assert_true(unpack(r->kernels, &mine, there, n));
+    assert_memory_equal(back, there, 4 * n);
+    drop(&mine);
+    drop(&other);
+    dt_free(x);
+    dt_free(there);
+    dt_free(back);
+}
+
+static void what_is_drawn_is_what_the_processor_draws(void **state)
+{
+    (void)state;
+    static const size_t rows_of[] = {1, 10, 255, 256, 257, 1000, 3072};
+    size_t drawing = 0;
+    for (size_t i = 0; i < DT_COUNT(rows); i++) {
+        const bool draws = dti_codec_find(rows[i].name)->drawn.encode != NULL;
+        assert_int_equal(rows[i].kernels->encode_samples != NULL, draws);
+        drawing += draws;
+        for (size_t s = 0; s < DT_COUNT(rows_of) && draws; s++) {
+            dt_host_backwards = s % 2 == 1;
+            check_samples(&rows[i], rows_of[s], 3, s % 3 == 0 ? 1 : 0.4);
+        }
+    }
+    assert_int_equal(drawing, 4);
+}
+
 DT_TEST_GROUP(cuda_codecs)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +215,7 @@ DT_TEST_GROUP(cuda_codecs)
         cmocka_unit_test(bytes_are_the_same_at_any_density),
         cmocka_unit_test(too_little_room_is_told_and_unpacks_to_zeros),
         cmocka_unit_test(damage_is_told_and_stays_inside),
+        cmocka_unit_test(what_is_drawn_is_what_the_processor_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,7 +102,7 @@ static dt_status choose(dt_program *p, int32_t node, int alt, int32_t reason, dt
     const int32_t forward = forward_op(p, node);
     if (alt < 0 || alt >= nd->desc->n_alt || forward == DT_NONE || p->loss == DT_NONE)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' has no alternative %d", nd->name, alt);
-    if (alt == p->alt[node] || has_pins(p, forward) || !untouched(p, node, forward))
+    if (alt == p->alt[node] || nd->frozen || has_pins(p, forward) || !untouched(p, node, forward))
         return DT_OK;
     p->alt[node] = (uint8_t)alt;
     const dt_ports reads = nd->desc->alt[alt].reads;
@@ -128,12 +128,18 @@ dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_er
     return p->stale ? dt_program_index(p, err) : DT_OK;
 }
 
-dt_status dti_choose_value_free(dt_program *p, dt_err *err)
+dt_status dti_choose_each(
+    dt_program *p, int (*alternative)(const dt_layer_desc *d), int32_t reason, dt_err *err)
 {
     for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
-        const int alt = dt_value_free(p->graph->node[i].desc);
+        const int alt = alternative(p->graph->node[i].desc);
         if (alt >= 0)
-            DT_CHECK(choose(p, i, alt, 0, err));
+            DT_CHECK(choose(p, i, alt, reason, err));
     }
     return dt_program_index(p, err);
+}
+
+dt_status dti_choose_value_free(dt_program *p, dt_err *err)
+{
+    return dti_choose_each(p, dt_value_free, 0, err);
 }

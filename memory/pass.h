@@ -182,6 +182,9 @@ void dti_remakes_close(dti_remakes *r);
 dt_status dti_choose(
     dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 
+/* The same of every node for whose layer @alternative gives one, and not -1. */
+dt_status dti_choose_each(dt_program *p, int (*alternative)(const dt_layer_desc *d), int32_t reason,
+    dt_err *err) DT_NODISCARD;
 /* The same of every node whose backward can do without values. */
 dt_status dti_choose_value_free(dt_program *p, dt_err *err) DT_NODISCARD;
 

@@ -155,6 +155,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * struct dt_policy - a policy.
  * @name @summary: as in the INI file and in `dnntrain list policies`
  * @exact: moves, repeats or encodes without changing a bit of what is trained
+ * @fp32: it is for values of fp32 alone, and refuses others
  * @by_budget: what it does goes by the device's budget
  * @wants_budget: and without one it does nothing, unless its options say more
  * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
@@ -191,7 +192,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  */
 typedef struct dt_policy {
     const char *name, *summary;
-    bool exact, by_budget, wants_budget, searches, solver, takes_homes, host_updates, to_disk,
+    bool exact, fp32, by_budget, wants_budget, searches, solver, takes_homes, host_updates, to_disk,
         timed;
     uint32_t auto_ops;
     dt_leaves_out leaves;

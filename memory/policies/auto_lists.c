@@ -17,7 +17,8 @@ enum { IN_VAIN = 4, HASTY = 6 };
 
 static bool may_stand(const dti_auto *s, const dt_policy *p)
 {
-    return p->rung == NULL && !dti_policy_has_homes(p) && (p->exact || s->lossy);
+    return p->rung == NULL && !dti_policy_has_homes(p) && (p->exact || s->lossy) &&
+           !(p->fp32 && s->p->graph->dtype != DT_F32);
 }
 
 static bool wanted(const dti_auto *s, const dt_policy *p)

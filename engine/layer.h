@@ -151,6 +151,8 @@ struct dt_kernels;
  * @form:     its ops
  * @alt:      what backward needs, best first for speed; n_alt may be 0 (backward reads nothing
  * saved)
+ * @masked:   the alternative that reads values, but signs from a stash, so that it may read values
+ * that were rounded since; 0: there is none
  * @identity: no op at all: y is x, dx is dy (flatten)
  * @shares_dy: the gradient of every input is one and the same: dy itself (add), and backward is no
  * op, or one for the parameters alone; or what a backward op writes to DX + 0 (add_relu)
@@ -179,7 +181,7 @@ typedef struct dt_layer_desc {
     size_t opts_bytes;
     int min_in, max_in;
     dt_form form[DT_FORMS];
-    int n_alt;
+    int n_alt, masked;
     dt_alt alt[DT_MAX_ALT];
     bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, holds_inputs,
         mixes_positions, may_share, batch_statistics;

@@ -47,17 +47,30 @@ static dt_status batchnorm_infer(
     return DT_OK;
 }
 
+/* The same, and the ReLU's mask. */
+static dt_status batchnorm_relu_infer(
+    const void *o, const dt_shape *x, int n_x, dt_layer_info *info, dt_err *err)
+{
+    DT_CHECK(batchnorm_infer(o, x, n_x, info, err));
+    info->n_stash = 3;
+    info->stash[2] =
+        (dt_stash_info){.name = "mask", .sample_bytes = (size_t)((dt_shape_sample(&x[0]) + 7) / 8)};
+    return DT_OK;
+}
+
 #define STATS (DT_BIT(DT_S) | DT_BIT(DT_S + 1))
+#define MASK DT_BIT(DT_S + 2)
 
 /* What both layers are. Backward of the one behind which a ReLU follows finds that ReLU's input
- * again, so it reads the bias too, but nothing that forward wrote besides the statistics. */
-#define NORMALISES(backward_params)                                                                \
+ * again, so it reads the bias too, but nothing that forward wrote besides the statistics; or it
+ * reads a mask, where x may have been rounded since. */
+#define NORMALISES(backward_params, mask)                                                          \
     .opts = opts, .opts_bytes = sizeof(dt_batchnorm), .min_in = 1, .max_in = 1,                    \
     .form =                                                                                        \
         {                                                                                          \
             [DT_FORWARD] = {.suffix = "f",                                                         \
                 .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 4),                                          \
-                .writes = DT_BIT(DT_Y) | STATS | DT_BITS(DT_Q + 2, 2)},                            \
+                .writes = DT_BIT(DT_Y) | STATS | (mask) | DT_BITS(DT_Q + 2, 2)},                   \
             [DT_RECOMPUTE] = {.suffix = "f",                                                       \
                 .reads = DT_BIT(DT_X) | DT_BITS(DT_P, 2) | STATS,                                  \
                 .writes = DT_BIT(DT_Y),                                                            \
@@ -76,13 +89,15 @@ static dt_status batchnorm_infer(
                 .n_over = 1,                                                                       \
                 .over = {{DT_DX, DT_DY}}},                                                         \
     },                                                                                             \
-    .n_alt = 1, .alt = {{"x", DT_BIT(DT_X) | STATS}}, .repeatable = true,                          \
-    .batch_statistics = true, .infer = batchnorm_infer
+    .repeatable = true, .batch_statistics = true
 
 const dt_layer_desc dt_layer_batchnorm = {
     .name = "batchnorm",
     .summary = "normalise each channel over the batch, then scale and shift",
-    NORMALISES(DT_BIT(DT_P)),
+    NORMALISES(DT_BIT(DT_P), 0),
+    .n_alt = 1,
+    .alt = {{"x", DT_BIT(DT_X) | STATS}},
+    .infer = batchnorm_infer,
     .fuse = {&dt_layer_relu, &dt_layer_batchnorm_relu},
     .cpu = &dt_batchnorm_cpu,
 };
@@ -90,6 +105,10 @@ const dt_layer_desc dt_layer_batchnorm = {
 const dt_layer_desc dt_layer_batchnorm_relu = {
     .name = "batchnorm_relu",
     .summary = "batchnorm, then relu, as one",
-    NORMALISES(DT_BITS(DT_P, 2)),
+    NORMALISES(DT_BITS(DT_P, 2), MASK),
+    .n_alt = 2,
+    .alt = {{"x", DT_BIT(DT_X) | STATS}, {"x, mask", DT_BIT(DT_X) | STATS | MASK}},
+    .masked = 1,
+    .infer = batchnorm_relu_infer,
     .cpu = &dt_batchnorm_relu_cpu,
 };

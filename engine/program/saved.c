@@ -14,6 +14,11 @@ int dt_value_free(const dt_layer_desc *d)
     return -1;
 }
 
+int dt_sign_free(const dt_layer_desc *d)
+{
+    return d->masked > 0 ? d->masked : dt_value_free(d);
+}
+
 void dti_find_signs(const dt_graph *g, int32_t *sign)
 {
     const int32_t none = -1, several = -2;

@@ -8,6 +8,9 @@
 /* The alternative with which a layer's backward reads no value of X or Y; -1: there is none. */
 int dt_value_free(const dt_layer_desc *d);
 
+/* The one with which it finds no sign in such a value, which it may read; -1: there is none. */
+int dt_sign_free(const dt_layer_desc *d);
+
 /* By node, the one whose value tells the sign of its own: itself, or the one that alone reads it
  * and keeps the sign, so that this value need not be kept beside that. */
 void dti_find_signs(const dt_graph *g, int32_t *sign);

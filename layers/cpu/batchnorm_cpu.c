@@ -6,6 +6,7 @@
 #include "layers/cpu/batchnorm_rows.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/lanes.h"
+#include "layers/cpu/mask.h"
 
 /* A value is rows of channels. Rows are cut into parts by size alone; each part leaves two sums a
  * channel in scratch, in double precision, and these are combined in the order of parts. Inside a
@@ -260,12 +261,27 @@ static void differentiate_task(const void *job, int64_t i)
     }
 }
 
+static size_t bytes_of_sums(const struct job *j)
+{
+    return (size_t)(2 * j->parts * j->channels) * sizeof(double);
+}
+
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const struct job j = job_of(c, c->n);
     const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
-    f->work_bytes = sums ? (size_t)(2 * j.parts * j.channels) * sizeof(double) : 0;
+    f->work_bytes = sums ? bytes_of_sums(&j) : 0;
+    return DT_OK;
+}
+
+/* With a mask that nothing before the layer wants a gradient by, the masked one is scratch. */
+static dt_status relu_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    DT_CHECK(facts(c, f, err));
+    const struct job j = job_of(c, c->n);
+    if (c->form == DT_BACKWARD && c->alt > 0 && !c->needs_dx)
+        f->work_bytes += (size_t)(j.rows * j.channels) * dt_dtype_bytes(j.t);
     return DT_OK;
 }
 
@@ -300,11 +316,36 @@ static dt_status run_plain(const dt_call *c, void *state, const dt_args *a, dt_e
     return run(c, a, false);
 }
 
+/* The ReLU's gradient, which lies where this layer's will, and then this layer's of that. */
+static dt_status run_back_masked(const dt_call *c, const dt_args *a)
+{
+    const struct job j = job_of(c, a->n);
+    dt_args of = *a;
+    if (of.port[DT_DX] == NULL)
+        of.port[DT_DX] = (char *)of.port[DT_WORK] + bytes_of_sums(&j);
+    of.port[DT_S] = of.port[DT_S + 2];
+    dti_relu_gradient(c, &of);
+    of.port[DT_DY] = of.port[DT_DX];
+    of.port[DT_DX] = a->port[DT_DX];
+    of.port[DT_S] = a->port[DT_S];
+    return run(c, &of, false);
+}
+
 static dt_status run_relu(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    return run(c, a, true);
+    const bool masked = a->port[DT_S + 2] != NULL;
+    if (masked && c->form == DT_BACKWARD)
+        return run_back_masked(c, a);
+    DT_CHECK(run(c, a, true));
+    if (masked && c->form == DT_FORWARD) {
+        dt_args of = *a;
+        of.port[DT_X] = a->port[DT_Y];
+        of.port[DT_S] = a->port[DT_S + 2];
+        dti_relu_forward(c, &of);
+    }
+    return DT_OK;
 }
 
 const dt_kernels dt_batchnorm_cpu = {.facts = facts, .run = run_plain};
-const dt_kernels dt_batchnorm_relu_cpu = {.facts = facts, .run = run_relu};
+const dt_kernels dt_batchnorm_relu_cpu = {.facts = relu_facts, .run = run_relu};

@@ -50,8 +50,9 @@ static inline uint8_t *dti_mask_of(
     return mask == NULL ? NULL : mask + sample * ((elements + 7) / 8) + begin / 8;
 }
 
-/* Backward of a layer that ends in a ReLU: by the mask where there is one, else by y. In
- * relu_cpu.c. */
+/* In relu_cpu.c. Forward of a ReLU, with its mask where there is one; y may be x. */
+void dti_relu_forward(const dt_call *c, const dt_args *a);
+/* Backward of a layer that ends in a ReLU: by the mask where there is one, else by y. */
 void dti_relu_gradient(const dt_call *c, const dt_args *a);
 
 #endif

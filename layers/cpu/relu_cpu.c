@@ -100,6 +100,11 @@ static void run_tasks(const dt_call *c, const dt_args *a, dti_task *task)
     dti_run_tasks(a->n * j.pieces, task, &j);
 }
 
+void dti_relu_forward(const dt_call *c, const dt_args *a)
+{
+    run_tasks(c, a, forward_task);
+}
+
 void dti_relu_gradient(const dt_call *c, const dt_args *a)
 {
     run_tasks(c, a, gradient_task);

@@ -1,5 +1,6 @@
 /* Batch normalisation on the card, with the ReLU behind it or without. */
 #include "layers/cuda/norm.cuh"
+#include "layers/cuda/relu_sign.cuh"
 
 DT_C_HEADERS
 #include "layers/batchnorm.h"
@@ -220,12 +221,47 @@ DT_DEVICE void bn_differentiate(const bn_job *j, dt_dtype t)
 
 DT_KERNELS(bn_differentiate, bn_job)
 
+/* The ReLU's mask, of what forward wrote. */
+DT_DEVICE void bn_mask(const relu_back *j, dt_dtype t)
+{
+    const int64_t groups = (j->elements + 7) / 8;
+    for (int64_t s = blockIdx.y; s < j->samples; s += gridDim.y)
+        for (int64_t g = dti_first(); g < groups; g += dti_stride()) {
+            const int n = dti_few(g * DTI_FEW, j->elements);
+            float v[DTI_FEW];
+            dti_take(j->y, s * j->elements + g * DTI_FEW, n, j->wide, t, v);
+            for (int k = n; k < DTI_FEW; k++)
+                v[k] = 0;
+            ((uint8_t *)j->dx)[s * groups + g] = relu_few(v);
+        }
+}
+
+DT_KERNELS(bn_mask, relu_back)
+
 static dt_status bn_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     const dti_columns s = dti_norm_columns(c, c->n, NULL);
     const bool sums = c->form == DT_FORWARD || c->form == DT_BACKWARD;
     f->work_bytes = sums ? dti_columns_bytes(&s) : 0;
+    return DT_OK;
+}
+
+/* Scratch of the sums, up to where wide accesses may begin. */
+static size_t bn_sums_bytes(const dt_call *c)
+{
+    const size_t wide = 16;
+    const dti_columns s = dti_norm_columns(c, c->n, NULL);
+    return (dti_columns_bytes(&s) + wide - 1) / wide * wide;
+}
+
+/* With a mask that nothing before the layer wants a gradient by, the masked one is scratch. */
+static dt_status bn_facts_relu(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    DT_CHECK(bn_facts(c, f, err));
+    const size_t values = (size_t)(c->n * dt_shape_sample(&c->node->info.y));
+    if (c->form == DT_BACKWARD && c->alt > 0 && !c->needs_dx)
+        f->work_bytes = bn_sums_bytes(c) + values * dt_dtype_bytes(c->dtype);
     return DT_OK;
 }
 
@@ -272,11 +308,42 @@ static dt_status bn_run_plain(const dt_call *c, void *state, const dt_args *a, d
     return bn_run(c, a, false, err);
 }
 
+/* The ReLU's gradient, which lies where this layer's will, and then this layer's of that. */
+static dt_status bn_back_masked(const dt_call *c, const dt_args *a, dt_err *err)
+{
+    dt_args of = *a;
+    if (of.port[DT_DX] == NULL)
+        of.port[DT_DX] = (char *)of.port[DT_WORK] + bn_sums_bytes(c);
+    of.port[DT_S] = of.port[DT_S + 2];
+    DT_CHECK(relu_run_backward(c, &of, "batchnorm_relu backward", err));
+    of.port[DT_DY] = of.port[DT_DX];
+    of.port[DT_DX] = a->port[DT_DX];
+    of.port[DT_S] = a->port[DT_S];
+    return bn_run(c, &of, false, err);
+}
+
+static dt_status bn_run_mask(const dt_call *c, const dt_args *a, dt_err *err)
+{
+    relu_back j;
+    memset(&j, 0, sizeof j);
+    j.y = a->port[DT_Y];
+    j.dx = a->port[DT_S + 2];
+    j.elements = dt_shape_sample(&c->node->info.y);
+    j.samples = a->n;
+    j.wide = dti_wide(j.y) && dti_wide_rows(j.elements, c->dtype);
+    DT_LAUNCH_OF(bn_mask, c->dtype, dti_grid_2d((j.elements + 7) / 8, j.samples), a->queue, j);
+    return dt_cuda_launched("batchnorm_relu mask", err);
+}
+
 static dt_status bn_run_relu(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state;
-    return bn_run(c, a, true, err);
+    const bool masked = a->port[DT_S + 2] != NULL;
+    if (masked && c->form == DT_BACKWARD)
+        return bn_back_masked(c, a, err);
+    DT_CHECK(bn_run(c, a, true, err));
+    return masked && c->form == DT_FORWARD ? bn_run_mask(c, a, err) : DT_OK;
 }
 
 DT_CUDA_TABLE(batchnorm, bn_facts, NULL, bn_run_plain, NULL);
-DT_CUDA_TABLE(batchnorm_relu, bn_facts, NULL, bn_run_relu, NULL);
+DT_CUDA_TABLE(batchnorm_relu, bn_facts_relu, NULL, bn_run_relu, NULL);

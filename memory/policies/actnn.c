@@ -53,9 +53,9 @@ static dt_status actnn(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "actnn packs values of 32 bits, but train.precision is %s; set train.precision = fp32",
             dt_dtype_name(p->graph->dtype));
-    DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
-        "%s: backward reads a mask or places, and no values", p->policy));
-    DT_CHECK(dti_choose_each(p, dt_value_free, reason, err));
+    DT_CHECK(dt_reasons_add(
+        &p->reasons, &reason, err, "%s: backward reads signs and places from bits", p->policy));
+    DT_CHECK(dti_choose_each(p, dt_sign_free, reason, err));
     for (int32_t t = 0, n = (int32_t)p->n_tensor; t < n; t++)
         DT_CHECK(quantize(p, t, codec, err));
     return dti_fetch_again(p, err);

@@ -117,6 +117,8 @@ static const char *const all[] = {"keep_all", "keep_all", "vdnn_all", "vdnn_conv
 static const char *const some[] = {
     "keep_all", "vdnn_all", "gist_lossless,vdnn_conv", "chen_sqrt", "cdma"};
 static const char *const few[] = {"keep_all", "vdnn_all", "chen_sqrt"};
+/* What rounds at random draws the same, whatever the order, and where it is launched again. */
+static const char *const drawn[] = {"actnn", "actnn", "actnn,vdnn_all"};
 static const char *const split[] = {"keep_all --set train.micro_batch=1",
     "vdnn_all --set train.micro_batch=1", "cdma --set train.micro_batch=1"};
 
@@ -139,6 +141,7 @@ static const char *const split[] = {"keep_all --set train.micro_batch=1",
 SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", 1, all)
 SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, 0, some)
 SAME_BITS(frozen_blocks_end_with_the_same_bits, BLOCKS, HALF_FROZEN, 0, few)
+SAME_BITS(what_is_drawn_ends_with_the_same_bits, BLOCKS, "", 1, drawn)
 SAME_BITS_IN_BOTH(gpt2_ends_with_the_same_bits, GPT2, 0, few)
 SAME_BITS_IN_BOTH(lstms_end_with_the_same_bits, LSTMS, 1, few)
 SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, 1, split)
@@ -308,6 +311,7 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(lenet_in_bf16_ends_with_the_same_bits),
         cmocka_unit_test(blocks_end_with_the_same_bits),
         cmocka_unit_test(frozen_blocks_end_with_the_same_bits),
+        cmocka_unit_test(what_is_drawn_ends_with_the_same_bits),
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(lstms_end_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),

@@ -45,12 +45,12 @@ DT_DEVICE dti_group_scan scan_group(const uint32_t *w, int n, uint32_t first)
     s.differs = 0;
     s.least = INT32_MAX;
     s.most = INT32_MIN;
-    for (int k = 0; k < n; k++) {
+    for (int k = 0; k < EACH; k++) {
         const int32_t order = dti_quantize_order(dti_quantize_seen(w[k]));
-        s.least = order < s.least ? order : s.least;
-        s.most = order > s.most ? order : s.most;
-        s.differs |= w[k] ^ first;
-        bad |= dti_quantize_bad(w[k]) ? 1u : 0u;
+        s.least = k < n && order < s.least ? order : s.least;
+        s.most = k < n && order > s.most ? order : s.most;
+        s.differs |= k < n ? w[k] ^ first : 0;
+        bad |= k < n && dti_quantize_bad(w[k]) ? 1u : 0u;
     }
     s.least = least_of(s.least);
     s.most = ~least_of(~s.most); /* the order backwards */
@@ -70,13 +70,13 @@ DT_DEVICE uint64_t lane_codes(
     const uint64_t first =
         (sample0 + g->sample) * ((j->row + 3) / 4) + (g->value + lane * EACH) / 4;
     uint64_t codes = 0;
-    for (int half = 0; 4 * half < n; half++) {
+    for (int half = 0; half < EACH / 4; half++) {
         const dt_u32x4 u =
             dt_random(j->seed, DT_RANDOM_ROUND, (uint32_t)j->value, step, first + (uint64_t)half);
-        for (int k = 0; k < 4 && 4 * half + k < n; k++) {
+        for (int k = 0; k < 4; k++) {
             const float x = dti_quantize_float(dti_quantize_seen(w[4 * half + k]));
             const uint64_t code = dti_quantize_code(x, l.from, l.step, u.v[k] >> 8, j->bits);
-            codes |= code << ((uint32_t)(4 * half + k) * j->bits);
+            codes |= 4 * half + k < n ? code << ((uint32_t)(4 * half + k) * j->bits) : 0;
         }
     }
     return codes;
@@ -105,8 +105,8 @@ DT_DEVICE void pack_group(const quantize_job *j, uint64_t i)
     const int left = (int)g.n - (int)(lane * EACH);
     const int n = left < 0 ? 0 : left < EACH ? left : EACH;
     uint32_t w[EACH];
-    for (int k = 0; k < n; k++)
-        w[k] = from[lane * EACH + (unsigned)k];
+    for (int k = 0; k < EACH; k++)
+        w[k] = k < n ? from[lane * EACH + (unsigned)k] : from[0];
     const dti_group_scan s = scan_group(w, n, from[0]);
     const dti_group_levels l = dti_group_levels_of(&s, j->bits);
     uint8_t *const to = j->p.at + g.byte;

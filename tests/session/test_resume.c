@@ -161,6 +161,30 @@ static void from_every_step_and_policy(const char *sets, const char *first, int 
     remove_all("part");
 }
 
+/* What rounds at random draws by the step, and not by how often it was begun. */
+static void a_run_that_draws_goes_on_with_the_same_draws(void **state)
+{
+    NEED_BINARY();
+    static const char how[] = "--set train.momentum=0.9 --set memory.policy=actnn";
+    char words[512];
+    put_text("c.ini", INI);
+    snprintf(words, sizeof words, "c.ini --set run.dir=whole %s", how);
+    run_well(words);
+    snprintf(words, sizeof words, "c.ini --set run.dir=part --set train.steps=5 %s", how);
+    run_well(words);
+    run_well("part --resume --set train.steps=11");
+    same_file("whole", "part", MODEL, "actnn");
+    run_well("c.ini --set run.dir=exact --set train.momentum=0.9");
+    size_t n, m;
+    char *lossy = bytes_of("whole", MODEL, &n), *exact = bytes_of("exact", MODEL, &m);
+    assert_true(n != m || memcmp(lossy, exact, n) != 0);
+    dt_free(lossy);
+    dt_free(exact);
+    remove_all("whole");
+    remove_all("part");
+    remove_all("exact");
+}
+
 static void gone_on_with_anywhere_a_run_ends_with_the_same_bits(void **state)
 {
     NEED_BINARY();
@@ -1387,6 +1411,7 @@ static int clean(void **state)
 DT_TEST_GROUP(resume)
 {
     const struct CMUnitTest tests[] = {
+        T(a_run_that_draws_goes_on_with_the_same_draws),
         T(gone_on_with_anywhere_a_run_ends_with_the_same_bits),
         T(the_state_of_adamw_comes_back),
         T(without_momentum_there_is_no_state),

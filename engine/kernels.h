@@ -90,7 +90,8 @@ typedef struct dt_class_count {
  * moments, is dt_args.step.
  * @no_decay:            weight decay leaves vectors alone
  * @momentum @nesterov:  of sgd
- * @beta1 @beta2 @eps:   of Adam; the betas are double, as 1 - beta loses digits in single
+ * @beta1 @beta2 @eps:   of Adam, and but for eps of Lion; the betas are double, as 1 - beta loses
+ * digits in single
  * @clip:                factor of all gradients, when they are @clipped
  * @label_smoothing:     share of a label that is spread over all classes; 0 in evaluation
  */

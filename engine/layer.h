@@ -66,13 +66,14 @@ typedef enum dt_form_kind {
  * a layer that shares_dy, DT_DX stands for itself)
  * @writes:  ports written whole
  * @updates: ports read and written in place (state)
+ * @may_lack: of these, what need not be there
  * @saved:   this backward op also reads the values of the chosen alternative
  * @over:    pairs {written port, read port}: the first may take the second's bytes
  * @split:   may run on parts of the batch with the same bits
  */
 typedef struct dt_form {
     const char *suffix;
-    dt_ports reads, writes, updates;
+    dt_ports reads, writes, updates, may_lack;
     bool saved;
     bool split;
     int n_over;

@@ -9,7 +9,8 @@ const dt_layer_desc dt_layer_sgd = {
         {
             [DT_UPDATE] = {.suffix = "sgd",
                 .reads = DT_BIT(DT_DP),
-                .updates = DT_BIT(DT_P) | DT_BIT(DT_M)},
+                .updates = DT_BIT(DT_P) | DT_BIT(DT_M),
+                .may_lack = DT_BIT(DT_M)},
         },
     .cpu = &dt_sgd_cpu,
 };

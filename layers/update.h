@@ -60,4 +60,35 @@ DT_INLINE void dti_adam_at(const dti_adam *k, float dw, float *w, float *m, floa
     *w = k->shrink * *w - k->rate * *m / (sqrtf(*v) * k->over + k->eps);
 }
 
+/* Numbers of a step of Lion. */
+typedef struct dti_lion {
+    dti_gradient g;
+    float keep1, keep2, new1, new2; /* of the moment and of the gradient: in the step, and kept */
+    float shrink, lr;               /* of the weight; the length of the step */
+} dti_lion;
+
+DT_INLINE dti_lion dti_lion_of(const dt_hyper *h, bool vector)
+{
+    dti_lion k;
+    k.g = dti_gradient_of(h, vector);
+    k.shrink = (float)(1 - (double)h->lr * (double)k.g.decay);
+    k.g.decay = 0.0f;
+    k.keep1 = (float)h->beta1;
+    k.keep2 = (float)h->beta2;
+    k.new1 = (float)(1 - h->beta1);
+    k.new2 = (float)(1 - h->beta2);
+    k.lr = h->lr;
+    return k;
+}
+
+/* Moves weight and moment. A NaN has no sign, and stays one. */
+DT_INLINE void dti_lion_at(const dti_lion *k, float dw, float *w, float *m)
+{
+    const float g = dti_gradient_at(k->g, dw, *w);
+    const float mean = k->keep1 * *m + k->new1 * g;
+    const float sign = mean > 0.0f ? 1.0f : mean < 0.0f ? -1.0f : mean;
+    *w = k->shrink * *w - k->lr * sign;
+    *m = k->keep2 * *m + k->new2 * g;
+}
+
 #endif

@@ -151,20 +151,30 @@ static bool is_idle(const dt_session *s, const char *key)
     return dt_config_same(s->config, "train", key, value, NULL, &same, NULL) == DT_OK && !same;
 }
 
+/* Whether a word stands in a text, whole: "adam" does not in "adamw or lion". */
+static bool names_word(const char *text, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = text; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == text || at[-1] == ' ') && (at[n] == '\0' || at[n] == ' ' || at[n] == ','))
+            return true;
+    return false;
+}
+
 /* Options of another optimizer than the run's. */
 static void note_idle_options(dt_session *s)
 {
     static const struct {
-        const char *key;
-        bool sgd;
-    } all[] = {{"momentum", true}, {"beta1", false}, {"beta2", false}, {"eps", false}};
-    const bool sgd = strcmp(dt_optimizer_name(&s->opts.train), "sgd") == 0;
+        const char *key, *count_for; /* names of optimizers, as they are told */
+    } all[] = {{"momentum", "sgd"}, {"beta1", "adam, adamw or lion"},
+        {"beta2", "adam, adamw or lion"}, {"eps", "adam or adamw"}};
     char asked[DT_ASKED];
     for (size_t i = 0; i < DT_COUNT(all); i++) {
-        if (all[i].sgd == sgd || !is_idle(s, all[i].key))
+        if (names_word(all[i].count_for, dt_optimizer_name(&s->opts.train)) ||
+            !is_idle(s, all[i].key))
             continue;
         snprintf(s->note, sizeof s->note, "%.400s: counts for optimizer = %s alone",
-            dt_session_asked(asked, s, "train", all[i].key), all[i].sgd ? "sgd" : "adam or adamw");
+            dt_session_asked(asked, s, "train", all[i].key), all[i].count_for);
     }
 }
 

@@ -607,13 +607,31 @@ def precision(job):
     return contextlib.nullcontext()
 
 
+class Lion(torch.optim.Optimizer):
+    """Chen et al. (2023), Program 1; PyTorch has none."""
+
+    def __init__(self, parameters, lr, betas, weight_decay):
+        super().__init__(parameters, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in (p for p in group["params"] if p.grad is not None):
+                state = self.state[p]
+                mean = state.setdefault("mean", torch.zeros_like(p))
+                p.mul_(1 - group["lr"] * group["weight_decay"])
+                p.add_(mean.lerp(p.grad, 1 - beta1).sign_(), alpha=-group["lr"])
+                mean.lerp_(p.grad, 1 - beta2)
+
+
 def make_optimizer(job, model):
     o = job["optimizer"]
     if o["name"] == "sgd":
         return torch.optim.SGD(
             model.parameters(), o["lr"], o["momentum"], 0, o["weight_decay"], o["nesterov"]
         )
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[o["name"]]
+    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[o["name"]]
     return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"])
 
 

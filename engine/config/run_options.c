@@ -12,7 +12,7 @@
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const update_words[] = {"step", "early", NULL};
-static const char *const optimizer_words[] = {"sgd", "adam", "adamw", NULL};
+static const char *const optimizer_words[] = {"sgd", "adam", "adamw", "lion", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
 static const char *const profile_words[] = {"auto", NULL};
 static const char *const cache_words[] = {"auto", "none", NULL};
@@ -76,14 +76,14 @@ static const dt_opt train_rows[] = {
     {"micro_batch", DT_OPT_I64, AT(micro_batch), "0", 0, 1048576, NULL, "samples", "samples to compute at once; gradients of a batch are added up; must divide batch; 0: the whole batch"},
     {"steps", DT_OPT_I64, AT(steps), "0", 0, 1e15, NULL, "steps", "length of the run; with neither steps nor epochs: 100 steps"},
     {"epochs", DT_OPT_I64, AT(epochs), "0", 0, 1e9, NULL, "epochs", "length of the run in passes over the data; if steps is given too, the run ends at whichever comes first"},
-    {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule, as in PyTorch; adam adds weight decay to the gradients, adamw subtracts it from the weights"},
+    {"optimizer", DT_OPT_ENUM, AT(optimizer), "sgd", 0, 0, optimizer_words, NULL, "update rule; sgd, adam and adamw as in PyTorch, lion as published. adam adds weight decay to the gradients, adamw and lion subtract it from the weights"},
     {"lr", DT_OPT_F64, AT(lr), "0.1", 1e-12, 1e6, NULL, NULL, "learning rate"},
     {"momentum", DT_OPT_F64, AT(momentum), "0.9", 0, 0.999999, NULL, NULL, "momentum of sgd"},
     {"nesterov", DT_OPT_BOOL, AT(nesterov), "off", 0, 0, NULL, NULL, "use Nesterov's momentum with sgd"},
-    {"beta1", DT_OPT_F64, AT(beta1), "0.9", 0, 0.999999, NULL, NULL, "decay rate of the mean gradient, for adam and adamw"},
-    {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "decay rate of the mean squared gradient, for adam and adamw"},
+    {"beta1", DT_OPT_F64, AT(beta1), "0.9", 0, 0.999999, NULL, NULL, "decay rate of the mean gradient, for adam and adamw; for lion of the mean whose sign it steps by"},
+    {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "decay rate of the mean squared gradient, for adam and adamw; for lion, whose paper has 0.99, of the mean gradient that it keeps"},
     {"eps", DT_OPT_F64, AT(eps), "1e-8", 1e-30, 1, NULL, NULL, "added to the denominator of adam and adamw"},
-    {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights that is added to their gradients; with adamw, share times lr that is subtracted from the weights"},
+    {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights that is added to their gradients; with adamw and lion, share times lr that is subtracted from the weights"},
     {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "exempt biases and the weights of norms, that is all parameters of one dimension, from weight decay"},
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit"},
     {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: step: after all gradients; early: each as soon as its gradient is complete, which saves memory and changes no bit. early needs one micro-batch and, unless memory.generations = 2, clip = 0 and finite = off"},
@@ -342,9 +342,14 @@ bool dti_schedule_falls(const dt_train_opts *t)
 
 int dt_optimizer_state(const dt_train_opts *t)
 {
-    if (t->optimizer != DTI_OPTIMIZER_SGD)
+    switch (t->optimizer) {
+    case DTI_OPTIMIZER_SGD:
+        return t->momentum > 0 ? 1 : 0;
+    case DTI_OPTIMIZER_LION:
+        return 1;
+    default:
         return 2;
-    return t->momentum > 0 ? 1 : 0;
+    }
 }
 
 const char *dt_optimizer_name(const dt_train_opts *t)

@@ -46,7 +46,8 @@ typedef struct dt_data_opts {
 typedef enum dti_optimizer {
     DTI_OPTIMIZER_SGD,
     DTI_OPTIMIZER_ADAM,
-    DTI_OPTIMIZER_ADAMW
+    DTI_OPTIMIZER_ADAMW,
+    DTI_OPTIMIZER_LION
 } dti_optimizer;
 typedef enum dt_schedule {
     DT_SCHEDULE_CONSTANT,

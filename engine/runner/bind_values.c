@@ -594,8 +594,7 @@ static dt_status want_update(op_check *k)
     for (int s = 0; s < DT_MAX_STATE && !buffer; s++) {
         const int32_t state = dti_map_find(m, h->node, h->param, (dt_port)(DT_M + s));
         const bool has = state != DT_NONE, takes = (f->updates & DT_BIT(DT_M + s)) != 0;
-        const bool may_lack = (f->updates & DT_BIT(DT_M + 1)) == 0; /* no momentum */
-        if (has != takes && !(takes && may_lack))
+        if (has != takes && (has || (f->may_lack & DT_BIT(DT_M + s)) == 0))
             return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' is not the optimizer of this run",
                 k->op->name, k->desc->name);
         if (has)

@@ -124,6 +124,31 @@ DT_KERNEL(update_adam, update_job)
     }
 }
 
+DT_DEVICE void lion_few(const update_tensor *t, const dti_lion *k, int64_t at, int n)
+{
+    float w[DTI_FEW], d[DTI_FEW], m[DTI_FEW];
+    dti_take(t->w, at, n, t->wide, DT_F32, w);
+    dti_take(t->from, at, n, t->wide, DT_F32, d);
+    dti_take(t->m, at, n, t->wide, DT_F32, m);
+    DT_UNROLL(8)
+    for (int i = 0; i < DTI_FEW; i++)
+        dti_lion_at(k, d[i], &w[i], &m[i]);
+    dti_put(t->w, at, n, t->wide, DT_F32, w);
+    dti_put(t->m, at, n, t->wide, DT_F32, m);
+}
+
+DT_KERNEL(update_lion, update_job)
+{
+    const dt_hyper h = given.now->hyper;
+    for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
+        const update_tensor t = update_tensor_of(&given, chunk);
+        const dti_span s = update_span_of(&t, chunk);
+        const dti_lion k = dti_lion_of(&h, t.vector);
+        for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
+            lion_few(&t, &k, at, dti_few(at, s.end));
+    }
+}
+
 /* A copy, once the whole step has proved good. */
 DT_KERNEL(update_commit, update_job)
 {
@@ -175,7 +200,13 @@ static dti_grid update_grid(const update_job *j)
     return g;
 }
 
-typedef enum update_op { UPDATE_SGD, UPDATE_ADAM, UPDATE_ADAMW, UPDATE_COMMIT } update_op;
+typedef enum update_op {
+    UPDATE_SGD,
+    UPDATE_ADAM,
+    UPDATE_ADAMW,
+    UPDATE_LION,
+    UPDATE_COMMIT
+} update_op;
 
 static dt_status update_launch(update_op op, const update_job j, void *queue, dt_err *err)
 {
@@ -185,6 +216,8 @@ static dt_status update_launch(update_op op, const update_job j, void *queue, dt
         DT_LAUNCH(update_sgd, update_grid(&j), DTI_THREADS, queue, j);
     else if (op == UPDATE_COMMIT)
         DT_LAUNCH(update_commit, update_grid(&j), DTI_THREADS, queue, j);
+    else if (op == UPDATE_LION)
+        DT_LAUNCH(update_lion, update_grid(&j), DTI_THREADS, queue, j);
     else
         DT_LAUNCH(update_adam, update_grid(&j), DTI_THREADS, queue, j);
     return dt_cuda_launched("update", err);
@@ -216,4 +249,5 @@ static dt_status update_all(
 UPDATE_TABLE(sgd, UPDATE_SGD);
 UPDATE_TABLE(adam, UPDATE_ADAM);
 UPDATE_TABLE(adamw, UPDATE_ADAMW);
+UPDATE_TABLE(lion, UPDATE_LION);
 UPDATE_TABLE(commit, UPDATE_COMMIT);

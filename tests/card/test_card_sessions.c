@@ -166,8 +166,8 @@ static void two_threads_train_what_each_trains_alone(void **state)
 static void the_host_updates_for_a_card(void **state)
 {
     static const char *const more[][2] = {{"train.optimizer=adamw"}, {"train.momentum=0.9"},
-        {"train.optimizer=adam", "train.clip=0.01"}, {"train.micro_batch=2"},
-        {"train.update=early", "train.finite=off"}};
+        {"train.optimizer=lion"}, {"train.optimizer=adam", "train.clip=0.01"},
+        {"train.micro_batch=2"}, {"train.update=early", "train.finite=off"}};
     (void)state;
     for (size_t i = 0; i < DT_COUNT(more); i++) {
         job *want = alone(

@@ -48,11 +48,11 @@ static const struct {
 } all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu),
     ROW(additive_attention), ROW(avgpool), ROW(batchnorm), ROW(batchnorm_relu), ROW(commit),
     ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu), ROW(global_avgpool),
-    ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lrn),
-    ROW(lstm), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute),
-    ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(shortcut), ROW(sigmoid),
-    ROW(silu), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample),
-    ROW(zero_pad)};
+    ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lion),
+    ROW(lrn), ROW(lstm), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mean), ROW(mul),
+    ROW(permute), ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(shortcut),
+    ROW(sigmoid), ROW(silu), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy),
+    ROW(upsample), ROW(zero_pad)};
 
 static const dt_kernels *find(const char *name)
 {

@@ -1,4 +1,4 @@
-/* The optimizers against PyTorch's rules, written down again in double precision; learning rates
+/* The optimizers against PyTorch's rules and Lion's, written down again in double precision; rates
  * and clipping against what a hand computes. */
 #include "tests/fixture/check.h"
 
@@ -20,17 +20,31 @@ typedef struct rule {
     int state;
 } rule;
 
-/* torch.optim.SGD, Adam and AdamW for one element, with what they keep of it. */
+/* One element, with what optimizers keep of it. */
 typedef struct element {
     double w, m, v;
 } element;
 
-static void pytorch_step(element *e, double g, const rule *r, int t)
+/* Chen et al. (2023), Program 1; in their words beta1 c + (1 - beta1) g gives the direction. */
+static void lion_step(element *e, double g, double wd, const dt_hyper *h)
+{
+    const double c = h->beta1 * e->m + (1 - h->beta1) * g;
+    const double update = (c > 0) - (c < 0) + wd * e->w;
+    e->m = h->beta2 * e->m + (1 - h->beta2) * g;
+    e->w -= (double)h->lr * update;
+}
+
+/* torch.optim.SGD, Adam and AdamW. */
+static void one_step(element *e, double g, const rule *r, int t)
 {
     const dt_hyper *h = &r->h;
     const double lr = (double)h->lr, wd = r->vector && h->no_decay ? 0 : (double)h->weight_decay;
     if (h->clipped)
         g *= (double)h->clip;
+    if (r->op == &dt_layer_lion) {
+        lion_step(e, g, wd, h);
+        return;
+    }
     if (r->op == &dt_layer_sgd) {
         g += wd * e->w;
         if (r->state > 0) {
@@ -87,7 +101,7 @@ static void check_rule(const rule *r, int64_t n, int threads)
         assert_ok(r->op->cpu->run(&c, NULL, &a, &err), &err);
         assert_memory_equal(dw, kept, (size_t)n * sizeof *dw);
         for (int64_t i = 0; i < n; i++)
-            pytorch_step(&want[i], (double)dw[i], r, t);
+            one_step(&want[i], (double)dw[i], r, t);
         free(dw);
         free(kept);
     }
@@ -147,6 +161,48 @@ static void adamw_follows_pytorch(void **state)
     (void)state;
     const dt_hyper h = {.lr = 1e-2f, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6f};
     check_all((rule){.op = &dt_layer_adamw, .h = h, .state = 2});
+}
+
+static void lion_follows_its_paper(void **state)
+{
+    (void)state;
+    const dt_hyper h = {.lr = 1e-3f, .beta1 = 0.9, .beta2 = 0.99};
+    check_all((rule){.op = &dt_layer_lion, .h = h, .state = 1});
+}
+
+/* Two steps by hand: lr 0.5, betas 0.5 and 0.75, decay 0.25. The mean of the second step is
+ * 0.5 * 0.5 - 0.5 * 0.5 = 0, which has no sign: only the weight's share goes. */
+static void lion_steps_by_a_sign(void **state)
+{
+    (void)state;
+    const dt_hyper h = {.lr = 0.5f, .beta1 = 0.5, .beta2 = 0.75, .weight_decay = 0.25f};
+    const float dw[] = {2.0f, -0.5f};
+    const float want_w[] = {1 - 0.5f * (1 + 0.25f), 0.375f - 0.5f * 0.25f * 0.375f};
+    const float want_m[] = {0.5f, 0.75f * 0.5f + 0.25f * -0.5f};
+    float w = 1, m = 0;
+    dt_err err = {0};
+    const dt_call c = {.form = DT_UPDATE, .count = 1};
+    for (int step = 0; step < 2; step++) {
+        float g = dw[step];
+        dt_args a = {.hyper = h, .step = step};
+        a.port[DT_P] = &w, a.port[DT_DP] = &g, a.port[DT_M] = &m;
+        assert_ok(dt_layer_lion.cpu->run(&c, NULL, &a, &err), &err);
+        assert_true(w == want_w[step] && m == want_m[step]);
+    }
+}
+
+/* A run with finite = off must see that something is wrong. */
+static void lion_leaves_a_nan_in_sight(void **state)
+{
+    (void)state;
+    const dt_hyper h = {.lr = 0.5f, .beta1 = 0.9, .beta2 = 0.99};
+    float w = 1, m = 0, dw = NAN;
+    dt_err err = {0};
+    const dt_call c = {.form = DT_UPDATE, .count = 1};
+    dt_args a = {.hyper = h};
+    a.port[DT_P] = &w, a.port[DT_DP] = &dw, a.port[DT_M] = &m;
+    assert_ok(dt_layer_lion.cpu->run(&c, NULL, &a, &err), &err);
+    assert_true(isnan(w) && isnan(m));
 }
 
 /* The first step of Adam is lr in size whatever the gradient: beta2 in single precision would be
@@ -262,6 +318,9 @@ DT_TEST_GROUP(optimizers)
         cmocka_unit_test(nesterov_follows_pytorch),
         cmocka_unit_test(adam_follows_pytorch),
         cmocka_unit_test(adamw_follows_pytorch),
+        cmocka_unit_test(lion_follows_its_paper),
+        cmocka_unit_test(lion_steps_by_a_sign),
+        cmocka_unit_test(lion_leaves_a_nan_in_sight),
         cmocka_unit_test(adams_moments_keep_their_digits),
         cmocka_unit_test(a_constant_rate_stays),
         cmocka_unit_test(warm_up_rises_evenly_to_the_rate),

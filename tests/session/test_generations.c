@@ -66,8 +66,8 @@ static double norm_of_step(int step)
 static void early_updates_are_clipped_to_the_same_bits(void **state)
 {
     NEED_BINARY();
-    static const char *const ways[] = {
-        "momentum = 0.9\n", "optimizer = adamw\n", "optimizer = adamw\nprecision = auto\n"};
+    static const char *const ways[] = {"momentum = 0.9\n", "optimizer = adamw\n",
+        "optimizer = adamw\nprecision = auto\n", "optimizer = lion\n"};
     static const char *const clips[] = {"", "clip = 1\n", "clip = 1e6\n"};
     static const char *const homes[] = {AWAY, "generations = 2\npolicy = zero_infinity\n",
         "generations = 2\npolicy = zero_infinity,chen_sqrt\nahead = 0\nchecksum = on\n"};

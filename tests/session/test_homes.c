@@ -216,7 +216,8 @@ static void the_bits_are_the_same_wherever_they_live(void **state)
         "--set train.momentum=0 --set memory.policy=vdnn_all --set memory.copy_threads=on",
         "--set train.optimizer=adamw --set train.lr=0.01 --set train.clip=0.5",
         ("--set train.optimizer=adamw --set train.lr=0.01 --set memory.policy=chen_sqrt "
-         "--set train.precision=auto --set train.micro_batch=8")};
+         "--set train.precision=auto --set train.micro_batch=8"),
+        "--set train.optimizer=lion --set train.lr=0.001 --set train.clip=0.5"};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {
         size_t n;
         run_well("kept", "", ways[w]);
@@ -236,7 +237,8 @@ static void an_early_update_leaves_the_same_bits(void **state)
 {
     NEED_BINARY();
     static const char *const ways[] = {"--set train.momentum=0.9 ",
-        "--set train.optimizer=adamw --set train.lr=0.01 --set train.precision=auto "};
+        "--set train.optimizer=adamw --set train.lr=0.01 --set train.precision=auto ",
+        "--set train.optimizer=lion --set train.lr=0.001 "};
     static const char *const how[] = {"", "--set memory.policy=chen_sqrt",
         "--set memory.policy=vdnn_all,zero_offload", "--set memory.policy=zero_infinity"};
     for (size_t w = 0; w < DT_COUNT(ways); w++) {

@@ -199,6 +199,15 @@ static void the_state_of_adamw_comes_back(void **state)
     from_every_step_and_policy("--set train.optimizer=adamw --set train.lr=0.01", "keep_all", 4);
 }
 
+static void the_state_of_lion_comes_back(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    from_every_step_and_policy("--set train.optimizer=lion --set train.lr=0.001 "
+                               "--set train.beta2=0.99 --set train.micro_batch=8",
+        "chen_sqrt", 4);
+}
+
 static void without_momentum_there_is_no_state(void **state)
 {
     NEED_BINARY();
@@ -1414,6 +1423,7 @@ DT_TEST_GROUP(resume)
         T(a_run_that_draws_goes_on_with_the_same_draws),
         T(gone_on_with_anywhere_a_run_ends_with_the_same_bits),
         T(the_state_of_adamw_comes_back),
+        T(the_state_of_lion_comes_back),
         T(without_momentum_there_is_no_state),
         T(the_state_of_adam_comes_back),
         T(the_state_of_nesterovs_momentum_comes_back),

@@ -603,11 +603,11 @@ static void label_smoothing_changes_the_loss_that_is_trained_on(void **state)
 static void every_optimizer_is_exact_under_other_policies(void **state)
 {
     NEED_BINARY();
-    static const char *const how[] = {"adam", "adamw", "sgd --set train.nesterov=on"};
+    static const char *const how[] = {"adam", "adamw", "sgd --set train.nesterov=on", "lion"};
     char words[512];
     put_text("lenet.ini", LENET);
     for (size_t i = 0; i < DT_COUNT(how); i++) {
-        if (!dt_picked(i, 3, 3, 1))
+        if (!dt_picked(i, 4, 4, 1))
             continue;
         for (int k = 0; k < 2; k++) {
             snprintf(words, sizeof words,

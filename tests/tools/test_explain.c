@@ -248,7 +248,7 @@ static void there_is_help_on_words_values_and_what_is_listed(void **state)
         {"csr", "a codec: --set memory.layers.LAYER=encode csr"},
         {"cards", "Tesla P100"},
         {"policies", "chen_sqrt"},
-        {"adamw", "train.optimizer = sgd, adam, adamw"},
+        {"adamw", "train.optimizer = sgd, adam, adamw, lion"},
         {"bf16", "train.precision = "},
         {"small", "memory.algorithms = "},
         {"fp10", "a codec: "},

@@ -236,7 +236,7 @@ static void words_of_others_are_translated(void **state)
         {"export FILE", NULL, {"tools/weights.py to-torch"}, "did you mean"},
         {"-v", NULL, {"dnntrain --version"}, "unknown flag"},
         {"plan FILE", "[model]\nname = lenet5\n[train]\noptimizer = rmsprop\n",
-            {":4: [train] optimizer = rmsprop: must be one of sgd, adam, adamw",
+            {":4: [train] optimizer = rmsprop: must be one of sgd, adam, adamw, lion",
                 "did you mean 'adam'?"},
             NULL},
         {"plan FILE", "[model]\nname = lenet5\n[train]\noptimizer = adam\nalpha = 0.99\n",
@@ -558,12 +558,15 @@ static void options_of_another_optimizer_are_told(void **state)
         {"", " --set train.beta2=0.999",
             "--set: [train] beta2 = 0.999: counts for optimizer = adam"},
         {"beta1 = 0.8\n", "",
-            "idle.ini:4: [train] beta1 = 0.8: counts for optimizer = adam or adamw"},
+            "idle.ini:4: [train] beta1 = 0.8: counts for optimizer = adam, adamw or lion"},
         {"optimizer = adam\nmomentum = 0.95\n", "",
             "idle.ini:5: [train] momentum = 0.95: counts for"},
         {"optimizer = adam\nmomentum = 0.90\n", "", NULL},
         {"momentum = 0.95\n", " --set train.optimizer=adam", NULL},
         {"optimizer = adam\nbeta1 = 0.8\n", "", NULL},
+        {"optimizer = lion\nbeta1 = 0.8\nbeta2 = 0.99\n", "", NULL},
+        {"optimizer = lion\neps = 1e-6\n", "",
+            "idle.ini:5: [train] eps = 1e-6: counts for optimizer = adam or adamw alone"},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char text[256], words[128];

@@ -307,6 +307,8 @@ static void plans_that_are_not_of_this_run_are_refused(void **state)
     refused(plans, file, "--set model.name=resnet32", DT_E_CONFIG, "is of network 'resnet20'");
     refused(plans, file, "--set train.optimizer=adamw --set train.nesterov=off", DT_E_CONFIG,
         "plan again");
+    refused(plans, file, "--set train.optimizer=lion --set train.nesterov=off", DT_E_CONFIG,
+        "planned for train.optimizer = sgd, but this run has lion");
     refused(dt_temp_path("nowhere.plans"), file, "", DT_E_CONFIG, "there is no file");
     char *text = cli_text(plans), *at = strstr(text, " do:");
     assert_non_null(at);

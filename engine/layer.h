@@ -16,7 +16,8 @@ enum {
     DT_MAX_IN = 16,
     DT_MAX_PARAM = 4,
     DT_MAX_STASH = 3,
-    DT_MAX_STATE = 2,
+    DT_MAX_MOMENT = 2,
+    DT_MAX_STATE = 2 * DT_MAX_MOMENT,
     DT_MAX_ALT = 3,
     DT_MAX_OVER = 3
 };
@@ -31,7 +32,7 @@ typedef enum dt_port {
     DT_Q = DT_DP + DT_MAX_PARAM, /* pending copies of the buffers, committed by update */
     DT_D = DT_Q + DT_MAX_PARAM,  /* derived: DT_D + 0 weight for forward, + 1 for backward-data */
     DT_S = DT_D + 2,             /* stashes: statistics, masks, indices, probabilities */
-    DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: DT_M + i */
+    DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: moments, and scales of those in 8 bits */
     DT_Y = DT_M + DT_MAX_STATE,  /* output */
     DT_DY,                       /* gradient of the output */
     DT_LABELS,                   /* int32 class per sample, or per position of a sequence */
@@ -39,6 +40,9 @@ typedef enum dt_port {
     DT_WORK,                     /* scratch of one op */
     DT_PORTS
 } dt_port;
+
+/* Where the scales are of a moment in 8 bits. */
+#define DTI_SCALES_OF(moment) ((dt_port)((moment) + DT_MAX_MOMENT))
 
 typedef uint64_t dt_ports; /* a set */
 #define DT_BIT(port) ((dt_ports)1 << (unsigned)(port))

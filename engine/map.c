@@ -7,6 +7,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/base/numbers.h"
+#include "engine/state_codes.h"
 
 static const char *const role_names[] = {
 #define NAME(id, text) text,
@@ -133,6 +134,57 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     }
     *out = m;
     return DT_OK;
+}
+
+size_t dt_stored_bytes(dt_store store, int64_t n)
+{
+    return store == DT_STORE_CODES    ? (size_t)n
+           : store == DT_STORE_SCALES ? (size_t)dt_state_blocks(n) * sizeof(float)
+                                      : (size_t)n * sizeof(float);
+}
+
+/* A moment in 8 bits: its codes, or their scales. */
+static dt_home packed(const dt_home *moment, dt_store store)
+{
+    dt_home h = *moment;
+    h.store = store;
+    h.bytes = dt_stored_bytes(store, (int64_t)(moment->bytes / sizeof(float)));
+    if (store == DT_STORE_SCALES) {
+        h.port = DTI_SCALES_OF(moment->port);
+        h.name[0] = 's'; /* "s0.conv1.weight" */
+    }
+    return h;
+}
+
+static bool packs(const dt_graph *g, const dt_home *h)
+{
+    return h->role == DT_ROLE_OPTIMIZER &&
+           dt_param_count(&g->node[h->node].info.param[h->param]) >= DT_STATE_LEAST;
+}
+
+static dt_status add_packed(dt_map *m, const dt_home *moment, dt_err *err)
+{
+    const dt_home codes = packed(moment, DT_STORE_CODES);
+    const dt_home scales = packed(moment, DT_STORE_SCALES);
+    DT_CHECK(add(m, &codes, err));
+    return add(m, &scales, err);
+}
+
+dt_status dt_map_pack_moments(dt_map *m, const dt_graph *g, dt_err *err)
+{
+    const dt_map was = *m;
+    dt_status st = DT_OK;
+    m->home = NULL;
+    m->n = m->cap = m->bytes = 0;
+    memset(m->tier_bytes, 0, sizeof m->tier_bytes);
+    for (size_t i = 0; i < was.n && st == DT_OK; i++) {
+        const dt_home *h = &was.home[i];
+        if ((int32_t)i == was.metrics)
+            m->metrics = (int32_t)m->n;
+        st = packs(g, h) ? add_packed(m, h, err) : add(m, h, err);
+    }
+    dt_free(was.home);
+    return st;
 }
 
 bool dt_map_all_on_host(const dt_map *m)

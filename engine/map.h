@@ -34,19 +34,28 @@ typedef enum dt_role {
 const char *dt_role_name(dt_role r);
 int dt_role_find(const char *name); /* -1 if unknown */
 
+/* How values are stored: in fp32, or in 8 bits, as two tensors (engine/state_codes.h). */
+typedef enum dt_store { DT_STORE_F32, DT_STORE_CODES, DT_STORE_SCALES } dt_store;
+
 /* One persistent tensor. node and param say whose it is; port tells parameter (DT_P), gradient
- * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. tier: DT_AT_DEVICE,
- * DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier; next: the
- * slot of its next generation, to which a step writes what the steps after it read: off itself
- * where there is but one. */
+ * (DT_DP), pending copy (DT_Q), optimizer state (DT_M) and metrics apart. The scales of a
+ * moment that is stored as codes are an entry of their own, DTI_SCALES_OF its port. tier:
+ * DT_AT_DEVICE, DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier;
+ * next: the slot of its next generation, to which a step writes what the steps after it read: off
+ * itself where there is but one. */
 typedef struct dt_home {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
     size_t bytes, off, next;
     int32_t node, param;
     dt_port port;
+    dt_store store;
     dt_tier tier;
 } dt_home;
+
+/* Bytes of the first @n values that a tensor stored so holds, or has the scales of. Where n is no
+ * multiple of a block and not all, they reach into that of the next value. */
+size_t dt_stored_bytes(dt_store store, int64_t n);
 
 typedef struct dt_map {
     size_t n, cap;
@@ -57,7 +66,7 @@ typedef struct dt_map {
     bool loose;     /* no gradient lives on: each is a value of the program that updates early */
     bool two;       /* what steps change and the disk holds has two generations there */
     uint64_t slice; /* most bytes of a tensor in a tier that an update brings at once, a multiple of
-                       DT_PART_UNIT; 0: any, whole */
+                       DT_PART_UNIT, of one whose moments are in 8 bits of four; 0: any, whole */
     bool delayed;   /* from a step on updates take the gradients of the step before, so that on
                        the host these have two generations */
     int64_t delayed_from;
@@ -80,6 +89,10 @@ void dt_map_destroy(dt_map *m);
 /* Updates are early. @loose: gradients are left out; else they have homes, to which each goes for
  * its update. Before homes are given. */
 dt_status dt_map_update_early(dt_map *m, bool loose, dt_err *err) DT_NODISCARD;
+
+/* Moments of parameters of DT_STATE_LEAST values and more are stored in 8 bits. Before homes are
+ * given. */
+dt_status dt_map_pack_moments(dt_map *m, const dt_graph *g, dt_err *err) DT_NODISCARD;
 
 /* Give every entry a home, by its number in @tier, and lay out all anew, as @two and delayed say.
  * Metrics stay on the device. DT_E_CONFIG when a tier would be too large. */

@@ -15,7 +15,11 @@ extern const dt_layer_desc dt_layer_sum;  /* Y = X0 + X1 over call->count elemen
 extern const dt_layer_desc dt_layer_sgd;  /* P0, M0 moved along DP0; M0 unbound without momentum */
 extern const dt_layer_desc dt_layer_adam; /* the same with two moments, M0 and M1 */
 extern const dt_layer_desc dt_layer_adamw;
-extern const dt_layer_desc dt_layer_lion;   /* with one, M0 */
+extern const dt_layer_desc dt_layer_lion; /* with one, M0 */
+extern const dt_layer_desc dt_layer_sgd8; /* moments in 8 bits, with their scales */
+extern const dt_layer_desc dt_layer_adam8;
+extern const dt_layer_desc dt_layer_adamw8;
+extern const dt_layer_desc dt_layer_lion8;
 extern const dt_layer_desc dt_layer_commit; /* P0 = Q0: running statistic = pending one */
 
 #endif

@@ -26,6 +26,31 @@ DT_INLINE float dti_gradient_at(dti_gradient g, float dw, float w)
     return dw * g.scale + g.decay * w;
 }
 
+/* Numbers of a step of SGD with momentum. */
+typedef struct dti_sgd {
+    dti_gradient g;
+    float lr, momentum;
+    bool nesterov;
+} dti_sgd;
+
+DT_INLINE dti_sgd dti_sgd_of(const dt_hyper *h, bool vector)
+{
+    dti_sgd k;
+    k.g = dti_gradient_of(h, vector);
+    k.lr = h->lr;
+    k.momentum = h->momentum;
+    k.nesterov = h->nesterov;
+    return k;
+}
+
+/* Moves weight and momentum. Nesterov's step is one further along the momentum. */
+DT_INLINE void dti_sgd_at(const dti_sgd *k, float dw, float *w, float *m)
+{
+    const float g = dti_gradient_at(k->g, dw, *w);
+    *m = k->momentum * *m + g;
+    *w -= k->lr * (k->nesterov ? g + k->momentum * *m : *m);
+}
+
 /* Numbers of a step of Adam, the same for all elements. */
 typedef struct dti_adam {
     dti_gradient g;

@@ -35,11 +35,14 @@ static const entry notes[] = {
         "(the share of the latest steps' time in which they waited for samples), time left. On a "
         "terminal the loss is smoothed, an exponential moving average of decay 0.9, and what the "
         "width has no columns for is left out, data first."},
-    {"name, tensor name, .y, d., g., m0., m1., q., .wF, .wB, .ws, .istd, .f, .b, .bd, .bw, @", "-",
+    {"name, tensor name, .y, d., g., m0., m1., s0., s1., q., .wF, .wB, .ws, .istd, .f, .b, .bd, "
+     ".bw, @",
+        "-",
         "Of a layer X: X.y is what it writes, d.X the gradient of that, d.@X the one gradient of "
         "all "
         "that X adds; X.weight and X.bias are parameters, g.X.weight a gradient, m0.X.weight and "
-        "m1.X.weight what the optimizer keeps of it, q.X.running_mean the next value of a "
+        "m1.X.weight what the optimizer keeps of it (in 8 bits with the scales s0.X.weight), "
+        "q.X.running_mean the next value of a "
         "statistic; "
         "X.wF and X.wB the weight as forward and backward want it, X.ws scratch, X.NAME what else "
         "it "

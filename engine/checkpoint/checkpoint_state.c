@@ -1,6 +1,6 @@
-/* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME,
- * gradients that wait for a delayed update as "gradient.NAME", and where the run stands as scalars
- * "run.NAME".
+/* state.safetensors: optimizer state as "optimizer.K.NAME", of the shape of parameter NAME and in
+ * fp32 also where it is 8 bits in memory, gradients that wait for a delayed update as
+ * "gradient.NAME", and where the run stands as scalars "run.NAME".
  */
 #include "engine/checkpoint/checkpoint_internal.h"
 
@@ -68,7 +68,7 @@ static row *add_row(rows *r, const dti_weight *w, const dt_map *m, dt_port port)
 static void list(rows *r, const dti_weights *w, const dt_map *m, bool waits)
 {
     for (size_t i = 0; i < w->n; i++) {
-        for (int k = 0; k < DT_MAX_STATE; k++) {
+        for (int k = 0; k < DT_MAX_MOMENT; k++) {
             row *to = add_row(r, &w->row[i], m, (dt_port)(DT_M + k));
             if (to != NULL)
                 snprintf(to->name, sizeof to->name, "optimizer.%d.%s", k, w->row[i].name);
@@ -84,7 +84,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err
     dti_weights w;
     *r = (rows){0};
     DT_CHECK(dti_weights_init(&w, t->graph, false, err));
-    r->row = dt_alloc(w.n * (DT_MAX_STATE + 1), sizeof *r->row);
+    r->row = dt_alloc(w.n * (DT_MAX_MOMENT + 1), sizeof *r->row);
     dt_status st = DT_OK;
     if (r->row == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for the optimizer's state");
@@ -98,7 +98,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err
 
 bool dti_is_state(const dt_trained *t, const dt_home *h)
 {
-    return (h->port >= DT_M && h->port < DT_M + DT_MAX_STATE) ||
+    return (h->port >= DT_M && h->port < DT_M + DT_MAX_MOMENT) ||
            (t->map->delayed && h->port == DT_DP);
 }
 

@@ -13,6 +13,8 @@ static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
 static const char *const update_words[] = {"step", "early", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", "lion", NULL};
+static const char *const packed_words[] = {"sgd8", "adam8", "adamw8", "lion8"};
+static const char *const states_words[] = {"fp32", "8bit", NULL};
 static const char *const schedule_words[] = {"constant", "step", "cosine", "linear", NULL};
 static const char *const profile_words[] = {"auto", NULL};
 static const char *const cache_words[] = {"auto", "none", NULL};
@@ -84,6 +86,7 @@ static const dt_opt train_rows[] = {
     {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "decay rate of the mean squared gradient, for adam and adamw; for lion, whose paper has 0.99, of the mean gradient that it keeps"},
     {"eps", DT_OPT_F64, AT(eps), "1e-8", 1e-30, 1, NULL, NULL, "added to the denominator of adam and adamw"},
     {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights that is added to their gradients; with adamw and lion, share times lr that is subtracted from the weights"},
+    {"states", DT_OPT_ENUM, AT(states), "fp32", 0, 0, states_words, NULL, "type of the moments that the optimizer keeps. 8bit: a byte each, with a scale for every 2048 of them, which changes results; parameters of fewer than 4096 values keep fp32"},
     {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "exempt biases and the weights of norms, that is all parameters of one dimension, from weight decay"},
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit"},
     {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: step: after all gradients; early: each as soon as its gradient is complete, which saves memory and changes no bit. early needs one micro-batch and, unless memory.generations = 2, clip = 0 and finite = off"},
@@ -332,6 +335,10 @@ static dt_status check_optimizer(const dt_config *c, const dt_train_opts *t, dt_
     if (t->nesterov && (t->optimizer != DTI_OPTIMIZER_SGD || t->momentum <= 0))
         return fail_at(
             c, "train", "nesterov", err, "nesterov needs optimizer = sgd with a momentum above 0");
+    if (t->states != DT_STATES_FP32 && dt_optimizer_state(t) == 0)
+        return fail_at(c, "train", "states", err,
+            "states = 8bit: sgd without momentum keeps no moments; set momentum above 0, or states "
+            "= fp32");
     return DT_OK;
 }
 
@@ -355,6 +362,11 @@ int dt_optimizer_state(const dt_train_opts *t)
 const char *dt_optimizer_name(const dt_train_opts *t)
 {
     return optimizer_words[t->optimizer];
+}
+
+const char *dt_optimizer_packed(const dt_train_opts *t)
+{
+    return t->states == DT_STATES_8BIT ? packed_words[t->optimizer] : NULL;
 }
 
 static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *err)

@@ -49,6 +49,7 @@ typedef enum dti_optimizer {
     DTI_OPTIMIZER_ADAMW,
     DTI_OPTIMIZER_LION
 } dti_optimizer;
+typedef enum dt_states { DT_STATES_FP32, DT_STATES_8BIT } dt_states;
 typedef enum dt_schedule {
     DT_SCHEDULE_CONSTANT,
     DT_SCHEDULE_STEP,
@@ -73,6 +74,7 @@ typedef struct dt_train_opts {
     int64_t batch, micro_batch; /* micro_batch divides batch; never 0 after binding */
     int64_t steps, epochs;      /* 0: no such limit; one at least is above 0 after binding */
     int optimizer, schedule, precision;
+    int states; /* dt_states */
     double lr, momentum, weight_decay, gamma;
     double beta1, beta2, eps, final_lr;
     bool nesterov, no_decay, finite;
@@ -183,8 +185,10 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_N
  * or what others call one; NULL: none. */
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes);
 
-/* The optimizer's op, and the state tensors that each parameter has under it. */
+/* The optimizer's op, that of moments in 8 bits (NULL: there are none), and the moments that each
+ * parameter has under it. */
 const char *dt_optimizer_name(const dt_train_opts *t);
+const char *dt_optimizer_packed(const dt_train_opts *t);
 int dt_optimizer_state(const dt_train_opts *t);
 
 /* Whether the schedule goes down to final_lr. */

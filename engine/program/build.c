@@ -471,22 +471,31 @@ static bool is_vector(const builder *b, const dt_home *h)
 }
 
 /* What an update reads or writes: where it lives in a tier and is of more elements than the op is
- * for, that part of it alone. */
+ * for, that part of it alone; but scales, which are few, whole. */
 static dt_status bind_updated(
     builder *b, dt_op *op, int32_t tensor, int port, int mode, dt_err *err)
 {
-    const size_t bytes = (size_t)op->count * sizeof(float);
     const dt_tensor *whole = &b->p->tensor[tensor];
-    const bool away = whole->home != DT_NONE && b->p->map->home[tensor].tier != DT_AT_DEVICE;
-    if (away && bytes < whole->bytes) {
+    const dt_home *h = whole->home != DT_NONE ? &b->p->map->home[tensor] : NULL;
+    const dt_store store = h != NULL ? h->store : DT_STORE_F32;
+    const size_t bytes = dt_stored_bytes(store, op->count);
+    const bool away = h != NULL && h->tier != DT_AT_DEVICE;
+    if (away && store != DT_STORE_SCALES && bytes < whole->bytes) {
         dt_tensor part = *whole;
-        part.from = (size_t)op->first * sizeof(float);
+        part.from = dt_stored_bytes(store, op->first);
         part.bytes = bytes;
         set_name(part.name, "%s.from%zu", whole->name, part.from);
         DT_CHECK(dt_program_tensor(b->p, &part, &tensor, err));
     }
     dt_op_bind(op, tensor, port, mode);
     return DT_OK;
+}
+
+/* Whether the moments of a parameter are. */
+static bool in_8_bits(const builder *b, const dt_home *h)
+{
+    const int32_t moment = dti_map_find(b->p->map, h->node, h->param, DT_M);
+    return moment != DT_NONE && b->p->map->home[moment].store != DT_STORE_F32;
 }
 
 /* Of some elements of a parameter, by its gradient, or of a running statistic, by the pending one:
@@ -496,7 +505,9 @@ static dt_status update_elements(
 {
     const dt_home *h = &b->p->map->home[home];
     const bool buffer = h->role == DT_ROLE_BUFFERS;
-    const dt_layer_desc *desc = buffer ? b->o->ops.commit : b->o->ops.optimizer;
+    const dt_layer_desc *desc = buffer            ? b->o->ops.commit
+                                : in_8_bits(b, h) ? b->o->ops.packed
+                                                  : b->o->ops.optimizer;
     dt_op op = start_op(b, DT_OP_UPDATE, desc, DT_NONE, DT_UPDATE, "");
     set_name(op.name, "%s.%s", h->name, desc->form[DT_UPDATE].suffix);
     if ((size_t)count * sizeof(float) < h->bytes)
@@ -538,7 +549,9 @@ static dt_status append_update(builder *b, int32_t home, int32_t from, dt_err *e
 {
     const dt_home *h = &b->p->map->home[home];
     const int64_t n = (int64_t)(h->bytes / sizeof(float));
-    const int64_t each = in_slices(b, home) ? (int64_t)(b->p->map->slice / sizeof(float)) : n;
+    const int64_t slice = (int64_t)(b->p->map->slice / sizeof(float));
+    const int64_t unit = in_8_bits(b, h) ? DT_PART_UNIT : 1; /* codes are as many bytes */
+    const int64_t each = in_slices(b, home) ? (slice + unit - 1) / unit * unit : n;
     for (int64_t first = 0; first < n; first += each)
         DT_CHECK(update_elements(b, home, from, first, n - first < each ? n - first : each, err));
     return DT_OK;

@@ -177,9 +177,10 @@ typedef struct dt_program {
     dt_index index;
 } dt_program;
 
-/* The ops that belong to no layer, handed in because the engine knows no kernels. */
+/* The ops that belong to no layer, handed in because the engine knows no kernels. @packed: the
+ * optimizer of moments in 8 bits; NULL where there are none. */
 typedef struct dt_plain_ops {
-    const dt_layer_desc *sum, *commit, *optimizer;
+    const dt_layer_desc *sum, *commit, *optimizer, *packed;
 } dt_plain_ops;
 
 typedef struct dt_program_opts {

@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
+#include "engine/state_codes.h"
 #include "engine/runner/bind_values.h"
 
 /* A value: what it is (8 bits), of a codec that packs it (8), node or home (32), which of its
@@ -600,9 +601,16 @@ static dt_status want_update(op_check *k)
         if (has)
             want_home(k, DT_M + s, DT_UPDATES, state);
     }
+    const int64_t begin = (int64_t)(first / sizeof(float));
+    const bool scales = (f->updates & DT_BIT(DTI_SCALES_OF(DT_M))) != 0;
+    if (scales && begin % DT_STATE_BLOCK != 0)
+        return wrong(k, "where its elements begin within a block", begin % DT_STATE_BLOCK, 0);
     for (int port = 0; port < DT_PORTS; port++) {
-        k->want[port].from = first;
-        k->want[port].to = first + (uint64_t)k->op->count * sizeof(float);
+        const int32_t entry = k->want[port].home;
+        const bool known = entry >= 0 && (size_t)entry < m->n;
+        const dt_store store = known ? m->home[entry].store : DT_STORE_F32;
+        k->want[port].from = dt_stored_bytes(store, begin);
+        k->want[port].to = dt_stored_bytes(store, begin + k->op->count);
     }
     return DT_OK;
 }

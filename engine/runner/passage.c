@@ -34,12 +34,18 @@ static void *take(const dt_runner *r, uint64_t *from, size_t bytes, bool *owned)
     return at;
 }
 
+/* Of all values as they live, in fp32. */
+static size_t lives_bytes(const dt_home *h)
+{
+    return h->store == DT_STORE_CODES ? h->bytes * sizeof(float) : h->bytes;
+}
+
 static dt_status take_memory(dti_passage *w, bool apart, dt_err *err)
 {
     const dt_home *h = home_of(w);
     uint64_t from = dt_align_up(w->runner->o.map->bytes, DT_ALIGN);
-    w->borrowed = apart && !dti_home_on_host(w->runner, h);
-    w->lives = w->borrowed ? take(w->runner, &from, h->bytes, &w->lives_owned)
+    w->borrowed = apart && (w->moment != NULL || !dti_home_on_host(w->runner, h));
+    w->lives = w->borrowed ? take(w->runner, &from, lives_bytes(h), &w->lives_owned)
                : apart     ? dti_home_at(w->runner, h)
                            : NULL;
     w->piece = take(w->runner, &from, (size_t)w->step * sizeof *w->piece, &w->piece_owned);
@@ -77,6 +83,7 @@ dt_status dti_passage_open(dti_passage *w, dt_runner *r, int32_t home, dt_err *e
     *w = (dti_passage){.runner = r, .home = home};
     DT_CHECK(dti_check_team(r, r->o.map->threads, "weights lie as", err));
     const bool apart = cut(w, &r->o, home_of(w));
+    DT_CHECK(dti_moment_open(&w->moment, r, home_of(w), err));
     return take_memory(w, apart, err);
 }
 
@@ -99,15 +106,16 @@ uint64_t dt_passage_outside(const dt_runner_opts *o)
         const dt_home *h = &o->map->home[i];
         uint64_t room = host && o->arena_bytes > lives ? o->arena_bytes - lives : 0;
         dti_passage w;
-        if (h->node == DT_NONE || h->param == DT_NONE)
+        if (h->node == DT_NONE || h->param == DT_NONE || h->store == DT_STORE_SCALES)
             continue;
         const bool apart = cut(&w, o, h);
-        const bool reached = h->tier == DT_TIER_HOST || (h->tier == DT_AT_DEVICE && host);
+        const bool fp32 = h->store == DT_STORE_F32;
+        const bool reached = fp32 && (h->tier == DT_TIER_HOST || (h->tier == DT_AT_DEVICE && host));
         const uint64_t piece = dt_align_up((uint64_t)w.step * sizeof *w.piece, DT_ALIGN);
         uint64_t bytes = apart ? piece : 0; /* a kernel's own, on the way to the layout */
         if (apart && !reached)
-            bytes += beside(&room, dt_align_up(h->bytes, DT_ALIGN));
-        bytes += beside(&room, piece);
+            bytes += beside(&room, dt_align_up(lives_bytes(h), DT_ALIGN));
+        bytes += beside(&room, piece) + dti_moment_bytes(o->map, h);
         most = bytes > most ? bytes : most;
     }
     return most;
@@ -119,6 +127,7 @@ void dti_passage_close(dti_passage *w)
         dt_free(w->piece);
     if (w->lives_owned)
         dt_free(w->lives);
+    dti_moment_close(w->moment);
     *w = (dti_passage){0};
 }
 
@@ -136,6 +145,22 @@ static dt_rows rows_of(const dti_passage *w)
     return (dt_rows){(int64_t)w->at / w->row, (int64_t)w->n / w->row};
 }
 
+/* Values from @at on as they live. */
+static dt_status read_values(const dti_passage *w, size_t at, void *to, size_t n, dt_err *err)
+{
+    if (w->moment != NULL)
+        return dti_moment_read(w->moment, at, to, n, err);
+    return dti_home_read(w->runner, home_of(w), at * sizeof(float), to, n * sizeof(float), err);
+}
+
+static dt_status write_values(
+    const dti_passage *w, size_t at, const void *from, size_t n, dt_err *err)
+{
+    if (w->moment != NULL)
+        return dti_moment_write(w->moment, at, from, n, err);
+    return dti_home_write(w->runner, home_of(w), at * sizeof(float), from, n * sizeof(float), err);
+}
+
 dt_status dti_passage_get(dti_passage *w, dt_err *err)
 {
     dt_runner *r = w->runner;
@@ -143,9 +168,9 @@ dt_status dti_passage_get(dti_passage *w, dt_err *err)
     const dt_call c = call_of(&r->o, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     if (w->lives == NULL)
-        return dti_home_read(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);
+        return read_values(w, w->at, w->piece, w->n, err);
     if (w->borrowed && w->at == 0)
-        DT_CHECK(dti_home_read(r, h, 0, w->lives, h->bytes, err));
+        DT_CHECK(read_values(w, 0, w->lives, lives_bytes(h) / sizeof(float), err));
     return k->param_get(&c, h->param, rows_of(w), w->lives, w->piece, err);
 }
 
@@ -156,10 +181,10 @@ dt_status dti_passage_put(dti_passage *w, dt_err *err)
     const dt_call c = call_of(&r->o, h);
     const dt_kernels *k = dti_kernels_of(c.node->desc, r->o.context);
     if (w->lives == NULL)
-        return dti_home_write(r, h, w->at * sizeof(float), w->piece, w->n * sizeof(float), err);
+        return write_values(w, w->at, w->piece, w->n, err);
     DT_CHECK(k->param_put(&c, h->param, rows_of(w), w->piece, w->lives, err));
     if (w->borrowed && w->at + w->n == w->all)
-        return dti_home_write(r, h, 0, w->lives, h->bytes, err);
+        return write_values(w, 0, w->lives, lives_bytes(h) / sizeof(float), err);
     return DT_OK;
 }
 

@@ -206,13 +206,27 @@ dt_status dti_runner_nonfinite(dt_runner *r, dt_port port, int32_t *bad, dt_err 
 dt_status dti_runner_norm(
     dt_runner *r, dt_port port, double *norm, int32_t *bad, dt_err *err) DT_NODISCARD;
 
+/* A moment in 8 bits, read and written as fp32 in the layout that it lives in, from value 0 on to
+ * its end, when no plan runs. *out is NULL, and nothing is to be closed, where @h is no such. What
+ * begins behind the start begins at a multiple of DT_PART_UNIT values. A value that was read and is
+ * written again has the bits that it had. dti_moment_bytes: of memory that one takes. */
+typedef struct dti_moment dti_moment;
+dt_status dti_moment_open(
+    dti_moment **out, dt_runner *r, const dt_home *h, dt_err *err) DT_NODISCARD;
+void dti_moment_close(dti_moment *m);
+dt_status dti_moment_read(dti_moment *m, size_t at, float *to, size_t n, dt_err *err) DT_NODISCARD;
+dt_status dti_moment_write(
+    dti_moment *m, size_t at, const float *from, size_t n, dt_err *err) DT_NODISCARD;
+uint64_t dti_moment_bytes(const dt_map *m, const dt_home *h);
+
 /**
  * struct dti_passage - the values of a parameter, or of what has its layout, on their way between
  * that and PyTorch's, a piece after the other, when no plan runs.
  * @piece: values [at, at + n) in PyTorch's layout
  * @row @step: values that go together, and those of a piece
  * @lives: all of it as it lives; NULL: that is PyTorch's layout
- * @borrowed: @lives is a copy, as the processor does not reach the home
+ * @borrowed: @lives is a copy, as the processor does not reach the home, or it is no fp32
+ * @moment: what it is then; NULL: it is fp32
  *
  * Both take room of the arena that no persistent tensor has, where there is enough. Otherwise they
  * are memory of their own: a piece is DTI_PIECE bytes, or a row, or the whole where a layout cannot
@@ -226,6 +240,7 @@ typedef struct dti_passage {
     size_t at, n, all;
     float *piece;
     void *lives;
+    dti_moment *moment;
     bool borrowed, piece_owned, lives_owned;
 } dti_passage;
 

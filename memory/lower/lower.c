@@ -385,9 +385,10 @@ static dt_plan_arg plan_arg(const dt_program *p, const dt_op *op, const dt_opera
         g.from = (uint64_t)op->n0 * t->sample_bytes;
         g.to = (uint64_t)op->n1 * t->sample_bytes;
     }
-    const uint64_t bytes = (uint64_t)op->count * sizeof(float);
+    const dt_store store = t->home != DT_NONE ? p->map->home[t->home].store : DT_STORE_F32;
+    const uint64_t bytes = dt_stored_bytes(store, op->count);
     if (op->kind == DT_OP_UPDATE && t->bytes > bytes) {
-        g.from = (uint64_t)op->first * sizeof(float);
+        g.from = dt_stored_bytes(store, op->first);
         g.to = g.from + bytes;
     }
     return g;

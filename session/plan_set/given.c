@@ -37,12 +37,15 @@ static dt_plan *find_given(const dt_plans *g, dt_program_kind kind, int64_t n, b
 static dt_status check_optimizer(const dt_plan_set *p, const dt_plan *plan, dt_err *err)
 {
     const char *name = dt_optimizer_name(&p->session->opts.train);
-    for (size_t i = 0; i < plan->n_op; i++)
-        if (plan->op[i].kind == DT_OP_UPDATE && strcmp(plan->op[i].layer, name) != 0 &&
-            strcmp(plan->op[i].layer, "commit") != 0)
+    const char *packed = dt_optimizer_packed(&p->session->opts.train);
+    for (size_t i = 0; i < plan->n_op; i++) {
+        const char *op = plan->op[i].layer;
+        if (plan->op[i].kind == DT_OP_UPDATE && strcmp(op, name) != 0 &&
+            (packed == NULL || strcmp(op, packed) != 0) && strcmp(op, "commit") != 0)
             return DT_FAIL(err, DT_E_CONFIG,
                 "%s: planned for train.optimizer = %s, but this run has %s: plan again",
-                plan->op[i].name, plan->op[i].layer, name);
+                plan->op[i].name, op, name);
+    }
     return DT_OK;
 }
 

@@ -112,6 +112,7 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
     const dt_lower_opts *lower, dt_planned *to, dt_err *err)
 {
     const dt_session *s = p->session;
+    const char *packed = dt_optimizer_packed(&s->opts.train);
     const dt_program_opts o = {.graph = s->graph,
         .map = p->map,
         .context = &s->context,
@@ -122,7 +123,8 @@ static dt_status make_program(const dt_plan_set *p, const dt_policies *policies,
         .masks = s->opts.memory.masks,
         .ops = {.sum = dt_layer_find("sum"),
             .commit = dt_layer_find("commit"),
-            .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train))}};
+            .optimizer = dt_layer_find(dt_optimizer_name(&s->opts.train)),
+            .packed = packed != NULL ? dt_layer_find(packed) : NULL}};
     DT_CHECK(dt_program_create(&to->program, &o, err));
     if (p->asked.kept && !to->dense && is_kept_first(p))
         DT_CHECK(dt_lower_peak(&to->kept, to->program, lower->pool, NULL, err));
@@ -205,6 +207,8 @@ static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
     const dt_session *s = p->session;
     DT_CHECK(dt_map_create(&p->map, s->graph, &s->context, p->asked.micro_batch,
         dt_optimizer_state(&s->opts.train), err));
+    if (s->opts.train.states == DT_STATES_8BIT)
+        DT_CHECK(dt_map_pack_moments(p->map, s->graph, err));
     if (early(p))
         DT_CHECK(dt_map_update_early(p->map, loose, err));
     dt_tier *tier = dt_alloc(p->map->n, sizeof *tier);

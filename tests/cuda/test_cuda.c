@@ -28,7 +28,8 @@ static void the_module_loads_and_has_a_kernel_for_every_layer(void **state)
     for (size_t i = 0; i < n; i++)
         if (!all[i]->identity && dti_kernels_of(all[i], &on_card) == NULL)
             fail_msg("layer '%s' has no cuda kernels", all[i]->name);
-    static const char *const ops[] = {"sum", "commit", "sgd", "adam", "adamw", "lion"};
+    static const char *const ops[] = {
+        "sum", "commit", "sgd", "adam", "adamw", "lion", "sgd8", "adam8", "adamw8", "lion8"};
     for (size_t i = 0; i < DT_COUNT(ops); i++)
         if (dti_kernels_of(dt_layer_find(ops[i]), &on_card) == NULL)
             fail_msg("op '%s' has no cuda kernels", ops[i]);

@@ -20,6 +20,7 @@
 #include "layers/cuda/maxpool_cuda.cu"
 #include "layers/cuda/mean_cuda.cu"
 #include "layers/cuda/mul_cuda.cu"
+#include "layers/cuda/packed_updates_cuda.cu"
 #include "layers/cuda/permute_cuda.cu"
 #include "layers/cuda/relu_cuda.cu"
 #include "layers/cuda/shortcut_cuda.cu"
@@ -45,14 +46,14 @@
 static const struct {
     const char *name;
     const dt_kernels *k;
-} all[] = {ROW(adam), ROW(adamw), ROW(adaptive_avgpool), ROW(add), ROW(add_relu),
-    ROW(additive_attention), ROW(avgpool), ROW(batchnorm), ROW(batchnorm_relu), ROW(commit),
-    ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu), ROW(global_avgpool),
-    ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm), ROW(leaky_relu), ROW(lion),
-    ROW(lrn), ROW(lstm), ROW(max_unpool), ROW(maxpool), ROW(maxpool_index), ROW(mean), ROW(mul),
-    ROW(permute), ROW(position), ROW(relu), ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(shortcut),
-    ROW(sigmoid), ROW(silu), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy),
-    ROW(upsample), ROW(zero_pad)};
+} all[] = {ROW(adam), ROW(adam8), ROW(adamw), ROW(adamw8), ROW(adaptive_avgpool), ROW(add),
+    ROW(add_relu), ROW(additive_attention), ROW(avgpool), ROW(batchnorm), ROW(batchnorm_relu),
+    ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu),
+    ROW(global_avgpool), ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm),
+    ROW(leaky_relu), ROW(lion), ROW(lion8), ROW(lrn), ROW(lstm), ROW(max_unpool), ROW(maxpool),
+    ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute), ROW(position), ROW(relu), ROW(relu6),
+    ROW(rmsnorm), ROW(sgd), ROW(sgd8), ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(softmax_tile),
+    ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample), ROW(zero_pad)};
 
 static const dt_kernels *find(const char *name)
 {
@@ -75,7 +76,10 @@ static dt_status run_many(
     dt_host_backwards = true;
     DT_CHECK(k->run_many(c, a, n, err));
     dt_host_backwards = false;
-    assert_int_equal(dt_host_launches - before, (n + UPDATE_TENSORS - 1) / UPDATE_TENSORS);
+    const bool packed =
+        k == &dt_sgd8_host || k == &dt_adam8_host || k == &dt_adamw8_host || k == &dt_lion8_host;
+    const int most = packed ? PACKED_TENSORS : UPDATE_TENSORS;
+    assert_int_equal(dt_host_launches - before, (n + most - 1) / most);
     return DT_OK;
 }
 
@@ -145,6 +149,12 @@ static void many_updates_in_few_launches_give_the_processors_bits(void **state)
 {
     (void)state;
     dt_cuda_updates_compare(&host);
+}
+
+static void updates_of_moments_in_8_bits_give_the_processors_bits(void **state)
+{
+    (void)state;
+    dt_cuda_packed_compare(&host);
 }
 
 /* A value far from zero beside its spread, twice as a step's micro-batches: the running statistics
@@ -440,6 +450,8 @@ DT_TEST_GROUP(cuda_kernels)
         cmocka_unit_test_setup(ops_on_parameters_give_the_processors_bits, threads_forwards),
         cmocka_unit_test_setup(
             many_updates_in_few_launches_give_the_processors_bits, threads_forwards),
+        cmocka_unit_test_setup(
+            updates_of_moments_in_8_bits_give_the_processors_bits, threads_forwards),
         cmocka_unit_test_setup(
             batchnorm_joins_micro_batches_of_values_far_from_zero, threads_forwards),
         cmocka_unit_test_setup(a_tokens_rows_are_added_in_their_order, threads_forwards),

@@ -202,6 +202,13 @@ static void many_updates_in_few_launches_give_the_bits_of_one_at_a_time(void **s
     dt_cuda_updates_compare(&device);
 }
 
+static void updates_of_moments_in_8_bits_give_the_processors_results(void **state)
+{
+    (void)state;
+    need_card();
+    dt_cuda_packed_compare(&device);
+}
+
 static void repeated_in_place_or_in_pieces_the_bits_are_the_same(void **state)
 {
     (void)state;
@@ -218,6 +225,7 @@ DT_TEST_GROUP(cuda_layers)
         cmocka_unit_test(kernels_give_the_processors_results),
         cmocka_unit_test(ops_on_parameters_give_the_processors_results),
         cmocka_unit_test(many_updates_in_few_launches_give_the_bits_of_one_at_a_time),
+        cmocka_unit_test(updates_of_moments_in_8_bits_give_the_processors_results),
         cmocka_unit_test(repeated_in_place_or_in_pieces_the_bits_are_the_same),
     };
     return cmocka_run_group_tests(tests, open_card, close_card);

@@ -565,7 +565,8 @@ static void ops_of_no_layer_are_found_but_not_listed(void **state)
 {
     (void)state;
     const dt_layer_desc *const ops[] = {&dt_layer_sum, &dt_layer_sgd, &dt_layer_adam,
-        &dt_layer_adamw, &dt_layer_lion, &dt_layer_commit};
+        &dt_layer_adamw, &dt_layer_lion, &dt_layer_sgd8, &dt_layer_adam8, &dt_layer_adamw8,
+        &dt_layer_lion8, &dt_layer_commit};
     size_t n;
     const dt_layer_desc *const *all = dt_layer_all(&n);
     for (size_t k = 0; k < DT_COUNT(ops); k++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/state_codes.h"
 #include "engine/train.h"
 #include "layers/plain.h"
 #include "tests/fixture/layer_check.h"
@@ -205,6 +206,127 @@ static void lion_leaves_a_nan_in_sight(void **state)
     assert_true(isnan(w) && isnan(m));
 }
 
+/* ---- moments in 8 bits ---- */
+
+/* What an op of either kind is run on: the same values. @scale: of the blocks of a moment. */
+typedef struct packed {
+    float *w, *dw, *moment[2], *scale[2];
+    uint8_t *code[2];
+} packed;
+
+enum { GUARD = 77 };
+
+static packed draw_packed(int64_t n, int moments)
+{
+    packed p = {.w = dt_random_values((size_t)n + 1, 1), .dw = dt_random_values((size_t)n, 2)};
+    p.w[n] = GUARD;
+    for (int k = 0; k < moments; k++) {
+        const size_t blocks = (size_t)dt_state_blocks(n);
+        p.code[k] = malloc((size_t)n + 1);
+        p.scale[k] = dt_random_values(blocks + 1, 3 + (uint32_t)k);
+        p.moment[k] = calloc((size_t)n, sizeof(float));
+        assert_true(p.code[k] != NULL && p.moment[k] != NULL);
+        for (int64_t i = 0; i < n; i++)
+            p.code[k][i] = (uint8_t)(i * 31 + i / 256);
+        p.code[k][n] = GUARD;
+        for (size_t b = 0; b < blocks; b++)
+            p.scale[k][b] = k == 0 ? p.scale[k][b] : fabsf(p.scale[k][b]);
+        p.scale[k][blocks] = GUARD;
+    }
+    return p;
+}
+
+static void free_packed(packed *p, int moments)
+{
+    free(p->w);
+    free(p->dw);
+    for (int k = 0; k < moments; k++) {
+        free(p->code[k]);
+        free(p->scale[k]);
+        free(p->moment[k]);
+    }
+}
+
+/* A step of fp32 between unpacking and packing. */
+static void step_unpacked(const dt_layer_desc *op, const dt_call *c, dt_args *a, packed *p, int n)
+{
+    dt_err err = {0};
+    dt_state_map map[2];
+    for (int k = 0; k < n; k++) {
+        dt_state_map_fill(&map[k], k == 0, 0, 1);
+        for (int64_t i = 0; i < c->count; i++)
+            p->moment[k][i] = map[k].share[p->code[k][i]] * p->scale[k][i / DT_STATE_BLOCK];
+        a->port[DT_M + k] = p->moment[k];
+    }
+    a->port[DT_P] = p->w, a->port[DT_DP] = p->dw;
+    assert_ok(op->cpu->run(c, NULL, a, &err), &err);
+    for (int k = 0; k < n; k++)
+        for (int64_t at = 0; at < c->count; at += DT_STATE_BLOCK) {
+            const int64_t left = c->count - at;
+            p->scale[k][at / DT_STATE_BLOCK] = dt_state_pack(&map[k], p->moment[k] + at,
+                p->code[k] + at, left < DT_STATE_BLOCK ? left : DT_STATE_BLOCK);
+        }
+}
+
+static void step_packed(const dt_layer_desc *op, const dt_call *c, dt_args *a, packed *p, int n)
+{
+    dt_err err = {0};
+    a->port[DT_P] = p->w, a->port[DT_DP] = p->dw;
+    for (int k = 0; k < n; k++) {
+        a->port[DT_M + k] = p->code[k];
+        a->port[DTI_SCALES_OF(DT_M + k)] = p->scale[k];
+    }
+    assert_ok(op->cpu->run(c, NULL, a, &err), &err);
+}
+
+static void assert_same_packed(const packed *a, const packed *b, int64_t n, int moments)
+{
+    assert_memory_equal(a->w, b->w, ((size_t)n + 1) * sizeof(float));
+    for (int k = 0; k < moments; k++) {
+        assert_memory_equal(a->code[k], b->code[k], (size_t)n + 1);
+        assert_memory_equal(
+            a->scale[k], b->scale[k], ((size_t)dt_state_blocks(n) + 1) * sizeof(float));
+    }
+}
+
+static void a_step_in_8_bits_is_one_of_fp32_between_unpacking_and_packing(void **state)
+{
+    (void)state;
+    static const struct {
+        const dt_layer_desc *fp32, *packed;
+        int moments;
+    } ops[] = {{&dt_layer_sgd, &dt_layer_sgd8, 1}, {&dt_layer_adam, &dt_layer_adam8, 2},
+        {&dt_layer_adamw, &dt_layer_adamw8, 2}, {&dt_layer_lion, &dt_layer_lion8, 1}};
+    static const int64_t counts[] = {1, 2047, 2048, 2049, 40003};
+    const int usual = omp_get_max_threads();
+    for (size_t i = 0; i < DT_COUNT(ops) * DT_COUNT(counts); i++) {
+        const int64_t n = counts[i / DT_COUNT(ops)];
+        const int moments = ops[i % DT_COUNT(ops)].moments;
+        const dt_hyper h = {.lr = 1e-2f,
+            .momentum = 0.9f,
+            .nesterov = i % 3 == 0,
+            .weight_decay = 0.05f,
+            .no_decay = i % 2 == 0,
+            .beta1 = 0.9,
+            .beta2 = 0.99,
+            .eps = 1e-8f,
+            .clipped = i % 5 == 0,
+            .clip = 0.3f};
+        const dt_call c = {.form = DT_UPDATE, .count = n, .vector = i % 2 == 1};
+        packed want = draw_packed(n, moments), got = draw_packed(n, moments);
+        omp_set_num_threads(1 + (int)i % 3);
+        for (int step = 3; step < 6; step++) {
+            dt_args a = {.hyper = h, .step = step}, b = a;
+            step_unpacked(ops[i % DT_COUNT(ops)].fp32, &c, &a, &want, moments);
+            step_packed(ops[i % DT_COUNT(ops)].packed, &c, &b, &got, moments);
+            assert_same_packed(&want, &got, n, moments);
+        }
+        free_packed(&want, moments);
+        free_packed(&got, moments);
+    }
+    omp_set_num_threads(usual);
+}
+
 /* The first step of Adam is lr in size whatever the gradient: beta2 in single precision would be
  * off by 5e-5 in the second moment. */
 static void adams_moments_keep_their_digits(void **state)
@@ -321,6 +443,7 @@ DT_TEST_GROUP(optimizers)
         cmocka_unit_test(lion_follows_its_paper),
         cmocka_unit_test(lion_steps_by_a_sign),
         cmocka_unit_test(lion_leaves_a_nan_in_sight),
+        cmocka_unit_test(a_step_in_8_bits_is_one_of_fp32_between_unpacking_and_packing),
         cmocka_unit_test(adams_moments_keep_their_digits),
         cmocka_unit_test(a_constant_rate_stays),
         cmocka_unit_test(warm_up_rises_evenly_to_the_rate),

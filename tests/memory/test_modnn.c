@@ -112,7 +112,7 @@ static void vgg16_has_the_published_bound(void **state)
         .map = m.map,
         .n = 1,
         .home_n = 1,
-        .ops = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd},
+        .ops = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL},
         .algorithms = &small};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     const double maps = (double)(need(p, 0) - m.map->bytes) / (1 << 20);

@@ -29,7 +29,7 @@ enum {
     BRIEF_NODES = 2000
 };
 
-static const dt_plain_ops plain = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd};
+static const dt_plain_ops plain = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL};
 
 /* What all tests of this program did together; the last test looks at it. */
 static struct tally {

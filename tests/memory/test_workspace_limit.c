@@ -284,7 +284,7 @@ static dt_status plan_chain(
     forget(c);
     for (int i = 0; i < 2; i++) {
         const dt_program_opts o = {c->g, c->map, NULL, kinds[i], BATCH, BATCH,
-            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd}, by, false};
+            {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL}, by, false};
         DT_CHECK(dt_program_create(&c->made[i].program, &o, err));
         dt_rewrite(c->made[i].program, c->policies);
         c->made[i].plan = dt_planned_by(c->made[i].program, c->policies, "greedy");

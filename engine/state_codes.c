@@ -1,0 +1,37 @@
+/* Blocks of optimizer state between 8 bits and fp32. */
+#include "engine/state_codes.h"
+
+DT_CLONES void dt_state_unpack(
+    const dt_state_map *m, const uint8_t *code, float scale, float *to, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        to[i] = m->share[code[i]] * scale;
+}
+
+/* A NaN counts for nothing: the weight that it made is one, too. */
+DT_CLONES static float scale_of(const float *v, int64_t n)
+{
+    float high = 0.0f, low = 0.0f;
+#pragma omp simd reduction(max : high, low)
+    for (int64_t i = 0; i < n; i++) {
+        high = v[i] > high ? v[i] : high;
+        low = -v[i] > low ? -v[i] : low;
+    }
+    return dt_state_scale(high, low);
+}
+
+DT_CLONES static void codes_of(
+    const dt_state_map *m, const float *v, float whole, uint8_t *code, int64_t n)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++)
+        code[i] = dt_state_code(m, v[i] / whole);
+}
+
+float dt_state_pack(const dt_state_map *m, const float *from, uint8_t *code, int64_t n)
+{
+    const float scale = scale_of(from, n);
+    codes_of(m, from, dt_state_whole(scale), code, n);
+    return scale;
+}

@@ -25,6 +25,7 @@ typedef struct dt_node {
     int n_in;
     int32_t in[DT_MAX_IN]; /* producing node, or DT_GRAPH_INPUT */
     bool frozen;           /* stays as it is, and computes as in an evaluation */
+    float rate;            /* what its learning rate is multiplied by; 0: nothing */
     int32_t shares;        /* node whose parameter 0 stands in for its own, or DT_SHARES_NONE */
     dt_layer_info info;
 } dt_node;
@@ -65,6 +66,11 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
  * whole, and layers behind them draw what they would behind the whole.
  */
 void dt_graph_join(dt_graph *g, int32_t node, int32_t with, dt_part part);
+
+static inline float dti_node_rate(const dt_node *nd)
+{
+    return nd->rate > 0 ? nd->rate : 1;
+}
 
 /* The node whose parameter 0 a node has: its own, or that of the one it shares with. */
 static inline int32_t dti_graph_owner(const dt_graph *g, int32_t node)

@@ -5,7 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
-#include "engine/config/nearest.h"
+#include "engine/graph_names.h"
 #include "engine/graph_share.h"
 
 static bool mark(dt_graph *g, const char *glob)
@@ -15,7 +15,7 @@ static bool mark(dt_graph *g, const char *glob)
         dt_node *nd = &g->node[i];
         const bool matches = !nd->desc->loss && dt_glob(glob, nd->name);
         nd->frozen = nd->frozen || matches;
-        any = any || matches || (nd->with[0] != '\0' && dt_glob(glob, nd->with));
+        any = any || (!nd->desc->loss && dt_layer_meant(glob, nd));
     }
     return any;
 }
@@ -52,26 +52,14 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
     return any ? DT_OK : DT_FAIL(err, DT_E_CONFIG, "no layer is left to train");
 }
 
-static dt_status no_layer(const dt_graph *g, const char *glob, dt_err *err)
-{
-    const char **names = dt_alloc(g->n_node + 1, sizeof *names);
-    for (size_t i = 0; names != NULL && i < g->n_node; i++)
-        names[i] = g->node[i].name;
-    const char *near = names != NULL ? dt_nearest(glob, names) : NULL;
-    dt_free(names);
-    if (near != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "'%s' matches no layer, did you mean '%s'?", glob, near);
-    return DT_FAIL(err, DT_E_CONFIG, "'%s' matches no layer; the %zu layers are '%s' to '%s'", glob,
-        g->n_node, g->node[0].name, g->node[g->n_node - 1].name);
-}
-
 static dt_status mark_all(dt_graph *g, const char *globs, dt_err *err)
 {
-    char glob[DTI_GLOB_BYTES];
+    char glob[DTI_GLOB_BYTES], text[DT_NO_LAYER_BYTES];
     for (const char *at = globs; *at != '\0';) {
         at = dti_next_glob(at, glob, sizeof glob);
         if (glob[0] != '\0' && !mark(g, glob))
-            return no_layer(g, glob, err);
+            return DT_FAIL(
+                err, DT_E_CONFIG, "%s", dt_no_layer(g, glob, dt_nearest_layer(g, glob), text));
     }
     return DT_OK;
 }

@@ -26,6 +26,7 @@ typedef struct dt_context dt_context; /* what a session computes with: engine/co
  * @needs_dx: false when nothing before the layer is trained, so no DX port is bound
  * @add:    bit i: DP + i holds a gradient to which this op's is added
  * @vector:   of an optimizer: the parameter has one dimension, as biases and weights of norms have
+ * @rate:     of the same: what the learning rate is multiplied by; 0: nothing
  * @workspace_limit: the most bytes that the algorithm may take; DT_LIMIT_ANY: the fastest
  */
 typedef struct dt_call {
@@ -39,9 +40,16 @@ typedef struct dt_call {
     size_t packed;
     int64_t n, home_n, count;
     bool needs_dx, vector;
+    float rate;
     unsigned add;
     size_t workspace_limit;
 } dt_call;
+
+/* The learning rate of an update. */
+DT_BOTH static inline double dt_call_rate(float lr, float rate)
+{
+    return (double)lr * (rate > 0 ? (double)rate : 1.0);
+}
 
 /**
  * struct dt_facts - what a device says of an op before it exists.

@@ -3,21 +3,24 @@
 #define DT_LAYERS_UPDATE_H
 
 #include <math.h>
+#include <string.h>
 
 #include "engine/kernels.h"
 #include "layers/cpu/tasks.h"
 
-/* How a parameter's gradient is taken. @scale: of the gradient, 1, which changes no bit, unless
- * gradients are clipped. @decay: share of the weight added to it. */
+/* How a parameter learns. @scale: of the gradient, 1, which changes no bit, unless gradients are
+ * clipped. @decay: share of the weight added to it. @lr: by its own rate. */
 typedef struct dti_gradient {
     float scale, decay;
+    double lr;
 } dti_gradient;
 
-DT_INLINE dti_gradient dti_gradient_of(const dt_hyper *h, bool vector)
+DT_INLINE dti_gradient dti_gradient_of(const dt_hyper *h, bool vector, float rate)
 {
     dti_gradient g;
     g.scale = h->clipped ? h->clip : 1.0f;
     g.decay = vector && h->no_decay ? 0.0f : h->weight_decay;
+    g.lr = dt_call_rate(h->lr, rate);
     return g;
 }
 
@@ -33,11 +36,11 @@ typedef struct dti_sgd {
     bool nesterov;
 } dti_sgd;
 
-DT_INLINE dti_sgd dti_sgd_of(const dt_hyper *h, bool vector)
+DT_INLINE dti_sgd dti_sgd_of(const dt_hyper *h, bool vector, float rate)
 {
     dti_sgd k;
-    k.g = dti_gradient_of(h, vector);
-    k.lr = h->lr;
+    k.g = dti_gradient_of(h, vector, rate);
+    k.lr = (float)k.g.lr;
     k.momentum = h->momentum;
     k.nesterov = h->nesterov;
     return k;
@@ -51,28 +54,38 @@ DT_INLINE void dti_sgd_at(const dti_sgd *k, float dw, float *w, float *m)
     *w -= k->lr * (k->nesterov ? g + k->momentum * *m : *m);
 }
 
-/* Numbers of a step of Adam, the same for all elements. */
+/* Numbers of a step of Adam. */
 typedef struct dti_adam {
     dti_gradient g;
+    double correction;              /* of the first moment */
     float keep1, keep2, new1, new2; /* of the moments and of the gradient in them */
-    float shrink, rate, over, eps;  /* of the weight; lr / correction1; 1 / sqrt(correction2) */
+    float shrink, rate, over, eps;  /* of the weight; lr / correction; 1 / sqrt(correction2) */
 } dti_adam;
 
-/* Corrections are computed in double precision: 1 - beta^t loses digits in single. */
-DT_INLINE dti_adam dti_adam_of(const dt_hyper *h, int64_t step, bool vector, bool decoupled)
+/* Those that are the same for all parameters. Corrections are computed in double precision:
+ * 1 - beta^t loses digits in single. */
+DT_INLINE dti_adam dti_adam_of(const dt_hyper *h, int64_t step)
 {
-    const double t = (double)(step + 1), lr = (double)h->lr;
+    const double t = (double)(step + 1);
     dti_adam k;
-    k.g = dti_gradient_of(h, vector);
-    k.shrink = decoupled ? (float)(1 - lr * (double)k.g.decay) : 1.0f;
-    k.g.decay = decoupled ? 0.0f : k.g.decay;
+    memset(&k, 0, sizeof k);
+    k.correction = 1 - pow(h->beta1, t);
     k.keep1 = (float)h->beta1;
     k.keep2 = (float)h->beta2;
     k.new1 = (float)(1 - h->beta1);
     k.new2 = (float)(1 - h->beta2);
-    k.rate = (float)(lr / (1 - pow(h->beta1, t)));
     k.over = (float)(1 / sqrt(1 - pow(h->beta2, t)));
     k.eps = h->eps;
+    return k;
+}
+
+/* With those of one. @decoupled: decay shrinks the weight, and is not added to the gradient. */
+DT_INLINE dti_adam dti_adam_for(dti_adam k, dti_gradient g, bool decoupled)
+{
+    k.g = g;
+    k.shrink = decoupled ? (float)(1 - g.lr * (double)g.decay) : 1.0f;
+    k.g.decay = decoupled ? 0.0f : g.decay;
+    k.rate = (float)(g.lr / k.correction);
     return k;
 }
 
@@ -92,17 +105,17 @@ typedef struct dti_lion {
     float shrink, lr;               /* of the weight; the length of the step */
 } dti_lion;
 
-DT_INLINE dti_lion dti_lion_of(const dt_hyper *h, bool vector)
+DT_INLINE dti_lion dti_lion_of(const dt_hyper *h, bool vector, float rate)
 {
     dti_lion k;
-    k.g = dti_gradient_of(h, vector);
-    k.shrink = (float)(1 - (double)h->lr * (double)k.g.decay);
+    k.g = dti_gradient_of(h, vector, rate);
+    k.shrink = (float)(1 - k.g.lr * (double)k.g.decay);
     k.g.decay = 0.0f;
     k.keep1 = (float)h->beta1;
     k.keep2 = (float)h->beta2;
     k.new1 = (float)(1 - h->beta1);
     k.new2 = (float)(1 - h->beta2);
-    k.lr = h->lr;
+    k.lr = (float)k.g.lr;
     return k;
 }
 

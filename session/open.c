@@ -12,6 +12,7 @@
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "engine/graph_freeze.h"
+#include "engine/graph_rates.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/kept.h"
@@ -93,6 +94,16 @@ static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
         snprintf(s->note, sizeof s->note,
             "%.400s: without model.weights these layers stay as they are drawn at random",
             dt_session_asked(asked, s, "train", "freeze"));
+    return DT_OK;
+}
+
+/* As [train] rates says, by the same names. */
+static dt_status set_rates(const dt_session *s, dt_graph *g, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.train.rates != NULL)
+        DT_TRY(err, dt_graph_rates(g, s->opts.train.rates, err), "%s",
+            dt_session_asked(asked, s, "train", "rates"));
     return DT_OK;
 }
 
@@ -522,6 +533,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(fuse(s, &g, err));
     DT_CHECK(freeze(s, g, err));
+    DT_CHECK(set_rates(s, g, err));
     DT_CHECK(check_fresh(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));

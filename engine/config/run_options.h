@@ -82,6 +82,7 @@ typedef struct dt_train_opts {
     const char *warmup_text;
     int64_t warmup_steps, warmup_epochs; /* one of them is 0 */
     const char *freeze;                  /* names of layers and globs, or NULL */
+    const char *rates;                   /* the same with factors of lr, or NULL */
     double clip, label_smoothing;        /* clip 0: not clipped */
     const char *milestones_text;
     int n_milestone;

@@ -355,8 +355,11 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     DT_TRY(err, state_of(b->r, c->kernels, &c->call, &c->state, err), "%s", op->name);
     for (int32_t i = op->first; i < op->first + op->n; i++) {
         const dt_plan_arg *a = &b->plan->arg[i];
-        if (op->form == DT_UPDATE && a->port == DT_P)
+        if (op->form == DT_UPDATE && a->port == DT_P) {
             c->updates = b->values.entry[a->tensor];
+            c->call.rate =
+                dti_node_rate(&b->values.graph->node[b->values.map->home[c->updates].node]);
+        }
         if (op->form == DT_UPDATE && a->port == DT_DP && a->from == 0)
             c->gradients = (int64_t)(b->plan->tensor[a->tensor].bytes / sizeof(float));
         if (dt_plan_in_slot(op, &b->plan->tensor[a->tensor])) {

@@ -28,7 +28,7 @@ static void task(const void *job, int64_t i)
 static dt_status lion_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const struct job j = {a, c->count, dti_lion_of(&a->hyper, c->vector)};
+    const struct job j = {a, c->count, dti_lion_of(&a->hyper, c->vector, c->rate)};
     dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), task, &j);
     return DT_OK;
 }

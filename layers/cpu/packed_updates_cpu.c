@@ -96,28 +96,33 @@ static dt_status run(const dt_call *c, const dt_args *a, void (*move)(const void
 static dt_status sgd8_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dti_sgd k = dti_sgd_of(&a->hyper, c->vector);
+    const dti_sgd k = dti_sgd_of(&a->hyper, c->vector, c->rate);
     return run(c, a, move_sgd, &k, false);
+}
+
+static dt_status run_adam(const dt_call *c, const dt_args *a, bool decoupled)
+{
+    const dti_gradient g = dti_gradient_of(&a->hyper, c->vector, c->rate);
+    const dti_adam k = dti_adam_for(dti_adam_of(&a->hyper, a->step), g, decoupled);
+    return run(c, a, move_adam, &k, true);
 }
 
 static dt_status adam8_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dti_adam k = dti_adam_of(&a->hyper, a->step, c->vector, false);
-    return run(c, a, move_adam, &k, true);
+    return run_adam(c, a, false);
 }
 
 static dt_status adamw8_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dti_adam k = dti_adam_of(&a->hyper, a->step, c->vector, true);
-    return run(c, a, move_adam, &k, true);
+    return run_adam(c, a, true);
 }
 
 static dt_status lion8_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
-    const dti_lion k = dti_lion_of(&a->hyper, c->vector);
+    const dti_lion k = dti_lion_of(&a->hyper, c->vector, c->rate);
     return run(c, a, move_lion, &k, false);
 }
 

@@ -69,7 +69,8 @@ static dt_status sgd_run(const dt_call *c, void *state, const dt_args *a, dt_err
 {
     (void)state, (void)err;
     const dt_hyper *h = &a->hyper;
-    const struct job j = {a, c->count, h->lr, h->momentum, dti_gradient_of(h, c->vector)};
+    const dti_gradient g = dti_gradient_of(h, c->vector, c->rate);
+    const struct job j = {a, c->count, (float)g.lr, h->momentum, g};
     dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), sgd_task, &j);
     return DT_OK;
 }

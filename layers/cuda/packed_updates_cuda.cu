@@ -8,7 +8,7 @@ DT_C_HEADERS
 DT_C_HEADERS_END
 
 enum {
-    PACKED_TENSORS = 60, /* of a launch, as its table must be no larger than 4096 bytes */
+    PACKED_TENSORS = 56, /* of a launch, as its table must be no larger than 4096 bytes */
     PACKED_BLOCKS = 1056 /* eight for each processor of a large card */
 };
 typedef char packed_block_fits[DTI_THREADS * DTI_FEW == DT_STATE_BLOCK ? 1 : -1];
@@ -20,6 +20,7 @@ typedef struct packed_tensor {
     const float *dw;
     uint8_t *m, *v;
     int64_t count;
+    float rate;
     int32_t first;
     bool vector, wide;
 } packed_tensor;
@@ -34,10 +35,10 @@ typedef char packed_job_fits[sizeof(packed_job) <= 4096 ? 1 : -1];
 
 typedef enum packed_op { PACKED_SGD, PACKED_ADAM, PACKED_LION } packed_op;
 
-/* What the threads of a block share. @adam: numbers for matrices and for vectors. */
+/* What the threads of a block share. */
 typedef struct packed_shared {
     dt_state_map first, second;
-    dti_adam adam[2];
+    dti_adam adam;
     double most[DTI_THREADS / DTI_WARP];
 } packed_shared;
 
@@ -86,12 +87,14 @@ DT_DEVICE void packed_put(const dt_state_map *map, const float *v, float scale, 
         scales[at / DT_STATE_BLOCK] = scale;
 }
 
-DT_DEVICE void packed_move(
-    const packed_tensor *t, const dt_hyper *h, packed_shared *s, packed_few *f, packed_op op)
+DT_DEVICE void packed_move(const packed_tensor *t, const packed_job *j, const packed_shared *s,
+    packed_few *f, packed_op op)
 {
-    const dti_adam adam = s->adam[t->vector ? 1 : 0];
-    const dti_sgd sgd = dti_sgd_of(h, t->vector);
-    const dti_lion lion = dti_lion_of(h, t->vector);
+    const dt_hyper *h = &j->now->hyper;
+    const dti_gradient g = dti_gradient_of(h, t->vector, t->rate);
+    const dti_adam adam = dti_adam_for(s->adam, g, j->decoupled);
+    const dti_sgd sgd = dti_sgd_of(h, t->vector, t->rate);
+    const dti_lion lion = dti_lion_of(h, t->vector, t->rate);
     DT_UNROLL(8)
     for (int k = 0; k < DTI_FEW; k++)
         if (op == PACKED_ADAM)
@@ -105,7 +108,7 @@ DT_DEVICE void packed_move(
 /* Zeros behind the end, which are nobody's, move too, and count for no scale: weight and gradient
  * are 0 there. */
 DT_DEVICE void packed_block(
-    const packed_tensor *t, const dt_hyper *h, packed_shared *s, int32_t block, packed_op op)
+    const packed_tensor *t, const packed_job *j, packed_shared *s, int32_t block, packed_op op)
 {
     const int64_t begin = (int64_t)(block - t->first) * DT_STATE_BLOCK;
     const int64_t at = begin + threadIdx.x * DTI_FEW;
@@ -117,7 +120,7 @@ DT_DEVICE void packed_block(
     packed_take(&s->first, t->m, t->of_m[i], at, n, f.m);
     if (op == PACKED_ADAM)
         packed_take(&s->second, t->v, t->of_v[i], at, n, f.v);
-    packed_move(t, h, s, &f, op);
+    packed_move(t, j, s, &f, op);
     dti_put(t->w, at, n, t->wide, DT_F32, f.w);
     const float of_m = packed_scale(f.m, s->most); /* all have read the old one behind it */
     packed_put(&s->first, f.m, of_m, t->m, t->of_m, at, n);
@@ -132,12 +135,12 @@ DT_DEVICE void packed_update(const packed_job *j, packed_shared *s, packed_op op
     const dt_hyper h = j->now->hyper;
     dt_state_map_fill(&s->first, true, (int)threadIdx.x, (int)blockDim.x);
     dt_state_map_fill(&s->second, false, (int)threadIdx.x, (int)blockDim.x);
-    if (threadIdx.x < 2)
-        s->adam[threadIdx.x] = dti_adam_of(&h, j->now->step, threadIdx.x == 1, j->decoupled);
+    if (threadIdx.x == 0 && op == PACKED_ADAM)
+        s->adam = dti_adam_of(&h, j->now->step);
     __syncthreads();
     for (int32_t block = (int32_t)blockIdx.x; block < j->blocks; block += (int32_t)gridDim.x) {
         const packed_tensor t = packed_tensor_of(j, block);
-        packed_block(&t, &h, s, block, op);
+        packed_block(&t, j, s, block, op);
     }
 }
 
@@ -161,6 +164,7 @@ static packed_tensor packed_tensor_for(const dt_call *c, const dt_args *a, int32
     t.of_m = (float *)a->port[DTI_SCALES_OF(DT_M)];
     t.of_v = (float *)a->port[DTI_SCALES_OF(DT_M + 1)];
     t.count = c->count;
+    t.rate = c->rate;
     t.first = first;
     t.vector = c->vector;
     t.wide = dti_wide(t.w) && dti_wide(t.dw);

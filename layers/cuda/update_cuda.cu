@@ -12,7 +12,7 @@ DT_C_HEADERS_END
  *
  * The numbers of the step are read on the device: what is launched once runs in many steps. */
 enum {
-    UPDATE_TENSORS = 84,
+    UPDATE_TENSORS = 72,
     UPDATE_CHUNK = 4 * DTI_THREADS * DTI_FEW,
     UPDATE_BLOCKS = 1056 /* eight for each processor of a large card */
 };
@@ -24,6 +24,7 @@ typedef struct update_tensor {
     float *w, *m, *v;
     const float *from;
     int64_t count;
+    float rate;
     int32_t first;
     bool vector, wide;
 } update_tensor;
@@ -61,6 +62,7 @@ DT_DEVICE dti_span update_span_of(const update_tensor *t, int32_t chunk)
 DT_DEVICE void sgd_few(
     const update_tensor *t, const dt_hyper *h, dti_gradient gradient, int64_t at, int n)
 {
+    const float lr = (float)gradient.lr;
     float w[DTI_FEW], d[DTI_FEW], m[DTI_FEW];
     dti_take(t->w, at, n, t->wide, DT_F32, w);
     dti_take(t->from, at, n, t->wide, DT_F32, d);
@@ -72,7 +74,7 @@ DT_DEVICE void sgd_few(
         const float fast = t->m != NULL ? h->momentum * m[k] + g : g;
         m[k] = fast;
         /* Nesterov: a step further along the momentum than the momentum has got. */
-        w[k] -= h->lr * (t->m != NULL && h->nesterov ? g + h->momentum * fast : fast);
+        w[k] -= lr * (t->m != NULL && h->nesterov ? g + h->momentum * fast : fast);
     }
     dti_put(t->w, at, n, t->wide, DT_F32, w);
     if (t->m != NULL)
@@ -85,7 +87,7 @@ DT_KERNEL(update_sgd, update_job)
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
         const dti_span s = update_span_of(&t, chunk);
-        const dti_gradient gradient = dti_gradient_of(&h, t.vector);
+        const dti_gradient gradient = dti_gradient_of(&h, t.vector, t.rate);
         for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
             sgd_few(&t, &h, gradient, at, dti_few(at, s.end));
     }
@@ -106,19 +108,19 @@ DT_DEVICE void adam_few(const update_tensor *t, const dti_adam *k, int64_t at, i
     dti_put(t->v, at, n, t->wide, DT_F32, v);
 }
 
-/* Two threads of each block find the numbers of the step, for matrices and for vectors. */
+/* A thread of each block finds the numbers of the step. */
 DT_KERNEL(update_adam, update_job)
 {
-    __shared__ dti_adam shared[2];
-    if (threadIdx.x < 2) {
-        const dt_hyper h = given.now->hyper;
-        shared[threadIdx.x] = dti_adam_of(&h, given.now->step, threadIdx.x == 1, given.decoupled);
-    }
+    __shared__ dti_adam shared;
+    const dt_hyper h = given.now->hyper;
+    if (threadIdx.x == 0)
+        shared = dti_adam_of(&h, given.now->step);
     __syncthreads();
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
         const dti_span s = update_span_of(&t, chunk);
-        const dti_adam k = shared[t.vector ? 1 : 0];
+        const dti_adam k =
+            dti_adam_for(shared, dti_gradient_of(&h, t.vector, t.rate), given.decoupled);
         for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
             adam_few(&t, &k, at, dti_few(at, s.end));
     }
@@ -143,7 +145,7 @@ DT_KERNEL(update_lion, update_job)
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
         const dti_span s = update_span_of(&t, chunk);
-        const dti_lion k = dti_lion_of(&h, t.vector);
+        const dti_lion k = dti_lion_of(&h, t.vector, t.rate);
         for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
             lion_few(&t, &k, at, dti_few(at, s.end));
     }
@@ -173,6 +175,7 @@ static update_tensor update_tensor_for(const dt_call *c, const dt_args *a, int32
     t.v = (float *)a->port[DT_M + 1];
     t.from = (const float *)(a->port[DT_DP] != NULL ? a->port[DT_DP] : a->port[DT_Q]);
     t.count = c->count;
+    t.rate = c->rate;
     t.first = first;
     t.vector = c->vector;
     t.wide = dti_wide(t.w) && dti_wide(t.m) && dti_wide(t.v) && dti_wide(t.from);

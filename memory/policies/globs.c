@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "engine/base/text.h"
+#include "engine/graph_names.h"
 
 typedef struct one {
     char text[2 * DT_NAME_BYTES];
@@ -29,17 +29,11 @@ static bool next(const char **list, one *glob)
     return true;
 }
 
-static bool matches(const one *glob, const dt_node *layer)
-{
-    return dt_glob(glob->text, layer->name) ||
-           (layer->with[0] != '\0' && dt_glob(glob->text, layer->with));
-}
-
 int32_t dti_globs_match(const char *globs, const dt_node *layer)
 {
     one glob;
     for (int32_t n = 1; layer != NULL && next(&globs, &glob); n++)
-        if (matches(&glob, layer))
+        if (dt_layer_meant(glob.text, layer))
             return n;
     return 0;
 }
@@ -48,14 +42,14 @@ dt_status dti_globs_check(
     const char *globs, const dt_graph *g, const char *policy, const char *key, dt_err *err)
 {
     one glob;
+    char text[DT_NO_LAYER_BYTES];
     while (next(&globs, &glob)) {
         bool any = false;
         for (size_t i = 0; i < g->n_node && !any; i++)
-            any = matches(&glob, &g->node[i]);
+            any = dt_layer_meant(glob.text, &g->node[i]);
         if (!any)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "[policy.%s] %s: '%s' matches no layer; 'dnntrain show CONFIG' names them", policy,
-                key, glob.text);
+            return DT_FAIL(err, DT_E_CONFIG, "[policy.%s] %s: %s", policy, key,
+                dt_no_layer(g, glob.text, dt_nearest_layer(g, glob.text), text));
     }
     return DT_OK;
 }

@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
 #include "engine/config/nearest.h"
+#include "engine/graph_names.h"
 
 static const char *const fates[] = {[DT_PIN_KEEP] = "keep",
     [DT_PIN_MOVE] = "offload",
@@ -97,17 +98,12 @@ static const char *layer_of_tensor(const char *name, const char *const *layers)
 
 static dt_status no_layer(const line *l, const known *k, dt_err *err)
 {
-    const dt_graph *g = k->graph;
+    char text[DT_NO_LAYER_BYTES];
     const char *near = is_told(err) ? dt_nearest(l->glob, k->layers) : NULL;
     if (near == NULL)
         near = layer_of_tensor(l->glob, k->layers);
-    if (near != NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "%s: [" DT_LAYER_FATES "] '%.100s' matches no layer, did you mean '%s'?", l->at,
-            l->glob, near);
-    return DT_FAIL(err, DT_E_CONFIG,
-        "%s: [" DT_LAYER_FATES "] '%.100s' matches no layer; the %zu layers are '%s' to '%s'",
-        l->at, l->glob, g->n_node, g->node[0].name, g->node[g->n_node - 1].name);
+    return DT_FAIL(err, DT_E_CONFIG, "%s: [" DT_LAYER_FATES "] %s", l->at,
+        dt_no_layer(k->graph, l->glob, near, text));
 }
 
 /* The next word of the value; empty at its end. */

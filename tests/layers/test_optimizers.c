@@ -19,6 +19,7 @@ typedef struct rule {
     dt_hyper h;
     bool vector;
     int state;
+    float rate;
 } rule;
 
 /* One element, with what optimizers keep of it. */
@@ -27,23 +28,24 @@ typedef struct element {
 } element;
 
 /* Chen et al. (2023), Program 1; in their words beta1 c + (1 - beta1) g gives the direction. */
-static void lion_step(element *e, double g, double wd, const dt_hyper *h)
+static void lion_step(element *e, double g, double wd, double lr, const dt_hyper *h)
 {
     const double c = h->beta1 * e->m + (1 - h->beta1) * g;
     const double update = (c > 0) - (c < 0) + wd * e->w;
     e->m = h->beta2 * e->m + (1 - h->beta2) * g;
-    e->w -= (double)h->lr * update;
+    e->w -= lr * update;
 }
 
 /* torch.optim.SGD, Adam and AdamW. */
 static void one_step(element *e, double g, const rule *r, int t)
 {
     const dt_hyper *h = &r->h;
-    const double lr = (double)h->lr, wd = r->vector && h->no_decay ? 0 : (double)h->weight_decay;
+    const double lr = (double)h->lr * (r->rate > 0 ? (double)r->rate : 1);
+    const double wd = r->vector && h->no_decay ? 0 : (double)h->weight_decay;
     if (h->clipped)
         g *= (double)h->clip;
     if (r->op == &dt_layer_lion) {
-        lion_step(e, g, wd, h);
+        lion_step(e, g, wd, lr, h);
         return;
     }
     if (r->op == &dt_layer_sgd) {
@@ -94,7 +96,7 @@ static void check_rule(const rule *r, int64_t n, int threads)
         float *kept = dt_random_values((size_t)n, 10 + (uint32_t)t);
         dt_args a = {.hyper = r->h, .step = t - 1};
         dt_err err = {0};
-        const dt_call c = {.form = DT_UPDATE, .count = n, .vector = r->vector};
+        const dt_call c = {.form = DT_UPDATE, .count = n, .vector = r->vector, .rate = r->rate};
         a.port[DT_P] = w;
         a.port[DT_DP] = dw;
         a.port[DT_M] = r->state > 0 ? m : NULL;
@@ -118,17 +120,18 @@ static void check_rule(const rule *r, int64_t n, int threads)
     free(want);
 }
 
-/* Every combination of weight decay, its exception for vectors, and clipping. */
+/* Every combination of weight decay, its exception for vectors, clipping, and a rate of its own. */
 static void check_all(rule r)
 {
     static const int64_t counts[] = {1, 17, 40003}; /* the last is several tasks and a rest */
     const int usual = omp_get_max_threads();
-    for (unsigned bits = 0; bits < 16; bits++) {
+    for (unsigned bits = 0; bits < 32; bits++) {
         r.h.weight_decay = (bits & 1) != 0 ? 0.05f : 0;
         r.h.no_decay = (bits & 2) != 0;
         r.vector = (bits & 4) != 0;
         r.h.clipped = (bits & 8) != 0;
         r.h.clip = 0.3f;
+        r.rate = (bits & 16) != 0 ? 0.25f : 0;
         for (size_t i = 0; i < DT_COUNT(counts); i++)
             if (i < 2 || bits % 5 == 0)
                 check_rule(&r, counts[i], 1 + (int)bits % 3);
@@ -312,7 +315,8 @@ static void a_step_in_8_bits_is_one_of_fp32_between_unpacking_and_packing(void *
             .eps = 1e-8f,
             .clipped = i % 5 == 0,
             .clip = 0.3f};
-        const dt_call c = {.form = DT_UPDATE, .count = n, .vector = i % 2 == 1};
+        const dt_call c = {
+            .form = DT_UPDATE, .count = n, .vector = i % 2 == 1, .rate = i % 7 == 0 ? 3 : 0};
         packed want = draw_packed(n, moments), got = draw_packed(n, moments);
         omp_set_num_threads(1 + (int)i % 3);
         for (int step = 3; step < 6; step++) {

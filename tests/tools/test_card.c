@@ -41,6 +41,9 @@
     "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
     "optimizer = adamw\nclip = 1\n"
 #define HALF_FROZEN "--set train.freeze=stem*,one*,two*,sum*"
+#define PACKED                                                                                     \
+    "--set train.optimizer=adamw --set train.states=8bit --set train.lr=0.001 "                    \
+    "--set train.rates=*:0.5,fc*:2"
 #define BF16 "--set train.precision=bf16"
 
 typedef struct result {
@@ -116,6 +119,8 @@ static const char *const all[] = {"keep_all", "keep_all", "vdnn_all", "vdnn_conv
     "vdnn_all --set memory.tier=disk", "keep_all --set memory.algorithms=small"};
 static const char *const some[] = {
     "keep_all", "vdnn_all", "gist_lossless,vdnn_conv", "chen_sqrt", "cdma"};
+static const char *const homes[] = {
+    "keep_all", "zero_offload", "zero_infinity", "vdnn_all,zero_offload"};
 static const char *const few[] = {"keep_all", "vdnn_all", "chen_sqrt"};
 /* What rounds at random draws the same, whatever the order, and where it is launched again. */
 static const char *const drawn[] = {"actnn", "actnn", "actnn,vdnn_all"};
@@ -142,6 +147,7 @@ SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", 1, all)
 SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, 0, some)
 SAME_BITS(frozen_blocks_end_with_the_same_bits, BLOCKS, HALF_FROZEN, 0, few)
 SAME_BITS(what_is_drawn_ends_with_the_same_bits, BLOCKS, "", 1, drawn)
+SAME_BITS(states_in_8_bits_end_with_the_same_bits, LENET, PACKED, 0, homes)
 SAME_BITS_IN_BOTH(gpt2_ends_with_the_same_bits, GPT2, 0, few)
 SAME_BITS_IN_BOTH(lstms_end_with_the_same_bits, LSTMS, 1, few)
 SAME_BITS(micro_batches_end_with_the_same_bits, BLOCKS, BF16, 1, split)
@@ -280,17 +286,20 @@ static void a_run_that_goes_on_ends_with_the_same_bits(void **state)
 {
     NEED_BINARY();
     dt_take_turns(1, 2);
-    char words[1200];
-    const char *const how = "--set memory.policy=vdnn_all --set train.steps=";
-    snprintf(words, sizeof words, "%s5", how);
-    const result whole = train(LENET, words, 1);
-    snprintf(words, sizeof words, "%s2", how);
-    train(LENET, words, 2);
-    snprintf(words, sizeof words, "FILE %s5 --set run.dir=%s --resume", how, run_dir());
-    ran r = cli_run(words, cli_file("card.ini", LENET));
-    assert_code(&r, 0);
-    cli_done(&r);
-    assert_string_equal(result_of_run().sum, whole.sum);
+    static const char *const ways[] = {"", PACKED};
+    for (size_t i = 0; i < DT_COUNT(ways); i++) {
+        char words[1200], how[600];
+        snprintf(how, sizeof how, "%s --set memory.policy=vdnn_all --set train.steps=", ways[i]);
+        snprintf(words, sizeof words, "%s5", how);
+        const result whole = train(LENET, words, 1);
+        snprintf(words, sizeof words, "%s2", how);
+        train(LENET, words, 2);
+        snprintf(words, sizeof words, "FILE %s5 --set run.dir=%s --resume", how, run_dir());
+        ran r = cli_run(words, cli_file("card.ini", LENET));
+        assert_code(&r, 0);
+        cli_done(&r);
+        assert_string_equal(result_of_run().sum, whole.sum);
+    }
 }
 
 /* Places in the text stand in it, so that no two of its lines are the same. */
@@ -312,6 +321,7 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(blocks_end_with_the_same_bits),
         cmocka_unit_test(frozen_blocks_end_with_the_same_bits),
         cmocka_unit_test(what_is_drawn_ends_with_the_same_bits),
+        cmocka_unit_test(states_in_8_bits_end_with_the_same_bits),
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(lstms_end_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),

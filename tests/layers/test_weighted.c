@@ -1,10 +1,12 @@
 /* conv and fc against their definitions, summed up naively in double precision. */
 #include <omp.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
 #include "layers/fc.h"
+#include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 
@@ -147,15 +149,84 @@ static void a_large_fc_adds_the_gradient_that_it_writes(void **state)
     free(dy);
 }
 
+/* The plain gradient of a weight, of x and dy that are all 1, with scratch full of what it may
+ * hold. */
+static void gradient_of_ones(const dt_dnnl_problem *p, int64_t n, float *plain)
+{
+    enum { ONE = 0x3f80, SCRATCH = 0x42 };
+    const dt_dnnl_layout to = {.kind = DT_DNNL_WEIGHTS, .n = n}, home = {.kind = DT_DNNL_PLAIN};
+    dt_err err = {0};
+    dt_dnnl_facts f, g;
+    dt_dnnl_op *op, *reorder;
+    assert_ok(dt_dnnl_ask(p, to, &f, &err), &err);
+    assert_ok(dti_dnnl_ask_reorder(p, to, home, &g, &err), &err);
+    const size_t xs = (size_t)(n * p->h * p->w * p->c), ys = (size_t)(n * p->p * p->q * p->out);
+    uint16_t *x = malloc(xs * sizeof *x), *dy = malloc(ys * sizeof *dy);
+    void *weight = malloc(f.weight_bytes), *work = malloc(f.work_bytes + 1),
+         *scratch = malloc(g.work_bytes + 1);
+    for (size_t i = 0; i < xs; i++)
+        x[i] = ONE;
+    for (size_t i = 0; i < ys; i++)
+        dy[i] = ONE;
+    memset(work, SCRATCH, f.work_bytes);
+    assert_ok(dt_dnnl_create(&op, p, to, &err), &err);
+    assert_ok(dt_dnnl_run(op, &(dt_dnnl_bytes){x, dy, weight, NULL, work}, &err), &err);
+    assert_ok(dti_dnnl_create_reorder(&reorder, p, to, home, &err), &err);
+    assert_ok(
+        dt_dnnl_run(reorder, &(dt_dnnl_bytes){weight, plain, NULL, NULL, scratch}, &err), &err);
+    dt_dnnl_destroy(op);
+    dt_dnnl_destroy(reorder);
+    free(x);
+    free(dy);
+    free(weight);
+    free(work);
+    free(scratch);
+}
+
+/* Of an image that is narrower than the stride, only the columns of the kernel that meet the image
+ * have a gradient. */
+static void a_narrow_image_gives_a_gradient_of_its_own(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 33, C = 3, OUT = 17, K = 3 };
+    static float plain[OUT * C * K * K], expected[OUT * C * K * K];
+    if (!dt_onednn_bf16())
+        skip();
+    for (int64_t w = 1; w <= 3; w++) {
+        const int64_t across = w + 1, down = 2;
+        const dt_dnnl_problem p = {.bf16 = 1,
+            .groups = 1,
+            .c = C,
+            .h = H,
+            .w = w,
+            .out = OUT,
+            .p = 17,
+            .q = 1,
+            .kernel = K,
+            .stride = dt_sides(down, across),
+            .pad = 1,
+            .dilation = 1};
+        gradient_of_ones(&p, N, plain);
+        for (int i = 0; i < OUT * C * K * K; i++) {
+            const int row = i / K % K, column = i % K;
+            const int pixels = row == 1 ? 17 : 16;
+            const bool meets = column >= 1 && column - 1 < w;
+            expected[i] = meets ? (float)(N * pixels) : 0;
+        }
+        assert_memory_equal(plain, expected, sizeof plain);
+    }
+}
+
 DT_TEST_GROUP(weighted)
 {
     static struct conv_case copies[DT_COUNT(conv_cases)];
-    struct CMUnitTest tests[DT_COUNT(conv_cases) + 2] = {
+    struct CMUnitTest tests[DT_COUNT(conv_cases) + 3] = {
         cmocka_unit_test(fc_of_an_image_is_its_definition),
-        cmocka_unit_test(a_large_fc_adds_the_gradient_that_it_writes)};
+        cmocka_unit_test(a_large_fc_adds_the_gradient_that_it_writes),
+        cmocka_unit_test(a_narrow_image_gives_a_gradient_of_its_own)};
     for (size_t i = 0; i < DT_COUNT(conv_cases); i++) {
         copies[i] = conv_cases[i];
-        tests[i + 2] =
+        tests[i + 3] =
             (struct CMUnitTest){copies[i].opts, conv_is_its_definition, NULL, NULL, &copies[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

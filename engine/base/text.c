@@ -38,6 +38,13 @@ size_t dt_utf8_bad(const char *text, size_t n)
     return n;
 }
 
+const char *dt_behind_mark(const char *text, size_t n)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    const size_t bytes = sizeof mark - 1;
+    return n >= bytes && memcmp(text, mark, bytes) == 0 ? text + bytes : text;
+}
+
 void dt_utf8_mend(char *text)
 {
     const size_t n = strlen(text);

@@ -8,6 +8,9 @@
  * surrogates, nothing past U+10FFFF), or n. */
 size_t dt_utf8_bad(const char *text, size_t n);
 
+/* Behind the byte order mark with which some editors begin a text in UTF-8; without one @text. */
+const char *dt_behind_mark(const char *text, size_t n);
+
 /* A '?' in place of each such byte. */
 void dt_utf8_mend(char *text);
 

@@ -377,8 +377,7 @@ static dt_status read_lines(reader *r, size_t n)
         WRONG(r, "%s", "this text is UTF-16; save it as UTF-8");
         return DT_OK;
     }
-    if (n >= 3 && memcmp(s, "\xEF\xBB\xBF", 3) == 0)
-        s += 3;
+    s += dt_behind_mark(s, n) - s;
     while (s < end) {
         char *eol = memchr(s, '\n', (size_t)(end - s));
         if (eol == NULL)

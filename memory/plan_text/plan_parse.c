@@ -975,7 +975,11 @@ static dt_status parse(
     if (bytes > DTI_PLAN_TEXT_BYTES)
         return DT_FAIL(err, DT_E_DATA, "%s: %zu bytes, at most %d are allowed", name, bytes,
             DTI_PLAN_TEXT_BYTES);
-    parser x = {.s = {.name = name, .line = line, .next = text, .stop = text + bytes, .err = err},
+    parser x = {.s = {.name = name,
+                    .line = line,
+                    .next = dt_behind_mark(text, bytes),
+                    .stop = text + bytes,
+                    .err = err},
         .p = dt_alloc(1, sizeof *x.p),
         .nodes.what = "node",
         .tensors.what = "tensor",
@@ -1025,7 +1029,7 @@ static const char *next_plan(const char *from, const char *end, size_t *lines)
 dt_status dt_plans_parse(
     dt_plans *to, const char *name, const char *text, size_t bytes, dt_err *err)
 {
-    const char *at = text, *end = text + bytes;
+    const char *at = dt_behind_mark(text, bytes), *end = text + bytes;
     size_t line = 0, lines;
     *to = (dt_plans){0};
     if (bytes > DT_PLANS_TEXT_BYTES)

@@ -79,7 +79,7 @@ static dt_status read_text(dt_interval **v, size_t *n, size_t *lines, const char
     if (bytes == 0)
         return DT_FAIL(
             err, DT_E_DATA, "%s:1: the file is empty; a line an interval has %s", path, header);
-    for (const char *p = text, *const stop = text + bytes; p < stop;) {
+    for (const char *p = dt_behind_mark(text, bytes), *const stop = text + bytes; p < stop;) {
         const char *newline = memchr(p, '\n', (size_t)(stop - p));
         const char *next = newline != NULL ? newline + 1 : stop;
         const char *end = newline != NULL ? newline : stop;

@@ -12,6 +12,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/numbers.h"
+#include "engine/base/text.h"
 #include "engine/base/numbers_text.h"
 #include "memory/remat/number_lines.h"
 
@@ -485,7 +486,7 @@ dt_status dti_chain_parse(
     dt_chain *out, const char *text, size_t bytes, const char *path, dt_err *err)
 {
     *out = (dt_chain){0};
-    dti_number_lines r = {text, text + bytes, path, 0, err};
+    dti_number_lines r = {dt_behind_mark(text, bytes), text + bytes, path, 0, err};
     uint64_t v[2];
     DT_CHECK(dti_number_line(&r, v, 2, "STAGES INPUT"));
     if (v[0] == 0 || v[0] > DT_CHAIN_MOST_STAGES || v[1] > DT_CHAIN_MOST_SUM)

@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/text.h"
 #include "memory/remat/number_lines.h"
 #include "memory/remat/remat.h"
 
@@ -81,7 +82,7 @@ dt_status dti_remat_parse(
     dt_remat_graph *out, const char *text, size_t bytes, const char *path, dt_err *err)
 {
     *out = (dt_remat_graph){0};
-    dti_number_lines r = {text, text + bytes, path, 0, err};
+    dti_number_lines r = {dt_behind_mark(text, bytes), text + bytes, path, 0, err};
     uint64_t n_op, n_edge;
     DT_CHECK(counts(&r, &n_op, &n_edge));
     lines l = {.bytes = dt_alloc(n_op, sizeof *l.bytes),

@@ -702,6 +702,28 @@ static void large_texts_are_refused_before_they_are_read(void **state)
     assert_refused("", (size_t)DTI_PLAN_TEXT_BYTES + 1, "33554433 bytes");
 }
 
+/* As some editors write them: one plan, or two behind each other. */
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    (void)state;
+    static const char mark[] = "\xEF\xBB\xBF";
+    const size_t n = strlen(mark), one = sizeof sample_text - 1;
+    char *text = dt_alloc(n + 2 * one, 1);
+    assert_non_null(text);
+    memcpy(text, mark, n);
+    memcpy(text + n, sample_text, one);
+    memcpy(text + n + one, sample_text, one);
+    dt_plan *p = NULL;
+    dt_plans all;
+    memset(&err, 0, sizeof err);
+    assert_ok(dti_plan_parse(&p, "a.plan", text, n + one, &err), &err);
+    dt_plan_destroy(p);
+    assert_ok(dt_plans_parse(&all, "a.plan", text, n + 2 * one, &err), &err);
+    assert_int_equal(all.n, 2);
+    dt_plans_deinit(&all);
+    dt_free(text);
+}
+
 static void every_beginning_of_a_plan_is_read_or_refused(void **state)
 {
     (void)state;
@@ -910,6 +932,7 @@ DT_TEST_GROUP(plan_text)
         cmocka_unit_test(text_without_a_plan_is_refused),
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(large_texts_are_refused_before_they_are_read),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(every_beginning_of_a_plan_is_read_or_refused),
         cmocka_unit_test(running_out_of_memory_is_said),
         cmocka_unit_test(printing_needs_no_memory),

@@ -930,6 +930,7 @@ static void a_file_is_read_with_or_without_header(void **state)
     static const char *const texts[] = {
         "id,lower,upper,size\n7,-5,9223372036854775807,12\n-8,0,1,0\n",
         "7,-5,9223372036854775807,12\n-8,0,1,0",
+        "\xEF\xBB\xBFid,lower,upper,size\n7,-5,9223372036854775807,12\n-8,0,1,0",
         "id,lower,upper,size\r\n7,-5,9223372036854775807,12\r\n-8,0,1,0\r\n"};
     for (size_t i = 0; i < DT_COUNT(texts); i++) {
         static dt_err err;

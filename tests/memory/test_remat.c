@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
+#include "memory/remat/chain.h"
 #include "memory/remat/stages.h"
 #include "tests/fixture/check.h"
 
@@ -586,6 +587,25 @@ static dt_remat_taken checkmate(
     return got;
 }
 
+/* As some editors begin a file. */
+static void a_byte_order_mark_is_no_number(void **state)
+{
+    (void)state;
+    static const char graph[] = "\xEF\xBB\xBF"
+                                "2 1\r\n4 1 0\r\n4 1 1\r\n0 1\r\n";
+    static const char stages[] = "\xEF\xBB\xBF"
+                                 "2 4\n2 4 4 8 1 2\n1 1 0 0 0 0\n";
+    dt_remat_graph g;
+    dt_chain c;
+    fresh();
+    assert_ok(dti_remat_parse(&g, graph, sizeof graph - 1, "marked", &err), &err);
+    assert_int_equal(g.n_op, 2);
+    dt_remat_graph_deinit(&g);
+    assert_ok(dti_chain_parse(&c, stages, sizeof stages - 1, "marked", &err), &err);
+    assert_int_equal(c.n, 2);
+    dt_chain_deinit(&c);
+}
+
 static void the_integer_program_has_the_known_optima(void **state)
 {
     (void)state;
@@ -848,6 +868,7 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(a_sequence_that_breaks_the_rules_is_refused),
         cmocka_unit_test(a_file_that_is_no_graph_is_refused_where_it_goes_wrong),
         cmocka_unit_test(stages_are_replayed_as_they_are_defined),
+        cmocka_unit_test(a_byte_order_mark_is_no_number),
         cmocka_unit_test(the_integer_program_has_the_known_optima),
         cmocka_unit_test(the_integer_program_is_the_optimum_of_small_graphs),
         cmocka_unit_test(what_is_proved_of_a_lower_aim_is_not_said_of_the_budget),

@@ -293,7 +293,10 @@ static dt_status run_on(const char *path, const pool_flags *f, dt_err *err)
 
 static dt_status check_flags(const dti_cli *cli, const pool_flags *f, dt_err *err)
 {
-    if (cli->n_word + (f->random != NULL) != 1)
+    if (cli->n_word > 0 && f->random != NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "--random makes up intervals; it goes without '%s'", cli->word[0]);
+    if (cli->n_word == 0 && f->random == NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "name a file of intervals; usage: %s", dt_command_pool.usage);
     if (f->csv && f->json)

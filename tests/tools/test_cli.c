@@ -1003,7 +1003,8 @@ static void intervals_are_made_up_by_a_seed(void **state)
     cli_done(&same);
     cli_done(&other);
     refuse(&(wrong){"pool --random 0", "--random 0: must be"}, NULL);
-    refuse(&(wrong){"pool FILE --random 9", "name a file of intervals"}, intervals());
+    refuse(&(wrong){"pool FILE --random 9", "--random makes up intervals; it goes without '"},
+        intervals());
     refuse(&(wrong){"pool FILE --seed 9", "--seed goes with --random"}, intervals());
     refuse(&(wrong){"pool --random 5 --max-bytes 3", "it goes without --random"}, NULL);
 }

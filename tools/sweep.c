@@ -122,8 +122,10 @@ static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
     const char *files[] = {f->html, f->csv};
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
-    if (f->json && f->verify)
-        return DT_FAIL(err, DT_E_CONFIG, "--verify tells its steps on stdout: leave out --json");
+    if (f->verify && (f->json || dti_is_stdout(f->html) || dti_is_stdout(f->csv)))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--verify tells its steps on stdout: leave out --json, and name files for --csv and "
+            "--html");
     if (dti_is_stdout(f->html) + dti_is_stdout(f->csv) + f->json > 1)
         return DT_FAIL(err, DT_E_CONFIG,
             "--csv -, --html - and --json all go to stdout; name files for all but one");

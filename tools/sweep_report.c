@@ -153,11 +153,11 @@ static standing by_cost(const dt_sweep_row *a, const dt_sweep_row *b)
 }
 
 /* How one of a list's policies alone stands to the list: by its batch, and then by what it costs.
- */
+ * Where neither has any, what one sample takes would say nothing of either. */
 static standing stand(const dt_sweep_row *part, const dt_sweep_row *list)
 {
     if (part == list || !dt_policy_list_names(list->policy, part->policy) ||
-        part->batch < list->batch)
+        part->batch < list->batch || part->batch == 0)
         return BEHIND;
     return part->batch > list->batch ? AHEAD : by_cost(part, list);
 }

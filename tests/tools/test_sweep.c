@@ -638,6 +638,25 @@ static void rates_are_those_of_plan(void **state)
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "leave out --json");
     cli_done(&r);
+    r = cli_run("sweep FILE --csv - --verify --set memory.device_budget=3MiB", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "leave out --json, and name files for --csv and --html");
+    assert_string_equal(r.out, "");
+    cli_done(&r);
+}
+
+/* Where neither a list nor its parts train a sample, none is worse than another. */
+static void what_trains_nothing_is_not_held_against_its_parts(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("sweep FILE --set memory.device_budget=64KiB "
+                    "--policies vdnn_all,chen_sqrt;zero_infinity,vdnn_all",
+        lenet());
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.out, "batch 0: not even one sample trains");
+    assert_has_not(r.out, "worse here");
+    assert_has_not(r.out, "no better here");
+    cli_done(&r);
 }
 
 DT_TEST_GROUP(sweep)
@@ -665,6 +684,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(termination_leaves_nothing_behind),
         cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),
         cmocka_unit_test(rates_are_those_of_plan),
+        cmocka_unit_test(what_trains_nothing_is_not_held_against_its_parts),
     };
     return cmocka_run_group_tests(tests, sweep_all, forget_all);
 }

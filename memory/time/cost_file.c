@@ -11,6 +11,7 @@
 #include "engine/base/json.h"
 #include "engine/base/json_write.h"
 #include "engine/base/sha256.h"
+#include "engine/base/text.h"
 #include "engine/config/nearest.h"
 #include "memory/codec.h"
 
@@ -478,9 +479,12 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
     *costs = dt_costs_default;
     *origin = (dt_origin){.threads = 0};
     DT_CHECK(dt_read_file(&text, &n, path, MOST_BYTES, DT_E_CONFIG, err));
-    *measured = text[strspn(text, " \t\r\n")] == '{';
-    const dt_status st = *measured ? dti_profile_parse(costs, densities, origin, text, n, path, err)
-                                   : read_densities(densities, text, path, err);
+    const char *begin = dt_behind_mark(text, n);
+    n -= (size_t)(begin - text);
+    *measured = begin[strspn(begin, " \t\r\n")] == '{';
+    const dt_status st = *measured
+                             ? dti_profile_parse(costs, densities, origin, begin, n, path, err)
+                             : read_densities(densities, begin, path, err);
     dt_free(text);
     return st;
 }

@@ -531,6 +531,28 @@ static void a_profile_comes_back_as_it_was(void **state)
     dt_densities_close(&d);
 }
 
+/* As some editors begin what they have written. */
+static void a_profile_may_begin_with_a_byte_order_mark(void **state)
+{
+    (void)state;
+    size_t n;
+    dt_costs c;
+    dt_densities d;
+    dt_origin o;
+    dt_err err = {0};
+    char *text = whole(&n), *marked = dt_alloc(n + 3, 1);
+    assert_non_null(marked);
+    memcpy(marked, "\xEF\xBB\xBF", 3);
+    memcpy(marked + 3, text, n);
+    put_file(marked, n + 3);
+    assert_ok(read_back(&c, &d, &o, &err), &err);
+    assert_true(c.n_entry == 2 && d.n == 1);
+    dt_free(text);
+    dt_free(marked);
+    dt_costs_deinit(&c);
+    dt_densities_close(&d);
+}
+
 /* A default in the file would look as if it had been measured; of what it leaves out, or says to be
  * as by default, nothing is known. */
 static void links_that_nobody_measured_are_left_out(void **state)
@@ -914,6 +936,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(convolutions_have_rates_by_their_kernels),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
+        cmocka_unit_test(a_profile_may_begin_with_a_byte_order_mark),
         cmocka_unit_test(links_that_nobody_measured_are_left_out),
         cmocka_unit_test(a_cut_profile_is_refused),
         cmocka_unit_test(the_most_that_can_be_is_read),

@@ -65,7 +65,7 @@ static dt_status judge(const search *x, dti_trial *t, const dt_plan_set *plans, 
     dt_prediction step;
     DT_CHECK(dt_plan_set_predict(plans, &step, err));
     t->can = dti_plan_set_check_statistics(plans, NULL) == DT_OK &&
-             dti_plan_set_check_updates(plans, NULL) == DT_OK && !dti_cannot_run_again(plans);
+             dti_plan_set_check_updates(plans, NULL) == DT_OK;
     t->exact = dt_plan_set_exact(plans);
     t->need = dt_plan_set_need(plans);
     t->score = dt_plan_set_score(plans);

@@ -204,7 +204,8 @@ const char *dt_plan_set_above(char to[DT_ABOVE_TEXT], const dt_plan_set *p);
 dt_status dti_plan_set_check_statistics(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
 
 /* DT_E_CONFIG when train.update = early, or updates that policies delay, cannot be with the parts,
- * the homes or the device of a set: says what to change. Planned or not. */
+ * the homes or the device of a set, or a step by its plans may have to be run again, as packed
+ * values may not fit, when updates are made: says what to change. Planned or not. */
 dt_status dti_plan_set_check_updates(const dt_plan_set *p, dt_err *err) DT_NODISCARD;
 
 /* Peaks of a run, and what it takes of the machine's memory besides arena and host tier: batches

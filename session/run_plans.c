@@ -7,27 +7,6 @@
 #include "engine/base/io.h"
 #include "memory/kept.h"
 
-bool dti_cannot_run_again(const dt_plan_set *p)
-{
-    bool may = false;
-    for (size_t i = 0; i < p->n; i++)
-        may = may || (p->planned[i]->dense && p->planned[i]->kind == DT_PROGRAM_FIRST);
-    return may && p->map->early && !dt_map_undoes(p->map, NULL);
-}
-
-/* Whether a step can be run again whose packed values do not fit. */
-static dt_status check_again(const dt_session *s, dt_err *err)
-{
-    char asked[DT_ASKED];
-    if (!dti_cannot_run_again(s->plans))
-        return DT_OK;
-    return DT_FAIL(err, DT_E_CONFIG,
-        "%s: a step whose packed values do not fit is run again, which updates that are "
-        "made cannot be; set density = 1 for the policy that packs, or update = step, or, "
-        "with all that lives on on the disk, memory.generations = 2",
-        dt_session_asked(asked, s, "train", "update"));
-}
-
 /* The set of the run's own plans. */
 static dt_status own_plans(dt_session *s, dt_err *err)
 {
@@ -47,7 +26,7 @@ dt_status dti_session_plan(
 {
     DT_CHECK(own_plans(s, err));
     DT_CHECK(dt_plan_set_add(s->plans, kind, n, out, err));
-    return check_again(s, err);
+    return dti_plan_set_check_updates(s->plans, err);
 }
 
 dt_status dt_session_plan_run(
@@ -56,7 +35,7 @@ dt_status dt_session_plan_run(
     DT_CHECK(own_plans(s, err));
     dt_status st = dti_plan_set_run(s->plans, eval, last, eval_last, err);
     if (st == DT_OK)
-        st = check_again(s, err);
+        st = dti_plan_set_check_updates(s->plans, err);
     if (s->notice != NULL && dt_kept_note(s->kept)[0] != '\0')
         s->notice(dt_kept_note(s->kept));
     return st;

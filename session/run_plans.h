@@ -11,10 +11,6 @@ dt_status dt_session_plan_run(
     dt_session *s, bool eval, int64_t last, int64_t eval_last, dt_err *err) DT_NODISCARD;
 void dti_session_forget(dt_session *s); /* those plans */
 
-/* Whether a step by these plans may have to be run again, as packed values may not fit, and cannot
- * be, as updates are made by then. */
-bool dti_cannot_run_again(const dt_plan_set *p);
-
 /* Take the plans of a file from here on, and make none; before the first plan. */
 dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err) DT_NODISCARD;
 

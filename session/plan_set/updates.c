@@ -64,8 +64,25 @@ static dt_status check_delayed(const dt_plan_set *p, dt_err *err)
                              dt_config_place(place, sizeof place, file, line), section, why);
 }
 
+/* Whether a step can be run again whose packed values do not fit. */
+static dt_status check_again(const dt_plan_set *p, dt_err *err)
+{
+    char asked[DT_ASKED];
+    bool may = false;
+    for (size_t i = 0; i < p->n; i++)
+        may = may || (p->planned[i]->dense && p->planned[i]->kind == DT_PROGRAM_FIRST);
+    if (!may || !p->map->early || dt_map_undoes(p->map, NULL))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: a step whose packed values do not fit is run again, which updates that are made "
+        "cannot be; leave the policy out that packs values by their zeros, or set update = step, "
+        "or, with all that outlives a step on the disk, memory.generations = 2",
+        dt_session_asked(asked, p->session, "train", "update"));
+}
+
 dt_status dti_plan_set_check_updates(const dt_plan_set *p, dt_err *err)
 {
     DT_CHECK(check_early(p, err));
-    return check_delayed(p, err);
+    DT_CHECK(check_delayed(p, err));
+    return check_again(p, err);
 }

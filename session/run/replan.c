@@ -256,7 +256,7 @@ static dt_status plan_and_take(dt_run *r, dt_err *err)
     const dt_plan_set *before = p->set != NULL ? p->set : r->s->plans;
     for (size_t i = 0; st == DT_OK && i < set->n; i++)
         any = any || is_new(before, set->planned[i]);
-    if (st == DT_OK && any && dti_cannot_run_again(set)) {
+    if (st == DT_OK && any && dti_plan_set_check_updates(set, NULL) != DT_OK) {
         dti_run_tell(r, "planned",
             "as before after step %" PRId64 ": a step whose packed values do not fit is run again, "
             "which early updates cannot be",

@@ -1276,6 +1276,34 @@ static void less_is_not_called_more(void **state)
     cli_done(&r);
 }
 
+/* Packed values may not fit, and then the step is run again, which early updates rule out: sweep
+ * and compare know of that what a run says. */
+static void what_a_run_refuses_is_no_plan_to_take(void **state)
+{
+    NEED_BINARY();
+    static const char says[] = "a step whose packed values do not fit is run again",
+                      remedy[] = "leave the policy out that packs values by their zeros";
+    static const char *const early[] = {"plan FILE --set memory.policy=cdma",
+        "sweep FILE --json --policies cdma --set memory.device_budget=1MiB",
+        "compare FILE --policies cdma --budgets 1 --set memory.simulate=p100"};
+    char words[512];
+    for (size_t i = 0; i < DT_COUNT(early); i++) {
+        snprintf(
+            words, sizeof words, "%s --set train.update=early --set train.finite=off", early[i]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, i == 0 ? DT_E_CONFIG : 0);
+        if (i < 2) {
+            assert_has(i == 0 ? r.err : r.out, says);
+            assert_has(i == 0 ? r.err : r.out, remedy);
+        }
+        if (i == 1)
+            assert_has(r.out, "\"largest_batch\":\t0,");
+        if (i == 2)
+            assert_has(r.out, "\n !cdma ");
+        cli_done(&r);
+    }
+}
+
 /* Before anything is planned: what is read is not written over, nor is one file written twice, and
  * no device stands where a file is to be. */
 static void files_that_are_asked_for_twice_are_refused(void **state)
@@ -1481,6 +1509,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(stages_are_named_as_their_layers_or_what_is_fused_into_them),
         cmocka_unit_test(counts_that_a_network_has_not_are_told_whole),
         cmocka_unit_test(less_is_not_called_more),
+        cmocka_unit_test(what_a_run_refuses_is_no_plan_to_take),
         cmocka_unit_test(files_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(checkmate_names_its_lowest_peak),

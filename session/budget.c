@@ -125,10 +125,14 @@ static const char *place(const dt_session *s, const char *key, char at[512])
 
 /* A number without a unit is one of bytes, which of so few is not what was meant. */
 enum { UNIT_BYTES = 48 };
-static const char *unit(uint64_t most, char to[UNIT_BYTES])
+static const char *unit(const dt_session *s, const budget *b, char to[UNIT_BYTES])
 {
+    const char *file;
+    int line;
+    const char *text = dt_config_get(s->config, "memory", b->key, &file, &line);
+    const uint64_t most = b->most;
     to[0] = '\0';
-    if (most < 1024)
+    if (most < 1024 && text != NULL && strpbrk(text, "Bb") == NULL)
         snprintf(to, UNIT_BYTES, ", in bytes: write %d%s", (int)most, most < 64 ? "GiB" : "MiB");
     return to;
 }
@@ -147,7 +151,7 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
         if (b->most > 0 && b->need > b->most)
             (void)DT_FAIL(err, DT_E_BUDGET, "does not fit: the %s needs %s, memory.%s is %s (%s)%s",
                 b->what, dt_human_exact(needs, b->need), b->key, dt_human_bytes(has, b->most),
-                place(s, b->key, at), unit(b->most, with));
+                place(s, b->key, at), unit(s, b, with));
     }
     const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)

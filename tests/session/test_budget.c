@@ -204,6 +204,9 @@ static void bytes_without_a_unit_are_told(void **state)
     r = refused("plan f.ini --set memory.device_budget=500", DT_E_BUDGET);
     assert_has(r.err, ", in bytes: write 500MiB\n");
     cli_done(&r);
+    r = refused("plan f.ini --set memory.device_budget=0.5KiB", DT_E_BUDGET);
+    assert_has(r.err, "memory.device_budget is 512 B (--set)\n");
+    cli_done(&r);
     r = refused("plan f.ini --set memory.device_budget=1KiB", DT_E_BUDGET);
     assert_has_not(r.err, ": write ");
     cli_done(&r);

@@ -84,13 +84,19 @@ static dt_status check_masks(const dt_run *r, const dti_cli *cli, const char *fo
         return DT_FAIL(err, DT_E_CONFIG,
             "--masks: a mask tells %d classes apart, and the network %lld", DTI_MASK_CLASSES,
             (long long)r->s->graph->classes);
-    for (size_t i = 1; i < cli->n_word; i++)
+    for (size_t i = 1; i < cli->n_word; i++) {
         DT_CHECK(dti_mask_path(path, folder, cli->word[i], err));
+        for (size_t k = 1; k < i; k++)
+            if (dti_mask_alike(cli->word[k], cli->word[i]))
+                return DT_FAIL(err, DT_E_CONFIG,
+                    "the masks of '%s' and '%s' would both be '%s'; classify them by themselves, "
+                    "with another folder for --masks",
+                    cli->word[k], cli->word[i], path);
+    }
     return DT_OK;
 }
 
-/* The folder is made for the first, so that a refusal leaves none. Two pictures may be called
- * alike. */
+/* The folder is made for the first, so that a refusal leaves none. */
 static dt_status write_mask(char path[DTI_MASK_PATH], const char *folder, const char *picture,
     const dt_mask *m, dt_err *err)
 {

@@ -9,16 +9,31 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 
-dt_status dti_mask_path(
-    char to[DTI_MASK_PATH], const char *folder, const char *picture, dt_err *err)
+/* The name of a picture's file without its ending. */
+static const char *stem_of(const char *picture, int *n)
 {
     const char *slash = strrchr(picture, '/'), *name = slash != NULL ? slash + 1 : picture;
     const char *dot = strrchr(name, '.');
-    const int stem = dot != NULL && dot != name ? (int)(dot - name) : (int)strlen(name);
+    *n = dot != NULL && dot != name ? (int)(dot - name) : (int)strlen(name);
+    return name;
+}
+
+bool dti_mask_alike(const char *picture, const char *other)
+{
+    int a, b;
+    const char *one = stem_of(picture, &a), *two = stem_of(other, &b);
+    return a == b && strncmp(one, two, (size_t)a) == 0;
+}
+
+dt_status dti_mask_path(
+    char to[DTI_MASK_PATH], const char *folder, const char *picture, dt_err *err)
+{
+    int n;
+    const char *stem = stem_of(picture, &n);
     struct stat st;
-    if (snprintf(to, DTI_MASK_PATH, "%s/%.*s.png", folder, stem, name) >= DTI_MASK_PATH)
+    if (snprintf(to, DTI_MASK_PATH, "%s/%.*s.png", folder, n, stem) >= DTI_MASK_PATH)
         return DT_FAIL(
-            err, DT_E_IO, "'%.60s...' and '%.60s...' are too long for a path", folder, name);
+            err, DT_E_IO, "'%.60s...' and '%.60s...' are too long for a path", folder, stem);
     if (lstat(to, &st) == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "'%s', the mask of '%s', is there already; name another folder with --masks", to,

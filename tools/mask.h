@@ -11,6 +11,9 @@ enum { DTI_MASK_CLASSES = 256, DTI_MASK_PATH = 4096 };
 dt_status dti_mask_path(
     char to[DTI_MASK_PATH], const char *folder, const char *picture, dt_err *err) DT_NODISCARD;
 
+/* Whether the masks of both are called so. */
+bool dti_mask_alike(const char *picture, const char *other);
+
 /* PNG (ISO/IEC 15948) with a palette: a pixel's number is its class, and the colours are those of
  * the masks of Pascal VOC (Everingham et al. 2010), in which class 0 is black. Classes are below
  * DTI_MASK_CLASSES. DT_E_IO, DT_E_NOMEM. */

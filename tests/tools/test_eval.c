@@ -408,6 +408,12 @@ static void masks_that_cannot_be_are_refused(void **state)
         assert_has(r.err, wrong[i].says);
         cli_done(&r);
     }
+    snprintf(line, sizeof line, "%s x/large.jpg --set data.mean=0 --set data.std=1 --masks masks",
+        start);
+    ran two = cli_run(line, file);
+    assert_code(&two, DT_E_CONFIG);
+    assert_has(two.err, "would both be 'masks/large.png'");
+    cli_done(&two);
     const char *many = cli_file(
         "many.ini", "[model]\nimage = 4\nclasses = 300\n[conv c]\nout = 300\nkernel = 1\n");
     snprintf(line, sizeof line, "%s --masks masks", start);

@@ -308,6 +308,8 @@ static dt_status a_folder(const char *path, dt_err *err)
             "'%s' is a run: `dnntrain %s --resume` goes on with it, `dnntrain eval %s` evaluates "
             "it; its configuration is '%s/" DT_RUN_CONFIG "'",
             path, path, path, path);
+    if (access(path, R_OK | X_OK) != 0)
+        return DT_FAIL(err, DT_E_CONFIG, "'%s': %s", path, strerror(errno));
     char(*text)[NAME_BYTES] = dt_alloc(MAX_NAMES, NAME_BYTES);
     const char **names = dt_alloc(MAX_NAMES + 1, sizeof *names);
     char some[SOME * (NAME_BYTES + 8)] = "";

@@ -4,9 +4,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -91,6 +93,14 @@ static double gib(double bytes)
     return bytes / (double)(1 << 30);
 }
 
+/* Whether it is the process's limit that a file of so many bytes would be beyond. */
+static bool is_limited(const dti_disk_file *f)
+{
+    struct rlimit most;
+    return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+           f->bytes > most.rlim_cur;
+}
+
 /* All its bytes now, so that a disk that is full is known before the first step. */
 static dt_status preallocate(const dti_disk_file *f, dt_err *err)
 {
@@ -102,6 +112,12 @@ static dt_status preallocate(const dti_disk_file *f, dt_err *err)
         return DT_OK;
     struct statfs fs;
     char room[64] = "";
+    if (error == EFBIG && is_limited(f))
+        return DT_FAIL(err, DT_E_IO,
+            "the disk tier needs a file of %" PRIu64 " bytes in '%s', and RLIMIT_FSIZE "
+            "(ulimit -f) lets none be so large; raise it, or set memory.tier = host; "
+            "what lives on the disk by zero_infinity or [memory.layers] needs another home",
+            f->bytes, f->folder);
     if (dt_io->statfs(f->folder, &fs) == 0)
         dt_snprintf(room, sizeof room, ", where %.3f GiB are free",
             gib((double)fs.f_bavail * (double)fs.f_bsize));

@@ -625,6 +625,14 @@ static void files_at_their_limit_are_failed_writes(void **state)
     cli_done(&r);
     check_summary(DT_E_IO);
     assert_int_not_equal(access(in_workspace("out/lock"), F_OK), 0);
+    remove_all("out");
+    r = cli_run("c.ini --set memory.policy=zero_infinity", NULL);
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "RLIMIT_FSIZE (ulimit -f) lets none be so large; raise it");
+    assert_has_not(r.err, "another disk");
+    cli.child = NULL;
+    cli_done(&r);
+    assert_false(is_there("out"));
 }
 
 #define LONG                                                                                       \

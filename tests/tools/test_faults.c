@@ -585,6 +585,7 @@ static void files_that_may_not_be_read(void **state) /* cases 27 and 28 */
         {NULL, "c.ini --set model.weights=secret.safetensors", DT_E_DATA,
             {"/w/secret.safetensors': Permission denied"}},
         {NULL, "secret.ini", DT_E_CONFIG, {"secret.ini': Permission denied"}},
+        {NULL, "eval secret", DT_E_CONFIG, {"'secret': Permission denied"}},
         {NULL, "c.ini", DT_E_IO, {"run directory '", "/w/out': Permission denied"}},
         {NULL, "c.ini --set run.dir=older/sub/sub", DT_E_IO, {"/w/older/sub': Permission denied"}},
     };

@@ -49,7 +49,7 @@ dt_status dti_run_dir_settle(dt_run_dir *d, dt_err *err)
         if (access(dti_run_dir_file(d, of_beginning[i]), F_OK) == 0)
             st = dt_sync_path(dti_run_dir_file(d, of_beginning[i]), err);
     if (st == DT_OK)
-        st = dt_sync_path(d->path, err);
+        st = dt_sync_path(dti_run_dir_file(d, "."), err); /* also where a link leads to it */
     DT_TRY(err, st, "run directory '%s' cannot be written; set run.dir to another folder", d->path);
     return DT_OK;
 }

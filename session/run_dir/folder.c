@@ -166,6 +166,12 @@ static dt_status move_to_free(const char *path, char *moved, size_t room, dt_err
 static dt_status move_aside(dt_run_dir *d, dt_err *err)
 {
     const size_t room = strlen(d->path) + OLD_BYTES;
+    struct stat link;
+    if (lstat(d->path, &link) == 0 && S_ISLNK(link.st_mode))
+        return DT_FAIL(err, DT_E_IO,
+            "run directory '%s' is a link, and only a folder is moved aside; set run.dir to the "
+            "folder that it leads to",
+            d->path);
     char *moved = dt_alloc(room, 1);
     if (moved == NULL)
         return dti_run_no_memory(err);

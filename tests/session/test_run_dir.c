@@ -465,6 +465,22 @@ static void before_the_first_step_nothing_waits_for_the_disk(void **state)
     dti_run_dir_close(d);
 }
 
+/* The files in it are no links, but the way to it may be one, as to a larger disk. */
+static void a_folder_that_a_link_leads_to_is_written_and_synced(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    assert_int_equal(mkdir("elsewhere", 0777), 0);
+    assert_int_equal(symlink("elsewhere", "r"), 0);
+    dt_run_dir *d = described();
+    assert_ok(dti_run_dir_settle(d, &err), &err);
+    assert_int_equal(syncs, 3);
+    assert_int_equal(access("elsewhere/config.ini", F_OK), 0);
+    dti_run_dir_close(d);
+    refused("r", true, DT_E_IO, "'r' is a link, and only a folder is moved aside; set run.dir to");
+    assert_false(exists("r.old-1"));
+}
+
 static void a_summary_says_that_the_disk_lost_what_came_before_it(void **state)
 {
     (void)state;
@@ -966,6 +982,7 @@ DT_TEST_GROUP(run_dir)
         T(a_folder_that_cannot_be_written_is_left_as_it_was),
         T(a_folder_that_cannot_be_read_to_its_end_is_not_used),
         T(before_the_first_step_nothing_waits_for_the_disk),
+        T(a_folder_that_a_link_leads_to_is_written_and_synced),
         T(a_summary_says_that_the_disk_lost_what_came_before_it),
         T(a_move_that_fails_leaves_the_old_run),
         T(an_overwriting_run_that_fails_puts_the_old_one_back),

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/graph_freeze.h"
@@ -136,10 +137,18 @@ enum { WRITTEN = 96 };
 static const char *written(char to[WRITTEN], const dti_train_show *s, const dt_run *r)
 {
     dt_err ignored = {0};
+    char metrics[4096];
     to[0] = '\0';
-    if (dt_run_dir_there(r->dir, &ignored) == DT_OK)
-        snprintf(to, WRITTEN, "%s" DT_RUN_METRICS "%s%s", r->saved ? DT_RUN_WEIGHTS ", " : "",
-            r->summarised ? ", " DT_RUN_SUMMARY : "", s->reported ? ", " DT_RUN_REPORT : "");
+    if (dt_run_dir_there(r->dir, &ignored) != DT_OK)
+        return to;
+    const bool there = snprintf(metrics, sizeof metrics, "%s/" DT_RUN_METRICS,
+                           dt_run_dir_path(r->dir)) < (int)sizeof metrics &&
+                       access(metrics, F_OK) == 0;
+    snprintf(to, WRITTEN, "%s%s%s%s", r->saved ? ", " DT_RUN_WEIGHTS : "",
+        there ? ", " DT_RUN_METRICS : "", r->summarised ? ", " DT_RUN_SUMMARY : "",
+        s->reported ? ", " DT_RUN_REPORT : "");
+    const size_t n = strlen(to);
+    memmove(to, to + (n > 0 ? 2 : 0), n > 0 ? n - 1 : 1); /* without the first comma */
     return to;
 }
 

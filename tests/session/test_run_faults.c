@@ -715,6 +715,19 @@ static void a_run_directory_that_is_removed_is_told(void **state)
     assert_int_not_equal(access(in_workspace("out"), F_OK), 0);
 }
 
+/* Of a file that somebody removed nothing is said but that it is not there. */
+static void metrics_that_are_removed_are_not_told_as_written(void **state)
+{
+    NEED_BINARY();
+    const pid_t child = start_long();
+    assert_int_equal(unlink(in_workspace("out/metrics.jsonl")), 0);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.out, "/w/out: checkpoints/model.safetensors, summary.json, report.html\n");
+    cli_done(&r);
+}
+
 #define T(f) cmocka_unit_test_teardown(f, clean_workspace)
 DT_TEST_GROUP(run_faults)
 {
@@ -736,6 +749,7 @@ DT_TEST_GROUP(run_faults)
         T(a_start_that_failed_leaves_no_run),
         T(a_run_directory_that_is_moved_is_followed),
         T(a_run_directory_that_is_removed_is_told),
+        T(metrics_that_are_removed_are_not_told_as_written),
         T(every_allocation_of_a_run_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

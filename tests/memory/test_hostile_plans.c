@@ -62,13 +62,27 @@ static dt_status run(subject *s, int id, unsigned char *left, dt_err *err)
     return DT_OK;
 }
 
+/* Moments are in 8 bits from now on. */
+static void pack_moments(dt_lowered *m, dt_program_kind kind)
+{
+    dt_err err = {0};
+    dt_program_destroy(m->program);
+    assert_ok(dt_map_pack_moments(m->map, m->graph, &err), &err);
+    m->program = dt_program_on(m->graph, m->map, kind, BATCH);
+}
+
+/* @policies: or "8bit", of keep_all with moments in 8 bits. */
 static void open_subject(
     subject *s, const char *what, dt_graph *g, const char *policies, dt_program_kind kind)
 {
+    const bool packed = strcmp(policies, "8bit") == 0;
     dt_err err = {0};
     int id;
     (void)dt_cpu_setup(1); /* plans are for so many threads */
     *s = (subject){.m = dt_program_of(g, kind, BATCH), .what = what};
+    if (packed)
+        pack_moments(&s->m, kind);
+    policies = packed ? "keep_all" : policies;
     if (kind != DT_PROGRAM_UPDATE)
         dt_rewrite(s->m.program, policies);
     s->m.plan = dt_planned_by(s->m.program, policies, "greedy");
@@ -135,8 +149,8 @@ static void try_it(subject *s, const char *field, const char *op)
 
 static void change_layer(subject *s, dt_plan_op *o)
 {
-    static const char *const names[] = {
-        "relu", "fc", "conv", "batchnorm", "sum", "sgd", "adam", "commit", "codec", "nothing"};
+    static const char *const names[] = {"relu", "fc", "conv", "batchnorm", "sum", "sgd", "sgd8",
+        "adam", "adam8", "commit", "codec", "nothing"};
     const dt_plan_op had = *o;
     for (size_t i = 0; i < DT_COUNT(names); i++) {
         if (strcmp(names[i], had.layer) == 0)
@@ -351,6 +365,7 @@ static void a_plan_that_lacks_an_op_is_refused(void **state)
     leave_out_each("first", "keep_all", DT_PROGRAM_FIRST);
     leave_out_each("again", "vdnn_all", DT_PROGRAM_AGAIN);
     leave_out_each("update", "keep_all", DT_PROGRAM_UPDATE);
+    leave_out_each("packed", "8bit", DT_PROGRAM_UPDATE);
     leave_out_each("eval", "keep_all", DT_PROGRAM_EVAL);
 }
 
@@ -378,6 +393,12 @@ static void a_changed_plan_with_packed_values_is_refused_or_the_same(void **stat
     change_all("lenet5 cdma", model("lenet5", 0, 0), "cdma", DT_PROGRAM_FIRST);
 }
 
+static void a_changed_plan_of_moments_in_8_bits_is_refused_or_the_same(void **state)
+{
+    (void)state;
+    change_all("lenet5 in 8 bits", model("lenet5", 0, 0), "8bit", DT_PROGRAM_UPDATE);
+}
+
 static void a_changed_plan_of_a_residual_network_is_refused_or_the_same(void **state)
 {
     (void)state;
@@ -398,6 +419,7 @@ DT_TEST_GROUP(hostile_plans)
         cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_with_packed_values_is_refused_or_the_same),
+        cmocka_unit_test(a_changed_plan_of_moments_in_8_bits_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_of_a_residual_network_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_of_a_text_model_is_refused_or_the_same),
     };

@@ -6,6 +6,7 @@
 
 #include "engine/map.h"
 #include "engine/config/nearest.h"
+#include "memory/usage.h"
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "session/session.h"
@@ -156,6 +157,28 @@ static double transient_gb(const planned *p)
     return p->transient / 1e9;
 }
 
+/* What waits when forward has ended: alive before the first op of backward, without what outlives a
+ * step. NaN: no memory to count it. */
+static double waiting_mib(const planned *p)
+{
+    double bytes = (double)NAN;
+    for (size_t i = 0; i < p->set->n; i++) {
+        const dt_plan *x = p->set->planned[i]->plan;
+        dt_usage u = {0};
+        if (p->set->planned[i]->kind != DT_PROGRAM_FIRST || p->set->planned[i]->dense ||
+            dt_plan_usage(x, &u, NULL) != DT_OK)
+            continue;
+        for (size_t k = u.n_instant; k-- > 0;) {
+            const dt_row *r = &x->row[u.instant[k].row];
+            if (r->kind == DT_ROW_COMPUTE && x->op[r->op].kind == DT_OP_BACKWARD)
+                bytes = (double)u.instant[k].bytes - (double)p->set->map->bytes;
+        }
+        dt_usage_deinit(&u);
+        break;
+    }
+    return bytes / MIB;
+}
+
 static double host_mib(const planned *p)
 {
     return (double)p->need.tier[DT_TIER_HOST] / MIB;
@@ -222,6 +245,7 @@ static const struct {
     {"transient_mib", transient_mib, NULL, 0},
     {"transient_gib", transient_gib, NULL, 0},
     {"transient_gb", transient_gb, NULL, 0},
+    {"waiting_mib", waiting_mib, NULL, 0},
     {"host_mib", host_mib, NULL, 0},
     {"host_share", host_share, NULL, 0},
     {"moved_mib", moved_mib, NULL, 0},

@@ -13,7 +13,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/philox.h"
 #include "engine/base/thread.h"
-#include "engine/label.h"
+#include "engine/sample_check.h"
 
 /* --- bad samples: a bit each, and a line on each of the first to be met --- */
 
@@ -155,13 +155,31 @@ static int64_t sample_at(const dt_loader *l, int64_t at)
     return l->o.shuffle ? dti_shuffle_at(&l->cur.order, at % l->count) : at % l->count;
 }
 
+static dt_status put_own_labels(
+    const dt_loader *l, int64_t sample, const float *x, int32_t *label, dt_err *err)
+{
+    for (size_t i = 0; i < l->label; i++) {
+        if (!dt_is_value(l->o.label_kind, x[i]))
+            return DT_FAIL(err, DT_E_DATA,
+                "data.target = input: value %zu of sample %" PRId64 " is %g, but the loss takes %s",
+                i, sample, (double)x[i],
+                l->o.label_kind == DT_LABEL_PROBABILITY
+                    ? "values from 0 to 1: for those of pictures set data.mean = 0 and data.std = 1"
+                    : "finite values");
+        label[i] = dt_label_of_value(x[i]);
+    }
+    return DT_OK;
+}
+
 static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt_err *err)
 {
     const dt_u32x4 u =
         dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint32_t)l->cur.epoch, (uint64_t)sample);
     const uint64_t key = (uint64_t)u.v[0] << 32 | u.v[1];
-    return l->source->desc->read(l->source, sample, key, l->making->x + (size_t)place * l->sample,
-        l->making->labels + (size_t)place * l->label, err);
+    float *x = l->making->x + (size_t)place * l->sample;
+    int32_t *label = l->making->labels + (size_t)place * l->label;
+    DT_CHECK(l->source->desc->read(l->source, sample, key, x, label, err));
+    return l->o.own_labels ? put_own_labels(l, sample, x, label, err) : DT_OK;
 }
 
 /* By any thread. The text of an error is fetched later, by reading again. */
@@ -449,6 +467,7 @@ static dt_status alloc_ring(dt_loader *l, dt_err *err)
     l->slots = l->o.ahead + 1; /* one is the caller's */
     l->sample = (size_t)dt_shape_sample(&l->source->opts.shape);
     l->label = l->source->opts.labels > 0 ? (size_t)l->source->opts.labels : 1;
+    l->label = l->o.own_labels ? l->sample : l->label; /* where the source has put one */
     l->ring = dt_alloc((size_t)l->slots, sizeof *l->ring);
     l->pieces = dt_alloc((size_t)l->o.batch, sizeof *l->pieces);
     if (dt_mul_bytes((size_t)l->o.batch, (size_t)l->slots, &samples) &&

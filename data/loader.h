@@ -16,12 +16,14 @@
 
 typedef struct dt_loader_opts {
     int64_t batch;
-    bool shuffle;   /* a new permutation each epoch; not for a source of fixed order */
-    bool drop_last; /* leave out a last partial batch */
-    bool once;      /* no sample of an epoch counts twice */
-    int ahead;      /* batches decoded ahead, at least 1 */
-    int threads;    /* that decode; 0 is 1 */
-    bool rests;     /* decode nothing before the first seek */
+    bool shuffle;             /* a new permutation each epoch; not for a source of fixed order */
+    bool drop_last;           /* leave out a last partial batch */
+    bool once;                /* no sample of an epoch counts twice */
+    int ahead;                /* batches decoded ahead, at least 1 */
+    int threads;              /* that decode; 0 is 1 */
+    bool rests;               /* decode nothing before the first seek */
+    bool own_labels;          /* a sample's labels are its own values, for an autoencoder ... */
+    dt_label_kind label_kind; /* ... whose loss takes such */
     uint64_t seed;
 } dt_loader_opts;
 

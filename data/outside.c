@@ -4,13 +4,16 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/config/outside.h"
-#include "engine/label.h"
+#include "engine/sample_check.h"
 
 _Static_assert((int)DT_NO_LABEL == (int)DT_LABEL_NONE, "what does not count");
+_Static_assert((int)DT_LEARNS_VALUES == (int)DT_LABEL_VALUE, "values");
+_Static_assert((int)DT_LEARNS_PROBABILITIES == (int)DT_LABEL_PROBABILITY, "values from 0 to 1");
 
 typedef struct registered {
     dt_source_desc desc; /* first: what is opened is told this alone */
@@ -40,7 +43,8 @@ static dt_samples asked_of(const dt_source_opts *o)
         .classes = o->classes,
         .labels = o->labels > 0 ? o->labels : 1,
         .held_out = o->eval,
-        .path = o->path};
+        .path = o->path,
+        .learns = (dt_learned)o->label_kind};
 }
 
 /* The host program may have left out why. */
@@ -79,6 +83,24 @@ static int64_t count_source(const dt_source *s)
     return ((const source *)s)->count;
 }
 
+/* Also brings every NaN to the one that does not count. */
+static dt_status check_values(const source *s, int64_t i, int32_t *label, dt_err *err)
+{
+    const dt_label_kind kind = s->base.opts.label_kind;
+    for (int64_t k = 0; k < s->asked.labels; k++) {
+        float v;
+        memcpy(&v, &label[k], sizeof v); /* it was put there as one */
+        if (!dt_is_value(kind, v))
+            return DT_FAIL(err, DT_E_DATA,
+                "data.source = %s: value %" PRId64 " of sample %" PRId64
+                " is %g, but the loss takes %s, or NaN for what does not count",
+                s->spec->name, k, i, (double)v,
+                kind == DT_LABEL_PROBABILITY ? "values from 0 to 1" : "finite values");
+        label[k] = dt_label_of_value(v);
+    }
+    return DT_OK;
+}
+
 static dt_status read_source(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
@@ -87,6 +109,8 @@ static dt_status read_source(
     char what[64];
     snprintf(what, sizeof what, "sample %" PRId64, i);
     DT_CHECK(told(s->spec, s->spec->read(s->spec->self, &s->asked, i, x, label, err), what, err));
+    if (base->opts.label_kind != DT_LABEL_CLASS)
+        return check_values(s, i, label, err);
     for (int64_t k = 0; k < s->asked.labels; k++)
         if ((label[k] < 0 || label[k] >= s->asked.classes) && label[k] != DT_LABEL_NONE)
             return DT_FAIL(err, DT_E_DATA,
@@ -122,6 +146,7 @@ static dt_status add(const dt_source_spec *s, dt_err *err)
     outside[n].desc = (dt_source_desc){.name = s->name,
         .summary = s->summary,
         .path_optional = true,
+        .gives_values = s->values,
         .open = open_source,
         .close = close_source,
         .count = count_source,

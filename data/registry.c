@@ -66,7 +66,8 @@ static dt_status check_classes(const dt_source_opts *o, dt_err *err)
 dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
-    if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h)
+    if (s->n != 1 || s->h < 1 || s->w != 1 || s->c != 1 || s->h > INT32_MAX || o->labels != s->h ||
+        o->label_kind != DT_LABEL_CLASS)
         return DT_FAIL(err, DT_E_CONFIG,
             "the network takes %" PRId64 "x%" PRId64 "x%" PRId64 " values and %" PRId64
             " label%s a sample, no sequence of tokens with a label each: set data.source = %s, or "
@@ -125,8 +126,8 @@ dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err)
 bool dti_source_of_pixels(const dt_source_opts *o)
 {
     const dt_shape *s = &o->shape;
-    return o->labels > 1 && s->w > 1 && s->h <= DTI_SOURCE_SIDE && s->w <= DTI_SOURCE_SIDE &&
-           o->labels == s->h * s->w;
+    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && s->w > 1 &&
+           s->h <= DTI_SOURCE_SIDE && s->w <= DTI_SOURCE_SIDE && o->labels == s->h * s->w;
 }
 
 dt_status dti_source_check(const dt_source_opts *o, dt_err *err)
@@ -136,7 +137,7 @@ dt_status dti_source_check(const dt_source_opts *o, dt_err *err)
             "the network takes a label for each of %" PRId64 "x%" PRId64
             " pixels, and these pictures have one each; use data.source = tensors or synthetic",
             o->shape.h, o->shape.w);
-    if (o->labels > 1)
+    if (o->labels > 1 && o->label_kind == DT_LABEL_CLASS)
         return DT_FAIL(err, DT_E_CONFIG,
             "the network takes %" PRId64
             " labels a sample, and a picture has one; use data.source = text",

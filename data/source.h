@@ -7,6 +7,7 @@
 #include <dnntrain/source.h>
 
 #include "engine/base/error.h"
+#include "engine/label.h"
 #include "engine/shape.h"
 
 typedef struct dt_source dt_source;
@@ -25,12 +26,15 @@ typedef struct dt_source_opts {
     int64_t classes;        /* labels must lie in [0, classes) */
     int64_t labels; /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
                        picture may have one for each pixel, row after row */
-    int64_t ignore_label; /* of tensors: what it gives DT_LABEL_NONE for */
-    bool eval;            /* the held-out split, no augmentation */
-    bool augment;         /* random crops and flips */
-    int64_t cutout;       /* with augment, side of a square to cut out of pictures, in pixels */
-    bool skip_bad;        /* on_error = skip */
-    int64_t max_skips;    /* different bad samples left out before the run fails */
+    int64_t ignore_label;     /* of tensors: what it gives DT_LABEL_NONE for */
+    dt_label_kind label_kind; /* other than classes only for a source that gives values */
+    dt_shape values;          /* then: of the labels, n = 1; labels is how many these are */
+    bool unlabelled;          /* nobody reads labels: any class will do */
+    bool eval;                /* the held-out split, no augmentation */
+    bool augment;             /* random crops and flips */
+    int64_t cutout;           /* with augment, side of a square to cut out of pictures, in pixels */
+    bool skip_bad;            /* on_error = skip */
+    int64_t max_skips;        /* different bad samples left out before the run fails */
     /* Per channel (shape.c each), of values in [0, 1]. NULL: the source's own; images and cifar10
      * have ImageNet's, synthetic 0.5 and 0.25, idx none. tensors takes its values as they are. */
     const float *mean, *std;
@@ -46,12 +50,13 @@ typedef struct dt_source_opts {
  * @augments: samples to train on are cropped and flipped, as [data] says
  * @fixed_order: samples come in file order, never shuffled (tensors)
  * @fetched: (optional) what tools/get_data calls such data that it fetches
+ * @gives_values: labels may be values
  * @open:  one of this kind, @d. DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the
  * source cannot give
  * @count: samples, at least 1
- * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label, each a class or
- * DT_LABEL_NONE. @key draws the augmentation: the same key, the same bits. Thread-safe. DT_E_DATA
- * for a bad sample
+ * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label, each a class,
+ * or as opts.label_kind says, or DT_LABEL_NONE. @key draws the augmentation: the same key, the same
+ * bits. Thread-safe. DT_E_DATA for a bad sample
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
  * @classes: (optional) how many classes occur
@@ -61,7 +66,7 @@ typedef struct dt_source_opts {
  */
 typedef struct dt_source_desc {
     const char *name, *summary;
-    bool made_up, path_optional, augments, fixed_order;
+    bool made_up, path_optional, augments, fixed_order, gives_values;
     const char *fetched;
     dt_status (*open)(
         const struct dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err);

@@ -10,6 +10,10 @@
  * For a network that labels pixels a picture shows one texture and, in discs of it, PATCHES others:
  * a pixel's label is the class of the texture seen there.
  *
+ * For a loss of values channel k of the labels is 1 where class k is seen, else 0: of the picture,
+ * or of each pixel where the network gives as many as it takes. One channel tells class 0 from
+ * another.
+ *
  * Every class in use has at least 64 samples: of many classes only the first samples/64 occur. */
 #include <inttypes.h>
 #include <math.h>
@@ -104,8 +108,10 @@ static dt_status open_synthetic(
     s->base = (dt_source){d, *o};
     const int64_t eighth = o->samples / 8, most = o->samples / PER_CLASS;
     s->count = !o->eval ? o->samples : eighth > EVAL_LEAST ? eighth : EVAL_LEAST;
+    const bool values = o->label_kind != DT_LABEL_CLASS;
+    const int64_t classes = values && o->values.c < 2 ? 2 : values ? o->values.c : o->classes;
     s->used = most < 2 ? 2 : most;
-    s->used = s->used < o->classes ? s->used : o->classes;
+    s->used = s->used < classes ? s->used : classes;
     const size_t used = (size_t)s->used;
     size_t colours;
     if (dt_mul_bytes((GRATINGS + BLOBS) * sizeof(float), (size_t)o->shape.c, &colours)) {
@@ -286,9 +292,10 @@ static void copy_disc(const sample *p, uint32_t which, const float *from, float 
 /* Other textures in discs, and a label for every pixel. */
 static dt_status draw_patches(sample *p, float *x, int32_t *label, dt_err *err)
 {
-    const int64_t pixels = p->s->base.opts.labels;
+    const dt_shape *shape = &p->s->base.opts.shape;
+    const int64_t pixels = shape->h * shape->w;
     const int64_t own = p->class;
-    float *other = dt_alloc((size_t)dt_shape_sample(&p->s->base.opts.shape), sizeof *other);
+    float *other = dt_alloc((size_t)dt_shape_sample(shape), sizeof *other);
     if (other == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to draw a synthetic picture");
     for (int64_t i = 0; i < pixels; i++)
@@ -306,6 +313,23 @@ static dt_status draw_patches(sample *p, float *x, int32_t *label, dt_err *err)
     return st;
 }
 
+static bool sees_pixels(const dt_source_opts *o)
+{
+    if (o->label_kind == DT_LABEL_CLASS)
+        return dti_source_of_pixels(o);
+    return o->values.h == o->shape.h && o->values.w == o->shape.w && o->shape.w > 1;
+}
+
+/* From the class of the picture or of each pixel, in the first of the labels, from the last on. */
+static void to_values(const dt_shape *v, bool pixels, int32_t *label)
+{
+    for (int64_t p = v->h * v->w; p-- > 0;) {
+        const int32_t class = label[pixels ? p : 0];
+        for (int64_t k = 0; k < v->c; k++)
+            label[p * v->c + k] = dt_label_of_value(class == k ? 1.0f : 0.0f);
+    }
+}
+
 static dt_status read_synthetic(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
@@ -313,9 +337,13 @@ static dt_status read_synthetic(
     const synthetic *s = (const synthetic *)base;
     sample p = {.s = s, .split = base->opts.eval, .at = (uint64_t)i, .class = i % s->used};
     DT_CHECK(draw(&p, 0, x, err));
-    if (dti_source_of_pixels(&base->opts))
-        return draw_patches(&p, x, label, err);
-    *label = (int32_t)p.class;
+    const bool pixels = sees_pixels(&base->opts);
+    if (pixels)
+        DT_CHECK(draw_patches(&p, x, label, err));
+    else
+        *label = (int32_t)p.class;
+    if (base->opts.label_kind != DT_LABEL_CLASS)
+        to_values(&base->opts.values, pixels, label);
     return DT_OK;
 }
 
@@ -329,7 +357,7 @@ static void describe_synthetic(const dt_source *base, char *text, size_t n)
 {
     const synthetic *s = (const synthetic *)base;
     const int at = snprintf(text, n, "%" PRId64 " synthetic pictures", s->count);
-    if ((size_t)at >= n)
+    if ((size_t)at >= n || base->opts.unlabelled || base->opts.label_kind != DT_LABEL_CLASS)
         return;
     if (s->used < base->opts.classes)
         snprintf(text + at, n - (size_t)at,
@@ -349,6 +377,7 @@ const dt_source_desc dt_source_synthetic = {
     .name = "synthetic",
     .summary = "textures from a seed, one a class; needs no files",
     .made_up = true,
+    .gives_values = true,
     .open = open_synthetic,
     .close = close_synthetic,
     .count = count_synthetic,

@@ -1,29 +1,33 @@
 /* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
  * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64, and for one of
- * sequences both [steps, N, T] I64. Step i trains on x[i], in the order of the file; values are
- * taken as they are. A label may be the one that does not count. */
+ * sequences both [steps, N, T] I64. A loss of values takes y [steps, N, C, H, W] of any type, or
+ * [steps, N, C] or [steps, N] where the network's output has no height and width, or is one number.
+ * Step i trains on x[i], in the order of the file; values are taken as they are. A label may be the
+ * one that does not count, and of values NaN. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "data/escape.h"
 #include "data/source.h"
+#include "data/st_values.h"
 #include "engine/base/alloc.h"
-#include "engine/checkpoint/safetensors.h"
-#include "engine/label.h"
+#include "engine/sample_check.h"
 
 typedef struct tensors {
     dt_source base;
     dt_st_file *file;
-    const dt_st_entry *x, *y;
-    int32_t *labels; /* [count][each] */
+    const dt_st_entry *x, *y; /* y NULL: nobody reads labels */
+    int32_t *labels;          /* classes: [count][each] */
     int64_t count, each;
+    int64_t left_out; /* values that do not count */
 } tensors;
 
 /* A network of sequences asks for a label at each of their positions. */
 static bool of_tokens(const dt_source_opts *o)
 {
-    return o->labels > 1 && !dti_source_of_pixels(o);
+    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && !dti_source_of_pixels(o);
 }
 
 static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *path,
@@ -39,17 +43,56 @@ static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *
     return DT_OK;
 }
 
-static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const char *path,
+/* Whether the dimensions behind the first two are those of the values a sample is to have, with or
+ * without sides of 1. */
+static bool has_values(const dt_st_entry *y, const dt_shape *v)
+{
+    if (y->rank == 5)
+        return y->d[2] == v->c && y->d[3] == v->h && y->d[4] == v->w;
+    return v->h * v->w == 1 && (y->rank == 3 ? y->d[2] == v->c : y->rank == 2 && v->c == 1);
+}
+
+static dt_status find_values(tensors *t, const dt_source_opts *o, const char *path, dt_err *err)
+{
+    const dt_shape *v = &o->values;
+    char want[80], vector[40] = "";
+    t->y = dt_st_find(t->file, "y");
+    if (t->y == NULL)
+        return DT_FAIL(err, DT_E_DATA, "%s: has no tensor 'y'", path);
+    if (has_values(t->y, v))
+        return DT_OK;
+    if (v->h * v->w == 1)
+        snprintf(vector, sizeof vector, "[steps, N, %" PRId64 "] or ", v->c);
+    snprintf(
+        want, sizeof want, "[steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]", v->c, v->h, v->w);
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: y is %s, the loss takes a value for each that the network gives, %s%s", path,
+        dt_dims_print(t->y->rank, t->y->d).s, vector, want);
+}
+
+static dt_status check_y(const dt_st_entry *x, const dt_st_entry *y, const char *path,
     const dt_source_opts *o, dt_err *err)
 {
     const dt_shape *s = &o->shape;
-    if (x->d[0] < 1 || x->d[1] < 1 || y->d[0] != x->d[0] || y->d[1] != x->d[1])
+    if (y->d[0] != x->d[0] || y->d[1] != x->d[1])
         return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
             path, dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s);
     if (of_tokens(o) && (x->d[2] != s->h || y->d[2] != s->h))
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s and y is %s, the network takes [steps, N, %" PRId64 "]", path,
             dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s, s->h);
+    return DT_OK;
+}
+
+static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const char *path,
+    const dt_source_opts *o, dt_err *err)
+{
+    const dt_shape *s = &o->shape;
+    if (x->d[0] < 1 || x->d[1] < 1)
+        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, which holds no sample", path,
+            dt_dims_print(x->rank, x->d).s);
+    if (y != NULL)
+        DT_CHECK(check_y(x, y, path, o, err));
     if (!of_tokens(o) && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
@@ -84,6 +127,43 @@ static dt_dims_text place_of(const tensors *t, int64_t i)
     return p;
 }
 
+/* The same of a value, in the order of the file: "[2][7]" and where in the sample, if it has more
+ * than one. */
+static dt_dims_text place_of_value(const tensors *t, int64_t i)
+{
+    const int rank = t->y->rank;
+    dt_dims_text p;
+    int64_t at[DT_ST_RANK];
+    size_t n = 0;
+    for (int k = rank; k-- > 0; i /= t->y->d[k])
+        at[k] = i % t->y->d[k];
+    for (int k = 0; k < rank; k++)
+        n += (size_t)snprintf(p.s + n, sizeof p.s - n, "[%" PRId64 "]", at[k]);
+    return p;
+}
+
+/* Values stay in the file; what is wrong with one is told before a run begins all the same. */
+static dt_status check_values(tensors *t, const char *path, dt_err *err)
+{
+    float some[DTI_ST_SOME];
+    const dt_label_kind kind = t->base.opts.label_kind;
+    const int64_t count = t->count * t->each;
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t left = count - i, k = i % DTI_ST_SOME;
+        if (k == 0)
+            DT_CHECK(dti_st_values(
+                t->file, t->y, i, left < DTI_ST_SOME ? left : DTI_ST_SOME, some, err));
+        if (!dt_is_value(kind, some[k]))
+            return DT_FAIL(err, DT_E_DATA, "%s: y%s is %g, but the loss takes %s", path,
+                place_of_value(t, i).s, (double)some[k],
+                kind == DT_LABEL_PROBABILITY ? "values from 0 to 1" : "finite values");
+        t->left_out += isnan(some[k]);
+    }
+    return t->left_out < count
+               ? DT_OK
+               : DT_FAIL(err, DT_E_DATA, "%s: each value of y is NaN, and none counts", path);
+}
+
 static dt_status read_labels(tensors *t, const char *path, dt_err *err)
 {
     enum { CHUNK = 512 };
@@ -115,23 +195,37 @@ static void close_tensors(dt_source *base)
     dt_free(t);
 }
 
+static dt_status load_labels(tensors *t, const char *path, dt_err *err)
+{
+    const dt_source_opts *o = &t->base.opts;
+    t->each = of_tokens(o) || dti_source_of_pixels(o) ? o->labels : 1;
+    t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
+    if (t->labels == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", path, t->count);
+    return read_labels(t, path, err);
+}
+
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
     const bool tokens = of_tokens(o), pixels = dti_source_of_pixels(o);
+    const bool values = o->label_kind != DT_LABEL_CLASS;
     const dti_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     DT_CHECK(
         find(&t->x, t->file, name.text, "x", tokens ? DT_ST_I64 : DT_ST_F32, tokens ? 3 : 5, err));
-    DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : pixels ? 4 : 2, err));
+    if (values)
+        DT_CHECK(find_values(t, o, name.text, err));
+    else if (!o->unlabelled)
+        DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : pixels ? 4 : 2, err));
     DT_CHECK(check_shapes(t->x, t->y, name.text, o, err));
-    t->count = t->y->d[0] * t->y->d[1]; /* y lies in the file, so its size fits */
-    t->each = tokens || pixels ? o->labels : 1;
-    t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
-    if (t->labels == NULL)
-        return DT_FAIL(
-            err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", name.text, t->count);
-    return read_labels(t, name.text, err);
+    t->count = t->x->d[0] * t->x->d[1]; /* x lies in the file, so its size fits */
+    if (t->y == NULL)
+        return DT_OK;
+    if (!values)
+        return load_labels(t, name.text, err);
+    t->each = o->labels;
+    return check_values(t, name.text, err);
 }
 
 static dt_status open_tensors(
@@ -173,6 +267,33 @@ static dt_status read_tokens(const tensors *t, int64_t i, float *x, int32_t *lab
     return st;
 }
 
+/* To the layout of values, from PyTorch's. */
+static dt_status read_values(const tensors *t, int64_t i, int32_t *label, dt_err *err)
+{
+    float some[DTI_ST_SOME];
+    const dt_shape *v = &t->base.opts.values;
+    const int64_t plane = v->h * v->w;
+    for (int64_t k = 0; k < t->each; k++) {
+        const int64_t left = t->each - k, at = k % DTI_ST_SOME;
+        if (at == 0)
+            DT_CHECK(dti_st_values(t->file, t->y, i * t->each + k,
+                left < DTI_ST_SOME ? left : DTI_ST_SOME, some, err));
+        label[k % plane * v->c + k / plane] = dt_label_of_value(some[at]);
+    }
+    return DT_OK;
+}
+
+static dt_status read_sample_labels(const tensors *t, int64_t i, int32_t *label, dt_err *err)
+{
+    if (t->y == NULL)
+        *label = 0;
+    else if (t->labels == NULL)
+        return read_values(t, i, label, err);
+    else
+        memcpy(label, t->labels + i * t->each, (size_t)t->each * sizeof *label);
+    return DT_OK;
+}
+
 static dt_status read_tensors(
     const dt_source *base, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
@@ -191,21 +312,26 @@ static dt_status read_tensors(
         for (int64_t c = 0; c < s->c; c++)
             x[p * s->c + c] = chw[c * plane + p];
     dt_free(chw);
-    memcpy(label, t->labels + i * t->each, (size_t)t->each * sizeof *label);
-    return st;
+    return st == DT_OK ? read_sample_labels(t, i, label, err) : st;
 }
 
 static void describe_tensors(const dt_source *base, char *text, size_t n)
 {
     const tensors *t = (const tensors *)base;
-    snprintf(text, n, "%" PRId64 " steps of %" PRId64 " samples, in order", t->x->d[0], t->x->d[1]);
+    const int at = snprintf(
+        text, n, "%" PRId64 " steps of %" PRId64 " samples, in order", t->x->d[0], t->x->d[1]);
+    if (t->left_out > 0 && (size_t)at < n)
+        snprintf(text + at, n - (size_t)at,
+            "; of %" PRId64 " values of y %" PRId64 " are NaN and do not count", t->count * t->each,
+            t->left_out);
 }
 
 const dt_source_desc dt_source_tensors = {
     .name = "tensors",
     .summary = "batches from a safetensors file, in order: x [steps, N, C, H, W] and y [steps, N], "
-               "or y [steps, N, H, W], or tokens [steps, N, T]",
+               "or y [steps, N, H, W], or values in y, or tokens [steps, N, T]",
     .fixed_order = true,
+    .gives_values = true,
     .open = open_tensors,
     .close = close_tensors,
     .count = count_tensors,

@@ -8,7 +8,7 @@
 /* One batch of decoded samples. Borrowed from the feed until the next call of next. */
 typedef struct dt_batch {
     const float *x;        /* [n, h, w, c] */
-    const int32_t *labels; /* [n], or [n, positions] of a sequence; DT_LABEL_NONE: does not count */
+    const int32_t *labels; /* [n, those of a sample], as engine/label.h says */
     int64_t n;
     uint64_t id; /* no other batch of this process has it, but parts of this one do; 0: none */
 } dt_batch;

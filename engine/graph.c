@@ -314,7 +314,7 @@ bool dt_graph_scores(const dt_graph *g, size_t *at, dt_scores *s)
     return true;
 }
 
-static dt_shape scores_of(const dt_graph *g)
+dt_shape dt_graph_output(const dt_graph *g)
 {
     size_t at = 0;
     dt_scores s = {.value = g->node[g->n_node - 1].in[0]};
@@ -322,15 +322,27 @@ static dt_shape scores_of(const dt_graph *g)
     return dt_graph_shape(g, s.value);
 }
 
+int64_t dt_graph_score_rows(const dt_graph *g)
+{
+    const dt_shape output = dt_graph_output(g);
+    return output.h * output.w;
+}
+
+dt_label_kind dt_graph_label_kind(const dt_graph *g)
+{
+    return g->node[g->n_node - 1].desc->labels;
+}
+
 int64_t dt_graph_labels(const dt_graph *g)
 {
-    const dt_shape scores = scores_of(g);
-    return scores.h * scores.w;
+    const dt_shape output = dt_graph_output(g);
+    const bool classes = dt_graph_label_kind(g) == DT_LABEL_CLASS;
+    return classes ? output.h * output.w : dt_shape_sample(&output);
 }
 
 int64_t dt_graph_counted(const dt_graph *g)
 {
-    return dt_counted_classes(scores_of(g));
+    return dt_graph_label_kind(g) == DT_LABEL_CLASS ? dt_counted_classes(dt_graph_output(g)) : 0;
 }
 
 dt_shape dt_graph_shape(const dt_graph *g, int32_t value)

@@ -101,8 +101,14 @@ typedef struct dt_scores {
 /* The next scores behind node *at, which is 0 to begin with; false: there are no more. One value of
  * all classes, or, where the output layer is cut into tiles, one a tile. */
 bool dt_graph_scores(const dt_graph *g, size_t *at, dt_scores *s);
-/* Labels of one sample: as many as its scores have positions. */
+/* Rows of scores of one sample: as many as these have positions. */
+int64_t dt_graph_score_rows(const dt_graph *g);
+/* What labels are, and how many one sample has: one a row of scores, or where they are values one
+ * for each element of that. */
+dt_label_kind dt_graph_label_kind(const dt_graph *g);
 int64_t dt_graph_labels(const dt_graph *g);
+/* What the loss reads, n = 1; of an output layer in tiles the first one's scores. */
+dt_shape dt_graph_output(const dt_graph *g);
 /* Classes whose pixels evaluation counts, for scores of a shape and for a whole graph; 0: labels
  * are not of pixels. */
 static inline int64_t dt_counted_classes(dt_shape scores)

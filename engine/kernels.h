@@ -78,8 +78,10 @@ static inline size_t dt_facts_bytes(const dt_facts *f)
     return f->work_bytes + f->derived_bytes + f->gradient_bytes;
 }
 
-/* Loss and counts of a step, kept on the device, summed over micro-batches. Where every pixel has a
- * label, a dt_class_count of each class follows, which only evaluation writes. */
+/* Loss and counts of a step, kept on the device, summed over micro-batches. @count: labels that
+ * count. Where these are probabilities, top1 counts outputs on the right side of the middle, and
+ * where they are other values nothing. Where every pixel has a class, a dt_class_count of each
+ * class follows, which only evaluation writes. */
 typedef struct dt_metrics {
     double loss_sum;
     int64_t count, top1, top5;

@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/config/options.h"
+#include "engine/label.h"
 #include "engine/shape.h"
 
 enum {
@@ -35,7 +36,7 @@ typedef enum dt_port {
     DT_M = DT_S + DT_MAX_STASH,  /* optimizer state: moments, and scales of those in 8 bits */
     DT_Y = DT_M + DT_MAX_STATE,  /* output */
     DT_DY,                       /* gradient of the output */
-    DT_LABELS,                   /* int32 class per sample, or per position of a sequence */
+    DT_LABELS,                   /* words, as engine/label.h says */
     DT_METRICS,                  /* struct dt_metrics and what follows it: loss and counts so far */
     DT_WORK,                     /* scratch of one op */
     DT_PORTS
@@ -134,7 +135,8 @@ typedef enum dt_work {
 /* What infer finds out about one node, for n = 1. flops count a multiply-add as two. @ids: of a
  * layer that reads ids, how many there are: they are 0 to ids - 1. @scores: of how many classes X0
  * holds the scores, from class @first_score on; 0: it holds none. A loss need not say it: its X0
- * holds those of all, unless that is fp32 whatever the type of values. */
+ * holds those of all, unless that is fp32 whatever the type of values. Where labels are values, the
+ * channels of X0 stand for classes. */
 typedef struct dt_layer_info {
     dt_shape y;
     int n_param, n_stash;
@@ -167,6 +169,7 @@ struct dt_kernels;
  * @reads_ids: its input is whole numbers, as tokens are, which stay fp32 whatever the type of
  * values
  * @loss:     the last layer of a network; takes labels, starts backward
+ * @labels:   of a loss: what its labels are
  * @repeatable: forward again gives the same bits and touches no state in its recompute form
  * @holds_inputs: the values of all inputs stand in y (concat)
  * @mixes_positions: a value of y reads x at other places of the image or sequence too
@@ -190,6 +193,7 @@ typedef struct dt_layer_desc {
     dt_alt alt[DT_MAX_ALT];
     bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, holds_inputs,
         mixes_positions, may_share, batch_statistics;
+    dt_label_kind labels;
     dt_ports fp32;
     struct {
         const struct dt_layer_desc *next, *as;

@@ -2,8 +2,7 @@
 #include "engine/sample_check.h"
 
 #include <inttypes.h>
-
-#include "engine/label.h"
+#include <math.h>
 
 dt_status dt_check_labels(
     const int32_t *label, int64_t n, int64_t each, int64_t classes, int64_t sample0, dt_err *err)
@@ -14,6 +13,26 @@ dt_status dt_check_labels(
                 "sample %" PRId64 " of the step has label %" PRId32
                 ", but the network has classes 0 to %" PRId64,
                 sample0 + i / each, label[i], classes - 1);
+    return DT_OK;
+}
+
+bool dt_is_value(dt_label_kind kind, float v)
+{
+    return kind == DT_LABEL_PROBABILITY ? !(v < 0 || v > 1) : !isinf(v);
+}
+
+dt_status dt_check_values(
+    dt_label_kind kind, const int32_t *label, int64_t n, int64_t each, int64_t sample0, dt_err *err)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float v = dt_label_value(label[i]);
+        if (!dt_is_value(kind, v) || (v != v && label[i] != DT_LABEL_NONE))
+            return DT_FAIL(err, DT_E_DATA,
+                "sample %" PRId64 " of the step has label %g at place %" PRId64
+                ", but the loss takes %s",
+                sample0 + i / each, (double)v, i % each,
+                kind == DT_LABEL_PROBABILITY ? "values from 0 to 1" : "finite values");
+    }
     return DT_OK;
 }
 

@@ -221,11 +221,13 @@ DT_API dt_status dt_run_write_weight(
 
 /* What the network, with its weights as they stand, makes of @n samples: of each the score of
  * every class before softmax, to @to. @x: n * h * w * c values, as a source gives them; @count:
- * n * classes, or where a sample has several labels n * labels * classes. Of a run that has not
- * begun: the weights are those of model.weights or the first ones, nothing is written, its plans
- * take the place of those of dt_run_plan, and it can no longer begin. DT_E_CONFIG for another
- * count, and where it trains and holds nothing out, as its plans have no evaluation then; DT_E_DATA
- * for tokens that are none; DT_E_BUDGET, DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
+ * n * classes, or where a sample has several labels n * labels * classes. Where the loss is of
+ * values, n times what the network gives, in rows, columns and channels, of bce before the sigmoid.
+ * Of a run that has not begun: the weights are those of model.weights or the first ones, nothing is
+ * written, its plans take the place of those of dt_run_plan, and it can no longer begin.
+ * DT_E_CONFIG for another count, and where it trains and holds nothing out, as its plans have no
+ * evaluation then; DT_E_DATA for tokens that are none; DT_E_BUDGET, DT_E_NOMEM, DT_E_IO,
+ * DT_E_DEVICE. */
 DT_API dt_status dt_run_scores(
     dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err) DT_NODISCARD;
 

@@ -516,6 +516,9 @@ static dt_status add_layers(const ini_net *t, dt_graph *g)
 /* A label a sample, a position of a sequence, or a pixel of the image. */
 static dt_status check_scores(const ini_net *t, const ini_layer *l, dt_shape scores, dt_shape image)
 {
+    const ini_layer *last = &t->layer[t->n - 1];
+    if (last->desc->labels != DT_LABEL_CLASS) /* as many labels as there are values */
+        return DT_OK;
     if (scores.w == image.w && scores.h == image.h)
         return DT_OK;
     if (scores.h * scores.w == 1)
@@ -546,6 +549,11 @@ static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
         made += s.n;
     if (o->classes < 1)
         g->classes = made;
+    else if (made != o->classes && last->desc->labels != DT_LABEL_CLASS)
+        return DT_FAIL(t->err, DT_E_CONFIG,
+            "%s makes %" PRId64 " values for %s, and [model] classes = %" PRId64
+            "; leave that out, or end with a layer that makes so many",
+            l->at, made, last->desc->name, o->classes);
     else if (made != o->classes)
         return DT_FAIL(t->err, DT_E_CONFIG,
             "%s makes %" PRId64 " scores, and there are %" PRId64

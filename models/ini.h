@@ -12,7 +12,7 @@
  * layer takes the value of the section above, the first one the image. `shares` names a layer above
  * whose weight a layer uses instead of one of its own, as the output of a language model uses that
  * of the embedding. `tiles` cuts a linear layer into so many. The other keys are the layer's
- * options. The last layer is [cross_entropy loss]; it is added when the file leaves it out.
+ * options. The last layer is a loss; [cross_entropy loss] is added when the file leaves it out.
  */
 #ifndef DT_MODELS_INI_H
 #define DT_MODELS_INI_H

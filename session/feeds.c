@@ -29,6 +29,8 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
         .shape = s->graph->input,
         .classes = s->graph->classes,
         .labels = dt_graph_labels(s->graph),
+        .label_kind = dt_graph_label_kind(s->graph),
+        .values = dt_graph_output(s->graph),
         .ignore_label = d->ignore_label,
         .augment = d->augment,
         .cutout = d->cutout,
@@ -37,6 +39,12 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
         .seed = (uint64_t)s->opts.train.seed,
         .batch = s->opts.train.batch,
         .samples = d->samples};
+    if (d->target == DT_TARGET_INPUT) {
+        o->label_kind = DT_LABEL_CLASS;
+        o->labels = 1;
+        o->classes = INT32_MAX;
+        o->unlabelled = true;
+    }
     DT_CHECK(per_channel("mean", d->mean, d->n_mean, o->shape.c, &o->mean, err));
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
@@ -63,11 +71,26 @@ static const char *wrong_in_path(const char *path)
     return NULL;
 }
 
+/* Labels that a source does not have. */
+static dt_status check_labels(
+    const dt_session *s, const dt_source_desc *desc, const dt_source_opts *o, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (o->label_kind == DT_LABEL_CLASS || desc->gives_values)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: the loss, %s, learns values, and samples of this source have none; set data.source = "
+        "tensors, whose y holds them, or data.target = input to learn the input itself",
+        dt_session_asked(asked, s, "data", "source"),
+        s->graph->node[s->graph->n_node - 1].desc->name);
+}
+
 /* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
 {
     char asked[DT_ASKED];
+    DT_CHECK(check_labels(s, desc, o, err));
     const dt_status st = desc->open(desc, out, o, err);
     if (st == DT_OK)
         return DT_OK;
@@ -129,7 +152,9 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         .threads = dti_decoders(s),
         .seed = o.seed,
         .once = true,
-        .rests = true};
+        .rests = true,
+        .own_labels = o.unlabelled,
+        .label_kind = dt_graph_label_kind(s->graph)};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
     f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;
     return DT_OK;
@@ -251,6 +276,8 @@ static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc 
 static void warn_of_classes(dt_feeds *f, const dt_graph *g)
 {
     const dt_source *s = f->train;
+    if (dt_graph_label_kind(g) != DT_LABEL_CLASS)
+        return;
     const int64_t n = s->desc->classes != NULL ? s->desc->classes(s) : g->classes;
     if (n == 1)
         warn(f, "all samples are of one class, so there is nothing to tell apart");
@@ -301,6 +328,8 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
         .drop_last = s->opts.train.drop_last,
         .ahead = (int)s->opts.data.ahead,
         .threads = dti_decoders(s),
+        .own_labels = o.unlabelled,
+        .label_kind = dt_graph_label_kind(s->graph),
         .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));

@@ -32,9 +32,12 @@ dt_status dti_made_up_init(dti_made_up *m, const dt_session *s, dt_err *err)
         const uint32_t u = dt_random(1, DT_RANDOM_DATA, 0, 0, (uint64_t)i).v[0];
         m->x[i] = words > 0 ? (float)(u % (uint64_t)words) : 2 * dt_unit(u) - 1;
     }
-    for (int64_t i = 0; i < labels; i++)
-        m->labels[i] =
-            (int32_t)(dt_random(1, DT_RANDOM_DATA, 1, 0, (uint64_t)i).v[0] % (uint64_t)g->classes);
+    for (int64_t i = 0; i < labels; i++) {
+        const uint32_t u = dt_random(1, DT_RANDOM_DATA, 1, 0, (uint64_t)i).v[0];
+        m->labels[i] = dt_graph_label_kind(g) == DT_LABEL_CLASS
+                           ? (int32_t)(u % (uint64_t)g->classes)
+                           : dt_label_of_value(dt_unit(u));
+    }
     m->feed = (dt_feed){
         .self = m, .next = next_batch, .seek = seek, .samples = n * DTI_MADE_UP_STEPS, .batch = n};
     return DT_OK;

@@ -1,6 +1,7 @@
 /* A session opened: configuration read, device and graph made ready. */
 #include "session/open.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,36 @@ static dt_status set_rates(const dt_session *s, dt_graph *g, dt_err *err)
     if (s->opts.train.rates != NULL)
         DT_TRY(err, dt_graph_rates(g, s->opts.train.rates, err), "%s",
             dt_session_asked(asked, s, "train", "rates"));
+    return DT_OK;
+}
+
+/* What is said of classes, where the loss has values, and of values where it has classes. */
+static dt_status check_loss(const dt_session *s, const dt_graph *g, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const char *loss = g->node[g->n_node - 1].desc->name;
+    const dt_shape output = dt_graph_output(g);
+    const bool values = dt_graph_label_kind(g) != DT_LABEL_CLASS;
+    if (values && s->opts.train.label_smoothing > 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: it is for labels that are classes, and %s compares with values; leave it out",
+            dt_session_asked(asked, s, "train", "label_smoothing"), loss);
+    if (values && s->opts.checkpoint.best == DT_BEST_TOP1)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: %s has no classes to tell; set checkpoint.best = loss",
+            dt_session_asked(asked, s, "checkpoint", "best"), loss);
+    if (s->opts.data.target != DT_TARGET_INPUT)
+        return DT_OK;
+    if (!values)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: the loss, %s, learns classes; end the network in one of values, as [mse loss]",
+            dt_session_asked(asked, s, "data", "target"), loss);
+    if (dt_shape_sample(&output) != dt_shape_sample(&g->input))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: the network takes %" PRId64 "x%" PRId64 "x%" PRId64 " values and gives %" PRId64
+            "x%" PRId64 "x%" PRId64 "; make these as many",
+            dt_session_asked(asked, s, "data", "target"), g->input.h, g->input.w, g->input.c,
+            output.h, output.w, output.c);
     return DT_OK;
 }
 
@@ -531,6 +562,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_config_check_dump(s->config, err));
     DT_CHECK(set_precision(s, g, err));
     DT_CHECK(dt_graph_check(s->graph, err));
+    DT_CHECK(check_loss(s, g, err));
     DT_CHECK(fuse(s, &g, err));
     DT_CHECK(freeze(s, g, err));
     DT_CHECK(set_rates(s, g, err));

@@ -81,7 +81,7 @@ static dt_status pass(evaluation *e, dt_err *err)
 static void print(const evaluation *e)
 {
     const dt_eval_report *r = &e->result;
-    const bool many = dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
+    const bool many = !r->values && dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
     const int at = printf("%s on ", e->run->s->graph->name);
@@ -96,8 +96,11 @@ static void print(const evaluation *e)
             r->loss / log(2));
     else
         printf("loss      %.4f\n", r->loss);
-    printf("top-1     %.2f %%%s\n", 100 * r->top1, of);
-    if (dt_human_tells_top5(e->run->s->graph->classes))
+    if (!r->values)
+        printf("top-1     %.2f %%%s\n", 100 * r->top1, of);
+    if (r->probabilities)
+        printf("accuracy  %.2f %% of values\n", 100 * r->accuracy);
+    if (!r->values && dt_human_tells_top5(e->run->s->graph->classes))
         printf("top-5     %.2f %%%s\n", 100 * r->top5, of);
     if (r->pixels)
         printf("mean IoU  %.2f %%\n", 100 * r->mean_iou);
@@ -116,8 +119,12 @@ static dt_status print_json(const evaluation *e, dt_err *err)
     if (e->step >= 0)
         dt_json_whole(&j, "step", (uint64_t)e->step);
     dt_json_real(&j, "loss", r->loss, 9);
-    dt_json_real(&j, "top1", r->top1, 9);
-    dt_json_real(&j, "top5", r->top5, 9);
+    if (!r->values) {
+        dt_json_real(&j, "top1", r->top1, 9);
+        dt_json_real(&j, "top5", r->top5, 9);
+    }
+    if (r->probabilities)
+        dt_json_real(&j, "accuracy", r->accuracy, 9);
     if (r->pixels)
         dt_json_real(&j, "mean_iou", r->mean_iou, 9);
     dt_json_whole(&j, "samples", (uint64_t)r->samples);

@@ -84,6 +84,7 @@ static void charts(
     const dti_chart_line rate[] = {{"", "one", t->n, t->v[DTI_STEP], t->v[DTI_RATE], false}};
     const dti_chart_line lr[] = {{"", "one", t->n, t->v[DTI_STEP], t->v[DTI_LR], false}};
     const double first = t->v[DTI_STEP][0], last = t->v[DTI_STEP][t->n - 1];
+    const bool told = eval->n > 1 && !isnan(eval->v[DTI_TOP1][0]); /* not of a loss of values */
     const dti_chart all[] = {
         {"loss", "loss", eval->n > 0 ? 3 : 2, loss, first, last, 240, false},
         {"top1", "top-1 of evaluations", 1, top1, first, last, 110, false},
@@ -91,7 +92,7 @@ static void charts(
         {"lr", "learning rate", 1, lr, first, last, 70, true},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++)
-        if (i != 1 || eval->n > 1)
+        if (i != 1 || told)
             dti_page_chart(p, &all[i]);
 }
 
@@ -155,6 +156,19 @@ static void last_loss(const dti_page *p, const dt_course *c, const dti_course_ta
     dti_page_tile(p, smoothed ? "loss at the end, smoothed" : "loss of the last step", value, note);
 }
 
+/* Of an evaluation, where labels are values. */
+static void learned_values(const dti_page *p, const dt_run *r)
+{
+    const dt_course *c = &r->course;
+    char value[64], note[96];
+    snprintf(note, sizeof note, "after step %" PRId64, c->eval_step);
+    snprintf(value, sizeof value, "%.4g", c->eval_loss);
+    dti_page_tile(p, "loss of what was held out", value, note);
+    snprintf(value, sizeof value, "%.1f %%", 100 * c->eval_accuracy);
+    if (dt_graph_label_kind(r->s->graph) == DT_LABEL_PROBABILITY)
+        dti_page_tile(p, "values on the right side of 0.5", value, note);
+}
+
 static void learned(const dti_page *p, const dt_run *r, const dti_course_table *t)
 {
     const dt_course *c = &r->course;
@@ -164,6 +178,10 @@ static void learned(const dti_page *p, const dt_run *r, const dti_course_table *
     last_loss(p, c, t);
     if (c->eval_step == 0)
         return;
+    if (dt_graph_label_kind(r->s->graph) != DT_LABEL_CLASS) {
+        learned_values(p, r);
+        return;
+    }
     snprintf(value, sizeof value, "%.1f %%", 100 * c->eval_top1);
     if (dt_human_tells_top5(r->s->graph->classes))
         snprintf(note, sizeof note, "loss %.4g, top-5 %.1f %%, after step %" PRId64, c->eval_loss,

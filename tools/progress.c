@@ -204,12 +204,17 @@ static void show_memory(screen *s, const dti_progress_facts *f)
 
 static void show_network(screen *s, const dti_progress_facts *f)
 {
-    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES], frozen[DT_HUMAN_BYTES + 16];
+    char n[DT_HUMAN_BYTES], input[DT_HUMAN_BYTES], frozen[DT_HUMAN_BYTES + 16], gives[64];
     label(s, "network");
+    if (f->values > 0)
+        snprintf(gives, sizeof gives, "gives %s value%s", dt_human_count(n, (uint64_t)f->values),
+            f->values == 1 ? "" : "s");
+    else
+        snprintf(gives, sizeof gives, "%" PRId64 " classes%s", f->classes,
+            f->pixels ? " of pixels" : "");
     snprintf(frozen, sizeof frozen, ", %s frozen", dt_human_count(n, (uint64_t)f->frozen));
-    flow(s, "%s, %s parameters%s, %s, %" PRId64 " classes%s", f->model,
-        dt_human_count(n, (uint64_t)f->parameters), f->frozen > 0 ? frozen : "",
-        dt_human_input(input, &f->image, f->tokens), f->classes, f->pixels ? " of pixels" : "");
+    flow(s, "%s, %s parameters%s, %s, %s", f->model, dt_human_count(n, (uint64_t)f->parameters),
+        f->frozen > 0 ? frozen : "", dt_human_input(input, &f->image, f->tokens), gives);
     label(s, "batch");
     say(s, "%" PRId64, f->batch);
     if (f->micro_batch > 0 && f->micro_batch < f->batch)
@@ -340,10 +345,33 @@ static void show_head(const dti_progress *p, screen *s, dt_status status)
         dt_human_count(b, (uint64_t)of), of == 1 ? "" : "s");
 }
 
+/* What an evaluation tells beside the loss, each with @before before it. Returns @to. */
+enum { JUDGED_BYTES = 160 };
+static const char *judged(char to[JUDGED_BYTES], const dt_eval_report *r, int64_t classes,
+    const char *before, int decimals)
+{
+    const struct {
+        bool told;
+        const char *name;
+        double share;
+        const char *of;
+    } all[] = {{!r->values, "top-1", r->top1, ""},
+        {!r->values && dt_human_tells_top5(classes), "top-5", r->top5, ""},
+        {r->pixels, "mean IoU", r->mean_iou, " of pixels"},
+        {r->probabilities, "accuracy", r->accuracy, ""}};
+    size_t n = 0;
+    to[0] = '\0';
+    for (size_t i = 0; i < DT_COUNT(all) && n < JUDGED_BYTES; i++)
+        if (all[i].told)
+            n += (size_t)snprintf(to + n, JUDGED_BYTES - n, "%s%s%s %.*f %%", all[i].of, before,
+                all[i].name, decimals, 100 * all[i].share);
+    return to;
+}
+
 static void show_result(
     const dti_progress *p, screen *s, const dti_progress_result *r, double seconds)
 {
-    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], told[JUDGED_BYTES];
     show_head(p, s, r->status);
     show_equality(p, s, r->measured);
     if (r->process_peak > 0) {
@@ -361,12 +389,8 @@ static void show_result(
     }
     if (p->evaluated) {
         label(s, "eval");
-        say(s, "loss %s, top-1 %.2f %%", dt_human_number(a, p->eval.loss), 100 * p->eval.top1);
-        if (dt_human_tells_top5(p->classes))
-            say(s, ", top-5 %.2f %%", 100 * p->eval.top5);
-        if (p->eval.pixels)
-            say(s, " of pixels, mean IoU %.2f %%", 100 * p->eval.mean_iou);
-        say(s, "\n");
+        say(s, "loss %s%s\n", dt_human_number(a, p->eval.loss),
+            judged(told, &p->eval, p->classes, ", ", 2));
     }
     if (r->best != NULL) {
         label(s, "best");
@@ -567,7 +591,7 @@ void dti_progress_note(dti_progress *p, const char *fmt, ...)
 
 void dti_progress_eval(dti_progress *p, const dt_eval_report *r)
 {
-    char loss[DT_HUMAN_BYTES], where[48], top5[32] = "", iou[64] = "";
+    char loss[DT_HUMAN_BYTES], where[48], told[JUDGED_BYTES];
     p->eval = *r;
     p->evaluated = true;
     p->eval_seconds += r->seconds;
@@ -575,12 +599,8 @@ void dti_progress_eval(dti_progress *p, const dt_eval_report *r)
         snprintf(where, sizeof where, "epoch %" PRId64, r->epoch + 1);
     else
         snprintf(where, sizeof where, "step %" PRId64, r->step);
-    if (dt_human_tells_top5(p->classes))
-        snprintf(top5, sizeof top5, "  top-5 %.1f %%", 100 * r->top5);
-    if (r->pixels)
-        snprintf(iou, sizeof iou, " of pixels  mean IoU %.1f %%", 100 * r->mean_iou);
-    dti_progress_note(p, "eval %s: loss %s  top-1 %.1f %%%s%s  (%" PRId64 " %s, %.1f s)", where,
-        dt_human_number(loss, r->loss), 100 * r->top1, top5, iou, r->samples,
+    dti_progress_note(p, "eval %s: loss %s%s  (%" PRId64 " %s, %.1f s)", where,
+        dt_human_number(loss, r->loss), judged(told, r, p->classes, "  ", 1), r->samples,
         p->tokens > 0 ? "sequences" : "images", r->seconds);
 }
 

@@ -19,7 +19,8 @@ enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate
  * they are borrowed during the call only.
  * @image:       n = 1
  * @tokens:      of a sample, which is then a sequence; 0: samples are images
- * @pixels:      every pixel has a label
+ * @pixels:      every pixel has a class
+ * @values:      of a sample, that a loss of values compares; 0: it tells classes
  * @chosen_by:   NULL, or the policies asked for, which came to this one
  * @exact:       the policy changes no result; @exact_for: of what, as dt_session_exact_for has it
  * @planned:     peak of device memory in bytes; @budget: 0 for none
@@ -35,7 +36,7 @@ typedef struct dti_progress_facts {
     const char *model, *policy, *chosen_by, *precision, *device, *isa, *data, *eval, *run_dir,
         *moved, *exact_for;
     dt_shape image;
-    int64_t tokens, classes, parameters, frozen, batch, micro_batch, epochs, done, steps,
+    int64_t tokens, classes, values, parameters, frozen, batch, micro_batch, epochs, done, steps,
         steps_per_epoch;
     int64_t done_samples;
     double done_seconds;

@@ -315,11 +315,13 @@ static dt_status table(const network *w, bool all, dt_err *err)
     const int64_t micro = w->s->micro_batch;
     layout t;
     char in[48], count[DT_HUMAN_BYTES];
+    const bool classes = dt_graph_label_kind(g) == DT_LABEL_CLASS;
+    const int64_t gives = classes ? g->classes : dt_graph_labels(g);
     lay_out(&t, w);
     shape(in, &g->input);
-    printf("%s   input %s, %" PRId64
-           " classes, %zu layers\noperations for a sample, bytes for %s of %" PRId64 "\n\n",
-        g->name, in, g->classes, w->n,
+    printf("%s   input %s, %" PRId64 " %s%s, %zu layers\noperations for a sample, bytes for %s of "
+           "%" PRId64 "\n\n",
+        g->name, in, gives, classes ? "classes" : "value", classes || gives == 1 ? "" : "s", w->n,
         micro == w->s->opts.train.batch ? "a batch" : "a micro-batch", micro);
     printf("%-*s %-*s", t.name, "layer", t.kind, "kind");
     dti_columns_head(t.column, COLUMNS);

@@ -69,8 +69,10 @@ static dt_status make_folder(char folder[PATH_ROOM], dt_err *err)
 
 static bool takes_text(const dt_graph *g)
 {
-    const dt_source_opts o = {
-        .shape = g->input, .classes = g->classes, .labels = dt_graph_labels(g)};
+    const dt_source_opts o = {.shape = g->input,
+        .classes = g->classes,
+        .labels = dt_graph_labels(g),
+        .label_kind = dt_graph_label_kind(g)};
     return dt_source_check_sequence(&o, NULL) == DT_OK;
 }
 

@@ -57,6 +57,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .tokens = dt_graph_tokens(s->graph),
         .classes = s->graph->classes,
         .pixels = dt_graph_counted(s->graph) > 0,
+        .values = dt_graph_label_kind(s->graph) == DT_LABEL_CLASS ? 0 : dt_graph_labels(s->graph),
         .parameters = dt_graph_parameters(s->graph),
         .frozen = dt_graph_frozen(s->graph),
         .batch = s->opts.train.batch,

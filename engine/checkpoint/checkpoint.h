@@ -28,7 +28,7 @@ typedef struct dt_course {
     double best;
     int64_t eval_step, eval_epoch, eval_samples; /* the last evaluation; step 0: none yet */
     double eval_loss, eval_top1, eval_top5;
-    double eval_mean_iou; /* NaN: not told */
+    double eval_mean_iou, eval_accuracy; /* NaN: not told */
     bool waits; /* gradients of the last step, whose update is delayed, are there as well */
 } dt_course;
 

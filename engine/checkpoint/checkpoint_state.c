@@ -33,8 +33,9 @@ typedef struct number {
 static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(evaluated),
     WHOLE(samples), WHOLE(skipped), WHOLE(reruns), REAL(seconds), REAL(first_loss), REAL(last_loss),
     WHOLE(best_step), REAL(best), WHOLE(eval_step), WHOLE(eval_epoch), WHOLE(eval_samples),
-    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5), WHOLE(best_by), REAL(eval_mean_iou)};
-enum { LATER = 2, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
+    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5), WHOLE(best_by), REAL(eval_mean_iou),
+    REAL(eval_accuracy)};
+enum { LATER = 3, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
 
 /* A tensor of optimizer state, or a gradient that waits. */
 typedef struct row {
@@ -186,7 +187,8 @@ static bool has_gradients(const dt_st_file *f)
 
 static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
 {
-    *c = (dt_course){.eval_mean_iou = (double)NAN, .waits = has_gradients(f)};
+    *c = (dt_course){
+        .eval_mean_iou = (double)NAN, .eval_accuracy = (double)NAN, .waits = has_gradients(f)};
     for (size_t i = 0; i < NUMBERS; i++) {
         const dt_st_entry *e;
         int64_t v; /* a real's bits are not looked at */

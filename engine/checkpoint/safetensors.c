@@ -64,7 +64,7 @@ static const struct {
     [DT_ST_BOOL] = {"BOOL", 1},
 };
 
-size_t dti_st_type_bytes(dt_st_type t)
+size_t dt_st_type_bytes(dt_st_type t)
 {
     return types[t].bytes;
 }

@@ -61,7 +61,7 @@ void dt_st_close(dt_st_file *f);
 size_t dti_st_count(const dt_st_file *f);
 const dt_st_entry *dti_st_at(const dt_st_file *f, size_t i); /* in the order of their data */
 const dt_st_entry *dt_st_find(const dt_st_file *f, const char *name); /* NULL if none; O(log n) */
-size_t dti_st_type_bytes(dt_st_type t);
+size_t dt_st_type_bytes(dt_st_type t);
 const char *dt_st_type_name(dt_st_type t); /* "F32" */
 
 /* From here on its data are read in their order, by one thread: another reads ahead. What is asked

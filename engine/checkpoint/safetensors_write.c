@@ -50,7 +50,7 @@ static void put_string(text *t, const char *s)
 
 static bool entry_bytes(const dti_st_out *e, size_t *bytes)
 {
-    *bytes = dti_st_type_bytes(e->type);
+    *bytes = dt_st_type_bytes(e->type);
     for (int i = 0; i < e->rank; i++)
         if (e->d[i] < 0 || !dt_mul_bytes(*bytes, (size_t)e->d[i], bytes))
             return false;

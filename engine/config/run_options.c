@@ -11,6 +11,7 @@
 
 static const char *const attention_words[] = {"efficient", "naive", NULL};
 static const char *const on_error_words[] = {"fail", "skip", NULL};
+static const char *const target_words[] = {"labels", "input", NULL};
 static const char *const update_words[] = {"step", "early", NULL};
 static const char *const optimizer_words[] = {"sgd", "adam", "adamw", "lion", NULL};
 static const char *const packed_words[] = {"sgd8", "adam8", "adamw8", "lion8"};
@@ -36,7 +37,7 @@ const char *dt_best_name(dt_best b)
 #define AT(f) offsetof(dt_model_section, f)
 static const dt_opt model_rows[] = {
     {"name", DT_OPT_STR, AT(name), "", 0, 0, NULL, NULL, "built-in network ('dnntrain list models' names them); not given: the layer sections of the file, and resnet50 if there are none"},
-    {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: the model's own number"},
+    {"classes", DT_OPT_I64, AT(classes), "0", 0, 1e6, NULL, NULL, "outputs of the network; 0: the model's own number, or what a network of layers ends in"},
     {"image", DT_OPT_SIDES, AT(image), "0", 0, 16384, NULL, "pixels", "height and width of the input; 416x608 where they differ; 0: the model's own"},
     {"channels", DT_OPT_I64, AT(channels), "0", 0, 65536, NULL, NULL, "channels of the input: 1 for grey pictures, or as many as source = tensors has; 0: the model's own, and 3 of a network of layers"},
     {"width", DT_OPT_I64, AT(width), "0", 0, 65536, NULL, "channels", "channels of the first stage, with which all others scale (64 is standard); of transformers and LSTMs those of a token; 0: the model's own"},
@@ -65,7 +66,8 @@ static const dt_opt data_rows[] = {
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "divides pixels, after mean was subtracted: one number, or three for R,G,B; not given: the source's own"},
-    {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "label of pixels or positions that loss, gradients and accuracy ignore, as PyTorch's ignore_index does; only for source = tensors"},
+    {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "label of pixels or positions that loss, gradients and accuracy ignore, as PyTorch's ignore_index does; only for source = tensors, and where labels are values NaN is that"},
+    {"target", DT_OPT_ENUM, AT(target), "labels", 0, 0, target_words, NULL, "what a loss of values (mse and others) compares with: labels of the source, or the input itself, as an autoencoder learns it; then any source of pictures will do"},
     {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what happens at a bad sample: fail ends the run, skip leaves the sample out"},
     {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip, how many different bad samples may be left out; one more ends the run"},
     {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source; if the network has more than samples / 64 classes, only that many occur"},

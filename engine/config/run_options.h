@@ -32,6 +32,8 @@ typedef struct dt_model_section {
 
 typedef enum dt_on_error { DT_ON_ERROR_FAIL, DT_ON_ERROR_SKIP } dt_on_error;
 
+typedef enum dt_target { DT_TARGET_LABELS, DT_TARGET_INPUT } dt_target;
+
 typedef struct dt_data_opts {
     const char *source, *path, *eval_path; /* paths may be NULL */
     bool augment, shuffle;
@@ -39,6 +41,7 @@ typedef struct dt_data_opts {
     int n_mean, n_std;                                 /* 0: the source's own */
     float mean[DT_RUN_CHANNELS], std[DT_RUN_CHANNELS]; /* one number is repeated for all channels */
     int on_error;                                      /* dt_on_error */
+    int target;                                        /* dt_target */
     int64_t cutout, max_skips, samples, ahead, ignore_label;
     double eval_share; /* held out of path's samples; 0: none */
 } dt_data_opts;

@@ -4,9 +4,9 @@
  * by its id; so whatever happens between two runs, a batch that is there is found, and any other is
  * copied before its run.
  *
- * The labels and tokens of a batch are places in tables. The processor's kernels refuse one that is
- * out of range when they come to it; those of such a device cannot, so there it is refused before
- * it goes. */
+ * Tokens of a batch, and labels that are classes, are places in tables. The processor's kernels
+ * refuse one that is out of range when they come to it; those of such a device cannot, so there it
+ * is refused before it goes. */
 #include <inttypes.h>
 
 #include "engine/base/copy.h"
@@ -47,7 +47,10 @@ static dt_status check(const dt_runner *r, const dt_batch *b, int64_t sample0, d
 {
     const dt_graph *g = r->o.graph;
     const int64_t labels = dti_runner_labels(r), tokens = dt_graph_tokens(g);
-    DT_CHECK(dt_check_labels(b->labels, b->n * labels, labels, g->classes, sample0, err));
+    const dt_label_kind kind = dt_graph_label_kind(g);
+    DT_CHECK(kind == DT_LABEL_CLASS
+                 ? dt_check_labels(b->labels, b->n * labels, labels, g->classes, sample0, err)
+                 : dt_check_values(kind, b->labels, b->n * labels, labels, sample0, err));
     return dt_check_tokens(b->x, b->n * tokens, tokens, dt_graph_vocabulary(g), sample0, err);
 }
 

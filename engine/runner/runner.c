@@ -263,3 +263,8 @@ int64_t dti_runner_labels(const dt_runner *r)
 {
     return dt_graph_labels(r->o.graph);
 }
+
+dt_label_kind dti_runner_label_kind(const dt_runner *r)
+{
+    return dt_graph_label_kind(r->o.graph);
+}

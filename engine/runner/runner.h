@@ -184,6 +184,7 @@ dt_status dt_runner_check(
 
 int64_t dti_runner_sample(const dt_runner *r); /* floats of one image */
 int64_t dti_runner_labels(const dt_runner *r); /* labels of one image */
+dt_label_kind dti_runner_label_kind(const dt_runner *r);
 
 /* Where a persistent tensor (entry of the map) lies, in reach of the device: NULL in a tier that
  * has no map. Its first bytes, copied from there: all of one that lives in a tier. */

@@ -108,12 +108,16 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     dti_train_rest(j->eval_feed);
     if (st == DT_OK && t.sum.count == 0)
         st = DT_FAIL(err, DT_E_DATA,
-            "evaluation: each label of %" PRId64 " samples is data.ignore_label, and none counts",
-            j->eval_feed->samples);
-    const double count = (double)t.sum.count;
+            "evaluation: each label of %" PRId64 " samples is %s, and none counts",
+            j->eval_feed->samples, dti_train_no_label(j));
+    const double count = (double)t.sum.count, first = (double)t.sum.top1 / count;
+    const dt_label_kind kind = dti_runner_label_kind(j->runner);
     r->loss = t.sum.loss_sum / count;
-    r->top1 = (double)t.sum.top1 / count;
+    r->values = kind != DT_LABEL_CLASS;
+    r->top1 = r->values ? 0 : first;
     r->top5 = (double)t.sum.top5 / count;
+    r->probabilities = kind == DT_LABEL_PROBABILITY;
+    r->accuracy = r->probabilities ? first : 0;
     r->pixels = t.classes > 0;
     r->mean_iou = st == DT_OK ? mean_iou(&t) : 0; /* else there may be no counts */
     r->seconds = dt_seconds() - began;

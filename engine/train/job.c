@@ -36,6 +36,11 @@ dt_batch dti_train_peek(const dt_feed *f)
     return f->peek != NULL ? f->peek(f->self) : (dt_batch){0};
 }
 
+const char *dti_train_no_label(const dt_train_job *j)
+{
+    return dti_runner_label_kind(j->runner) == DT_LABEL_CLASS ? "data.ignore_label" : "NaN";
+}
+
 int64_t dti_train_labels(const dt_train_job *j, const dt_batch *b)
 {
     const int64_t all = b->n * dti_runner_labels(j->runner);

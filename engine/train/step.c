@@ -127,6 +127,8 @@ static const char *blame(const dt_train_job *j, const under_way *s, char text[51
 /* What has a loss of its own, of which a sample may have many. */
 static const char *judged(const dt_train_job *j)
 {
+    if (dti_runner_label_kind(j->runner) != DT_LABEL_CLASS)
+        return "values";
     if (dti_runner_labels(j->runner) == 1)
         return "samples";
     return j->map->home[j->map->metrics].bytes > sizeof(dt_metrics) ? "pixels" : "positions";
@@ -231,9 +233,9 @@ dt_status dti_train_step(
     if (s.labels == 0)
         return DT_FAIL(err, DT_E_DATA,
             "step %" PRId64
-            ": each label of the batch is data.ignore_label, so there is nothing to "
-            "learn from; take a larger train.batch, or data without such batches",
-            step + 1);
+            ": each label of the batch is %s, so there is nothing to learn from; take a larger "
+            "train.batch, or data without such batches",
+            step + 1, dti_train_no_label(j));
     *begun = j->map->early;
     const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
     *begun = *begun && ran != DT_E_STOPPED; /* which is asked before a program begins */

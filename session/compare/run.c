@@ -39,7 +39,9 @@ static bool alike(const dt_session *a, const dt_session *b)
     const dt_graph *x = a->graph, *y = b->graph;
     return a->opts.train.batch == b->opts.train.batch &&
            dt_shape_sample(&x->input) == dt_shape_sample(&y->input) && x->classes == y->classes &&
-           dt_graph_labels(x) == dt_graph_labels(y) && dt_graph_tokens(x) == dt_graph_tokens(y) &&
+           dt_graph_labels(x) == dt_graph_labels(y) &&
+           dt_graph_label_kind(x) == dt_graph_label_kind(y) &&
+           dt_graph_tokens(x) == dt_graph_tokens(y) &&
            dt_graph_vocabulary(x) == dt_graph_vocabulary(y);
 }
 

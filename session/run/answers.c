@@ -37,7 +37,7 @@ dt_status dti_run_open_eval(dt_run *r, int64_t samples, dt_err *err)
     return st;
 }
 
-/* @n: samples of the plan; @each: values of one; @rows: labels of one */
+/* @n: samples of the plan; @each: values of one; @rows: of scores of one */
 typedef struct asker {
     dt_run *r;
     int id;
@@ -64,9 +64,9 @@ static dt_status asker_init(asker *a, dt_run *r, dt_err *err)
     a->r = r;
     a->n = p->n;
     a->each = dt_shape_sample(&g->input);
-    a->rows = dt_graph_labels(g) > 0 ? dt_graph_labels(g) : 1;
+    a->rows = dt_graph_score_rows(g);
     a->x = dt_alloc((size_t)a->n, (size_t)a->each * sizeof *a->x);
-    a->labels = dt_alloc((size_t)a->n, (size_t)a->rows * sizeof *a->labels);
+    a->labels = dt_alloc((size_t)a->n, (size_t)dt_graph_labels(g) * sizeof *a->labels);
     if (a->x == NULL || a->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look at samples");
     return dti_scores_init(&a->scores, p->program, a->n * a->rows, err);
@@ -114,12 +114,18 @@ static dt_status ask_all(asker *a, const float *x, int64_t n, float *to, dt_err 
 static dt_status check_count(const dt_run *r, int64_t n, size_t count, dt_err *err)
 {
     const dt_graph *g = r->s->graph;
-    const int64_t labels = dt_graph_labels(g) > 0 ? dt_graph_labels(g) : 1;
+    const int64_t labels = dt_graph_score_rows(g);
+    const bool classes = dt_graph_label_kind(g) == DT_LABEL_CLASS;
     uint64_t want;
     if (n < 0)
         return DT_FAIL(err, DT_E_CONFIG, "%" PRId64 " samples: 0 or more", n);
-    if (__builtin_mul_overflow((uint64_t)n, (uint64_t)(labels * g->classes), &want) ||
-        want != count)
+    const bool counted =
+        !__builtin_mul_overflow((uint64_t)n, (uint64_t)(labels * g->classes), &want);
+    if ((!counted || want != count) && !classes)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%" PRId64 " samples of %" PRId64 " values have other than %zu values", n,
+            labels * g->classes, count);
+    if (!counted || want != count)
         return DT_FAIL(err, DT_E_CONFIG,
             "%" PRId64 " samples of %" PRId64 " label%s and %" PRId64
             " classes have other than %zu scores",

@@ -73,7 +73,10 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .top1 = c->eval_top1,
         .top5 = c->eval_top5,
         .pixels = dt_graph_counted(s->graph) > 0,
-        .mean_iou = c->eval_mean_iou};
+        .mean_iou = c->eval_mean_iou,
+        .values = dt_graph_label_kind(s->graph) != DT_LABEL_CLASS,
+        .probabilities = dt_graph_label_kind(s->graph) == DT_LABEL_PROBABILITY,
+        .accuracy = c->eval_accuracy};
     const bool trained = r->begun && c->step > r->began_step;
     const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);

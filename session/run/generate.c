@@ -204,7 +204,8 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
             "data.path is missing: set data.path = FILE, the text that the network has learned");
     const dt_source_opts of_net = {.shape = s->graph->input,
         .classes = s->graph->classes,
-        .labels = dt_graph_labels(s->graph)};
+        .labels = dt_graph_labels(s->graph),
+        .label_kind = dt_graph_label_kind(s->graph)};
     return dt_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
 }
 

@@ -57,7 +57,7 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
     DT_CHECK(dti_run_dir_config(r->dir, s->config, err));
     DT_CHECK(dti_run_dir_facts(r->dir, &f, err));
     DT_CHECK(dti_run_dir_write(r->dir, DT_RUN_PLAN, print_plan, dt_run_largest_plan(r), err));
-    return dt_class_names_known(r->feeds.train)
+    return dt_class_names_known(r->feeds.train) && dt_graph_label_kind(s->graph) == DT_LABEL_CLASS
                ? dti_run_dir_write(r->dir, DT_RUN_CLASSES, print_classes, r, err)
                : DT_OK;
 }

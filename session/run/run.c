@@ -120,6 +120,7 @@ static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *er
     c->eval_top1 = report->top1;
     c->eval_top5 = report->top5;
     c->eval_mean_iou = report->pixels ? report->mean_iou : (double)NAN;
+    c->eval_accuracy = report->probabilities ? report->accuracy : (double)NAN;
     judge(r, report);
     if (r->observer.eval != NULL)
         r->observer.eval(r->observer.self, report);

@@ -37,7 +37,7 @@ static bool takes_pictures(const dt_graph *g)
 /* With a label each. */
 static bool has_pictures(const dt_graph *g)
 {
-    return takes_pictures(g) && dt_graph_labels(g) == 1;
+    return takes_pictures(g) && dt_graph_labels(g) == 1 && dt_graph_label_kind(g) == DT_LABEL_CLASS;
 }
 
 /* With a label a pixel. */
@@ -322,6 +322,11 @@ static dt_status label_pixels(const looker *w, dt_sample *to, dt_mask *mask, dt_
 static dt_status check_classify(const dt_run *r, bool mask, dt_err *err)
 {
     const dt_graph *g = r->s->graph;
+    if (dt_graph_label_kind(g) != DT_LABEL_CLASS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s learns numbers: its loss, %s, tells no classes; dt_run_scores of the library gives "
+            "what it makes of a picture",
+            g->name, g->node[g->n_node - 1].desc->name);
     if (!has_pictures(g) && !labels_pixels(g))
         return DT_FAIL(err, DT_E_CONFIG,
             "%s takes no pictures with a class each, or a class a pixel", g->name);

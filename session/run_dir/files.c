@@ -236,8 +236,12 @@ static void add_course(dt_json *j, const dti_run_summary *s)
     add_int(j, "eval_step", s->eval->step);
     add_int(j, "eval_samples", s->eval->samples);
     add_real(j, "eval_loss", s->eval->loss);
-    add_real(j, "eval_top1", s->eval->top1);
-    add_real(j, "eval_top5", s->eval->top5);
+    if (!s->eval->values) {
+        add_real(j, "eval_top1", s->eval->top1);
+        add_real(j, "eval_top5", s->eval->top5);
+    }
+    if (s->eval->probabilities)
+        add_real(j, "eval_accuracy", s->eval->accuracy);
     if (s->eval->pixels && !isnan(s->eval->mean_iou))
         add_real(j, "eval_mean_iou", s->eval->mean_iou);
 }

@@ -68,17 +68,23 @@ void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)
 
 void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r)
 {
-    char line[512], loss[DTI_NUMBER_BYTES], top1[DTI_NUMBER_BYTES], top5[DTI_NUMBER_BYTES],
-        time[DTI_NUMBER_BYTES];
-    char mean[DTI_NUMBER_BYTES], iou[DTI_NUMBER_BYTES + 32] = "";
-    if (r->pixels)
-        snprintf(iou, sizeof iou, ", \"mean_iou\": %s", dti_real_text(mean, r->mean_iou));
-    const int n = snprintf(line, sizeof line,
-        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64
-        ", \"split\": \"eval\", \"loss\": %s, \"top1\": %s, \"top5\": %s%s, \"samples\": %" PRId64
-        ", \"seconds\": %s}\n",
-        r->step, r->epoch, dti_real_text(loss, r->loss), dti_real_text(top1, r->top1),
-        dti_real_text(top5, r->top5), iou, r->samples, dti_real_text(time, r->seconds));
+    char line[512], number[DTI_NUMBER_BYTES], time[DTI_NUMBER_BYTES];
+    const struct {
+        bool told;
+        const char *key;
+        double value;
+    } all[] = {{!r->values, "top1", r->top1}, {!r->values, "top5", r->top5},
+        {r->pixels, "mean_iou", r->mean_iou}, {r->probabilities, "accuracy", r->accuracy}};
+    int n = snprintf(line, sizeof line,
+        "{\"step\": %" PRId64 ", \"epoch\": %" PRId64 ", \"split\": \"eval\", \"loss\": %s",
+        r->step, r->epoch, dti_real_text(number, r->loss));
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        if (all[i].told)
+            n += snprintf(line + n, sizeof line - (size_t)n, ", \"%s\": %s", all[i].key,
+                dti_real_text(number, all[i].value));
+    n += snprintf(line + n, sizeof line - (size_t)n,
+        ", \"samples\": %" PRId64 ", \"seconds\": %s}\n", r->samples,
+        dti_real_text(time, r->seconds));
     append(d, line, n);
 }
 

@@ -27,6 +27,7 @@
 #include "layers/cuda/softmax_tile_cuda.cu"
 #include "layers/cuda/update_cuda.cu"
 #include "layers/cuda/upsample_cuda.cu"
+#include "layers/cuda/value_losses_cuda.cu"
 #include "layers/cuda/zero_pad_cuda.cu"
 
 #include <stdlib.h>
@@ -48,12 +49,13 @@ static const struct {
     const dt_kernels *k;
 } all[] = {ROW(adam), ROW(adam8), ROW(adamw), ROW(adamw8), ROW(adaptive_avgpool), ROW(add),
     ROW(add_relu), ROW(additive_attention), ROW(avgpool), ROW(batchnorm), ROW(batchnorm_relu),
-    ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu),
-    ROW(global_avgpool), ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(layernorm),
+    ROW(bce), ROW(commit), ROW(concat), ROW(cross_entropy), ROW(dropout), ROW(embedding), ROW(gelu),
+    ROW(global_avgpool), ROW(groupnorm), ROW(hardsigmoid), ROW(hardswish), ROW(l1), ROW(layernorm),
     ROW(leaky_relu), ROW(lion), ROW(lion8), ROW(lrn), ROW(lstm), ROW(max_unpool), ROW(maxpool),
-    ROW(maxpool_index), ROW(mean), ROW(mul), ROW(permute), ROW(position), ROW(relu), ROW(relu6),
-    ROW(rmsnorm), ROW(sgd), ROW(sgd8), ROW(shortcut), ROW(sigmoid), ROW(silu), ROW(softmax_tile),
-    ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample), ROW(zero_pad)};
+    ROW(maxpool_index), ROW(mean), ROW(mse), ROW(mul), ROW(permute), ROW(position), ROW(relu),
+    ROW(relu6), ROW(rmsnorm), ROW(sgd), ROW(sgd8), ROW(shortcut), ROW(sigmoid), ROW(silu),
+    ROW(smooth_l1), ROW(softmax_tile), ROW(sum), ROW(tanh), ROW(tiled_cross_entropy), ROW(upsample),
+    ROW(zero_pad)};
 
 static const dt_kernels *find(const char *name)
 {

@@ -523,7 +523,7 @@ static void every_type_has_its_size(void **state)
         dt_st_file *f = accept(header, 3 * all[i].bytes);
         const dt_st_type t = dti_st_at(f, 0)->type;
         assert_string_equal(dt_st_type_name(t), all[i].name);
-        assert_int_equal(dti_st_type_bytes(t), all[i].bytes);
+        assert_int_equal(dt_st_type_bytes(t), all[i].bytes);
         dt_st_close(f);
     }
 }

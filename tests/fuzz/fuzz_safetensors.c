@@ -12,7 +12,7 @@ static void check_file(const dt_st_file *f, const uint8_t *data, size_t size)
     uint64_t end = 0;
     for (size_t i = 0; i < dti_st_count(f); i++) {
         const dt_st_entry *e = dti_st_at(f, i);
-        uint64_t bytes = dti_st_type_bytes(e->type);
+        uint64_t bytes = dt_st_type_bytes(e->type);
         DT_ASSERT(e->rank >= 0 && e->rank <= DT_ST_RANK);
         for (int k = 0; k < e->rank; k++) {
             DT_ASSERT(e->d[k] >= 0);

@@ -53,6 +53,7 @@ static const struct gradient_case {
         {1, 5, 6, 3}},
     {"batchnorm", "batchnorm", "", CURVED, 1, 3, {1, 3, 4, 5}},
     {"batchnorm_relu", "batchnorm_relu", "", CREASED, 1, 3, {1, 3, 4, 5}},
+    {"bce", "bce", "", CURVED, 1, 2, {1, 3, 4, 5}},
     {"concat", "concat", "", LINEAR, 3, 2, {1, 3, 4, 5}},
     {"conv smallest", "conv", "out=1 kernel=1", LINEAR, 1, 1, {1, 1, 1, 1}},
     {"conv odd", "conv", "out=4 kernel=3 stride=2 pad=1", LINEAR, 1, 2, {1, 7, 5, 3}},
@@ -85,6 +86,7 @@ static const struct gradient_case {
     {"groupnorm of single channels", "groupnorm", "groups=5", CURVED, 1, 2, {1, 3, 4, 5}},
     {"hardsigmoid", "hardsigmoid", "", KINKED, 1, 2, {1, 3, 4, 7}},
     {"hardswish", "hardswish", "", KINKED, 1, 2, {1, 3, 4, 7}},
+    {"l1", "l1", "", KINKED, 1, 2, {1, 3, 4, 5}},
     {"leaky_relu", "leaky_relu", "slope=0.2", KINKED, 1, 2, {1, 3, 4, 5}},
     {"lrn", "lrn", "alpha=0.5", CURVED, 1, 2, {1, 2, 3, 11}},
     {"lrn even window", "lrn", "size=4 alpha=2 beta=0.6 k=0.5", CURVED, 1, 2, {1, 2, 3, 7}},
@@ -100,6 +102,7 @@ static const struct gradient_case {
     {"mean over the height", "mean", "over=height", LINEAR, 1, 2, {1, 3, 4, 5}},
     {"mean over the width", "mean", "over=width", LINEAR, 1, 2, {1, 3, 4, 5}},
     {"mean over the channels", "mean", "over=channels", LINEAR, 1, 2, {1, 3, 4, 5}},
+    {"mse", "mse", "", CURVED, 1, 2, {1, 3, 4, 5}},
     {"mul", "mul", "", LINEAR, 2, 2, {1, 3, 4, 5}},
     {"mul by a pixel", "mul", "", PIXEL, 2, 2, {1, 3, 4, 5}},
     {"permute hcw", "permute", "order=hcw", LINEAR, 1, 2, {1, 3, 4, 5}},
@@ -111,6 +114,7 @@ static const struct gradient_case {
     {"relu6", "relu6", "", KINKED, 1, 2, {1, 5, 4, 7}},
     {"shortcut", "shortcut", "out=7 stride=2", LINEAR, 1, 2, {1, 5, 4, 3}},
     {"sigmoid", "sigmoid", "", CURVED, 1, 2, {1, 3, 4, 5}},
+    {"smooth_l1", "smooth_l1", "beta=0.5", KINKED, 1, 2, {1, 3, 4, 5}},
     {"softmax_tile", "softmax_tile", "", SCORES, 1, 3, {1, 1, 1, 7}},
     {"softmax_tile behind another", "softmax_tile", "first=2", SCORES, 2, 3, {1, 1, 1, 7}},
     {"tiled_cross_entropy", "tiled_cross_entropy", "", SCORES, 1, 3, {1, 1, 1, 16}},
@@ -200,7 +204,7 @@ typedef struct prepared {
     const struct gradient_case *c;
     dt_layer_run r;
     float *in[DT_MAX_IN], *param[DT_MAX_PARAM], *dy;
-    int32_t labels[16];
+    int32_t labels[128];
     size_t y_count;
 } prepared;
 
@@ -242,6 +246,13 @@ static void part_from_zero(prepared *p)
     dt_layer_check_free(&r);
 }
 
+/* Tenths from 0 to 1. Where there are kinks, inputs are odd multiples of 0.025, which differ from
+ * them by neither 0 nor 0.5. */
+static int32_t value_label(size_t i)
+{
+    return dt_label_of_value(0.1f * (float)(i * 3 % 11));
+}
+
 static void prepare(prepared *p, const struct gradient_case *c)
 {
     dt_layer_info info = {0};
@@ -271,7 +282,9 @@ static void prepare(prepared *p, const struct gradient_case *c)
     p->dy = dt_random_values(p->y_count, 30);
     p->r.dy = p->dy;
     for (size_t i = 0; i < DT_COUNT(p->labels); i++)
-        p->labels[i] = (int32_t)(i * 3 % (size_t)c->x.c);
+        p->labels[i] = p->r.desc->labels == DT_LABEL_CLASS ? (int32_t)(i * 3 % (size_t)c->x.c)
+                       : i % 7 == 3                        ? (int32_t)DT_LABEL_NONE
+                                                           : value_label(i);
     p->r.labels = p->labels;
     if (c->kind == CREASED)
         part_from_zero(p);

@@ -60,6 +60,7 @@ static const struct reference here[] = {
     {"additive_attention_causal", 6},
     {"additive_attention_naive", 6},
     {"avgpool_3x1", 2},
+    {"bce", 2},
     {"concat_many", 17},
     {"conv_1x7", 4},
     {"conv_3x2_strided", 4},
@@ -69,6 +70,7 @@ static const struct reference here[] = {
     {"hardsigmoid", 2},
     {"hardswish", 2},
     {"leaky_relu", 2},
+    {"l1", 2},
     {"conv_transpose_2x2", 4},
     {"conv_transpose_4x3_grouped", 3},
     {"conv_transpose_more", 4},
@@ -88,6 +90,7 @@ static const struct reference here[] = {
     {"mean_height", 2},
     {"mean_space", 2},
     {"mean_width", 2},
+    {"mse", 2},
     {"mul_by_pixel", 3},
     {"mul_same", 3},
     {"permute_chw", 2},
@@ -98,6 +101,7 @@ static const struct reference here[] = {
     {"relu6", 2},
     {"rmsnorm", 3},
     {"silu", 2},
+    {"smooth_l1", 2},
     {"softmax_tile", 2},
     {"softmax_tile_later", 3},
     {"upsample", 2},
@@ -260,12 +264,29 @@ static void find_layer(loaded *l, const char *name)
     read_options(l);
 }
 
-static int32_t *load_labels(const loaded *l, int64_t n)
+/* Of the shape of an input of @n samples. */
+static int32_t *load_values(const loaded *l, int64_t n, const dt_shape *x)
+{
+    const size_t all = (size_t)(n * dt_shape_sample(x));
+    float *plain = load_for(l, "", "labels"), *v = malloc(all * sizeof *v);
+    int32_t *labels = malloc(all * sizeof *labels);
+    assert_true(plain != NULL && v != NULL && labels != NULL);
+    dt_to_nhwc(plain, v, n, x);
+    for (size_t i = 0; i < all; i++)
+        labels[i] = dt_label_of_value(v[i]);
+    free(plain);
+    free(v);
+    return labels;
+}
+
+static int32_t *load_labels(const loaded *l, int64_t n, const dt_shape *x)
 {
     const dt_st_entry *e = dt_st_find(l->file, "labels");
     dt_err err = {0};
     if (e == NULL)
         return NULL;
+    if (l->desc->labels != DT_LABEL_CLASS)
+        return load_values(l, n, x);
     assert_int_equal(e->type, DT_ST_I64);
     int64_t wide[64];
     assert_true(n <= 64 && e->bytes == (uint64_t)n * sizeof *wide);
@@ -291,7 +312,8 @@ static float *initial(const dt_param_info *p)
 static void compare_all(loaded *l, const dt_layer_run *r)
 {
     char name[64];
-    float loss = (float)(r->metrics.loss_sum / (double)r->n), *dy = load_for(l, "", "dy");
+    float loss = (float)(r->metrics.loss_sum / (double)r->metrics.count),
+          *dy = load_for(l, "", "dy");
     compare(l, "y", l->desc->loss ? &loss : r->got_y, 1);
     /* The engine's loss starts backward with 1; the file's starts with dy. */
     for (int i = 0; i < r->n_x && name_input(l, "d", i, name); i++)
@@ -335,7 +357,7 @@ static void run_case(loaded *l, int alt, bool in_place)
         r.x[r.n_x] = shape_of(l, name, &r.n);
         r.in[r.n_x] = x[r.n_x] = load_for(l, "", name);
     }
-    int32_t *labels = load_labels(l, r.n);
+    int32_t *labels = load_labels(l, r.n, &r.x[0]);
     load_params(l, &r, params);
     r.dy = l->desc->loss ? NULL : dy;
     r.labels = labels;

@@ -9,6 +9,7 @@
 #include "engine/base/cpu.h"
 #include "engine/runner/runner_internal.h"
 #include "layers/plain.h"
+#include "layers/value_losses.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"
 #include "memory/verify/verify.h"
@@ -95,9 +96,18 @@ static void scatter(subject *s)
     dt_free(tier);
 }
 
+/* Two of five networks learn numbers. */
+static const dt_layer_desc *loss_of(uint64_t seed)
+{
+    const uint64_t k = seed / 2 % 5;
+    return k == 1 ? &dt_layer_mse : k == 3 ? &dt_layer_bce : &dt_layer_cross_entropy;
+}
+
 static subject open_subject(uint64_t seed)
 {
-    subject s = {.seed = seed, .graph = dt_random_graph(seed), .dice = {seed + 1000000, 0}};
+    subject s = {.seed = seed,
+        .graph = dt_random_graph_of(seed, loss_of(seed)),
+        .dice = {seed + 1000000, 0}};
     dt_err err = {0};
     s.n = dt_roll_in(&s.dice, 2, 6);
     /* What kernels need depends on how many threads there are, so it is said before planning. */
@@ -362,7 +372,7 @@ static bool gradients(
     const size_t image = (size_t)dti_runner_sample(t->runner) * (size_t)s->n;
     for (int micro = 0; micro < 2; micro++) {
         a->batch.x = x + (size_t)micro * image;
-        a->batch.labels = labels + micro * s->n;
+        a->batch.labels = labels + micro * s->n * dti_runner_labels(t->runner);
         a->sample0 = micro * s->n;
         if (!run(s, t, from + (micro == 0 ? DT_PROGRAM_FIRST : DT_PROGRAM_AGAIN), a))
             return false;
@@ -378,6 +388,7 @@ static unsigned char *state_after(
     dt_err err = {0};
     dt_run_args a = {
         .batch = {x, labels, s->n}, .step_labels = 2 * s->n, .hyper = {0.05F, 0.9F, 0.001F}};
+    a.step_labels *= dt_graph_labels(s->graph);
     measure(s, &t, &a);
     check(dt_runner_init(t.runner, &err) == DT_OK, s->seed, "init", &err);
     for (a.step = 0; a.step < STEPS; a.step++) {
@@ -407,7 +418,7 @@ static void same_bits(const subject *s, const unsigned char *kept, const unsigne
     }
     check(trained, s->seed, "nothing was trained", NULL);
     const dt_metrics *m = (const void *)(kept + s->map->home[s->map->n - 1].off);
-    check(m->count == s->n, s->seed, "no evaluation was done", NULL);
+    check(m->count == s->n * dt_graph_labels(s->graph), s->seed, "no evaluation was done", NULL);
 }
 
 /* Here a value was copied out, recomputed before that and encoded behind it, and the copy back
@@ -421,12 +432,16 @@ static void random_fates_train_the_same_bits_as_keep_all(void **state)
         subject s = open_subject(i < 0 ? once_wrong : first_network() + (uint64_t)(2 * i));
         const size_t image = (size_t)dt_shape_sample(&s.graph->input), n = 2 * (size_t)s.n;
         float *x = dt_alloc(n * image, sizeof *x);
-        int32_t *labels = dt_alloc(n, sizeof *labels);
+        const size_t each = (size_t)dt_graph_labels(s.graph);
+        const bool classes = dt_graph_label_kind(s.graph) == DT_LABEL_CLASS;
+        int32_t *labels = dt_alloc(n * each, sizeof *labels);
         assert_true(x != NULL && labels != NULL);
         for (size_t k = 0; k < n * image; k++)
             x[k] = (float)dt_roll(&s.dice, 2001) / 1000.0F - 1.0F;
-        for (size_t k = 0; k < n; k++)
-            labels[k] = (int32_t)dt_roll(&s.dice, CLASSES);
+        for (size_t k = 0; k < n * each; k++) {
+            const uint32_t class = dt_roll(&s.dice, CLASSES);
+            labels[k] = classes ? (int32_t) class : dt_label_of_value((float)class / CLASSES);
+        }
         unsigned char *kept = state_after(&s, false, x, labels);
         unsigned char *random = state_after(&s, true, x, labels);
         same_bits(&s, kept, random);

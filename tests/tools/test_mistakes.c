@@ -294,7 +294,7 @@ static void what_is_absent_is_told_with_what_to_do_instead(void **state)
 {
     NEED_BINARY();
     static const mistake all[] = {
-        {"plan FILE --set train.loss=mse", NULL, {"unknown key 'loss': the loss is cross entropy"},
+        {"plan FILE --set train.loss=mse", NULL, {"unknown key 'loss': the loss is the last layer"},
             "known:"},
         {"plan FILE --set train.min_delta=0.1", NULL,
             {"unknown key 'min_delta': an evaluation is better by any difference"}, "did you mean"},
@@ -309,7 +309,7 @@ static void what_is_absent_is_told_with_what_to_do_instead(void **state)
     for (size_t i = 0; i < DT_COUNT(all); i++)
         make(&all[i]);
     static const char *const help[] = {
-        "help loss", "help mse", "help min delta", "help CSV", "help class-weights"};
+        "help focal_loss", "help min delta", "help CSV", "help class-weights"};
     for (size_t i = 0; i < DT_COUNT(help); i++) {
         ran r = cli_run(help[i], NULL);
         assert_code(&r, 0);

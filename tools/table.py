@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Rows of a CSV file as tensors, for data.source = tensors.
 
-    tools/table.py FILE.csv OUT --label COLUMN [--batch N] [--held SHARE] [--ranges N]
+    tools/table.py FILE.csv OUT --label COLUMN [--batch N] [--held SHARE] [--ranges N | --number]
 
 writes OUT-train.safetensors and OUT-val.safetensors, and prints what to write into a configuration. The
 first row names the columns. A column of numbers becomes one of the same, less its mean and divided by its
 standard deviation, where the mean stands for values that are missing (empty, NA, NaN, null, none, ?);
-another becomes one of 0 and 1 for each of its texts, of which there may be 100. COLUMN is what is learned: each of its texts is a class, in the
-order of their names, or with --ranges N each of N ranges of numbers that hold as many rows. Rows are
-shuffled; SHARE of them (0.2) are held out. Means, deviations and ranges are those of the other rows. A file
-has whole batches of N rows (32): what is left of rows to train on is left out, and told; the last batch of
-held-out ones is filled up with rows that do not count (data.ignore_label).
+another becomes one of 0 and 1 for each of its texts, of which there may be 100. COLUMN is what is learned:
+each of its texts is a class, in the order of their names, or with --ranges N each of N ranges of numbers
+that hold as many rows. With --number it is a number, for a loss such as mse, less its mean and divided by
+its deviation. Rows are shuffled; SHARE of them (0.2) are held out. Means, deviations and ranges are those of
+the other rows. A file has whole batches of N rows (32): what is left of rows to train on is left out, and
+told; the last batch of held-out ones is filled up with rows that do not count (data.ignore_label, or NaN).
 """
 
 import argparse
@@ -82,12 +83,18 @@ def numbers_of(values, path, name):
     return column
 
 
-def scaled(column, trained):
-    """Less the mean, over the deviation, of the rows that are trained on."""
+def scale_of(column, trained):
+    """Mean and deviation of the rows that are trained on; a deviation of 0 counts as 1."""
     known = [column[i] for i in trained if not math.isnan(column[i])]
     mean = statistics.fmean(known) if known else 0.0
     deviation = statistics.pstdev(known) if len(known) > 1 else 0.0
-    return [0.0 if math.isnan(v) else (v - mean) / (deviation or 1.0) for v in column]
+    return mean, deviation or 1.0
+
+
+def scaled(column, trained):
+    """Less the mean, over the deviation."""
+    mean, deviation = scale_of(column, trained)
+    return [0.0 if math.isnan(v) else (v - mean) / deviation for v in column]
 
 
 def features(names, rows, label, trained, path):
@@ -108,16 +115,28 @@ def features(names, rows, label, trained, path):
             yield f"{name} = {text}", [float(v == text) for v in values]
 
 
-def classes(values, ranges, trained, path, name):
-    """The class of each row, and what classes are called."""
+def check_known(values, path, name):
     missing = next((i for i, v in enumerate(values) if v.lower() in MISSING), None)
     if missing is not None:
         raise Bad(f"{path}: row {missing + 1} below the names has no '{name}', which is what is learned")
+
+
+def numbers(values, trained, path, name):
+    """What is learned of each row, and how that is called."""
+    column = numbers_of(values, path, name)
+    if column is None:
+        raise Bad(f"{path}: --number wants numbers, and '{name}' has texts")
+    mean, deviation = scale_of(column, trained)
+    return scaled(column, trained), f"'{name}' is learned as ({name} - {mean:.6g}) / {deviation:.6g}"
+
+
+def classes(values, ranges, trained, path, name):
+    """The class of each row, and what classes are called."""
     if ranges is None:
         texts = sorted(set(values))
         if len(texts) > MOST_TEXTS:
             raise Bad(f"{path}: '{name}' has {len(texts)} different values, which would be as many classes; "
-                      "of numbers --ranges N makes N classes")
+                      "of numbers --ranges N makes N classes, and --number learns them as they are")
         return [texts.index(v) for v in values], texts
     column = numbers_of(values, path, name)
     if column is None:
@@ -130,18 +149,20 @@ def classes(values, ranges, trained, path, name):
 
 
 def write(path, columns, labels, rows, batch):
-    """Batches of the rows, x [steps, batch, columns, 1, 1] and y [steps, batch]; None is a row that does not
-    count."""
+    """Batches of the rows, x [steps, batch, columns, 1, 1] and y [steps, batch], of classes or numbers; None
+    is a row that does not count."""
     steps = len(rows) // batch
+    of_numbers = isinstance(labels[0], float)
     x = array("f", (0.0 if i is None else column[i] for i in rows for column in columns))
-    y = array("q", (NOT_COUNTED if i is None else labels[i] for i in rows))
+    left_out = math.nan if of_numbers else NOT_COUNTED
+    y = array("f" if of_numbers else "q", (left_out if i is None else labels[i] for i in rows))
     if sys.byteorder == "big":
         x.byteswap()
         y.byteswap()
     end = len(x) * x.itemsize
     header = json.dumps({
         "x": {"dtype": "F32", "shape": [steps, batch, len(columns), 1, 1], "data_offsets": [0, end]},
-        "y": {"dtype": "I64", "shape": [steps, batch], "data_offsets": [end, end + len(y) * y.itemsize]},
+        "y": {"dtype": "F32" if of_numbers else "I64", "shape": [steps, batch], "data_offsets": [end, end + len(y) * y.itemsize]},
     }).encode()
     header += b" " * (-len(header) % 8)
     temp = path.with_name(f".{path.name}.tmp-{os.getpid()}")
@@ -161,10 +182,14 @@ def quoted(path):
 
 
 def tell(o, files, columns, called):
-    """The parts of a configuration that the files ask for; what columns and classes are, as comments."""
+    """The parts of a configuration that the files ask for; what columns and labels are, as comments."""
     print(f"; {len(columns)} columns: {', '.join(columns)}")
-    print(f"; {len(called)} classes of '{o.label}': {', '.join(f'{i} {c}' for i, c in enumerate(called))}")
-    print(f"[model]\nimage = 1\nchannels = {len(columns)}\nclasses = {len(called)}\n\n[data]\nsource = tensors")
+    if o.number:
+        print(f"; {called}")
+    else:
+        print(f"; {len(called)} classes of '{o.label}': {', '.join(f'{i} {c}' for i, c in enumerate(called))}")
+    count = "" if o.number else f"classes = {len(called)}\n"
+    print(f"[model]\nimage = 1\nchannels = {len(columns)}\n{count}\n[data]\nsource = tensors")
     for key, file in zip(("path", "eval_path"), files):
         print(f"{key} = {quoted(os.path.abspath(file))}")
     print(f"\n[train]\nbatch = {o.batch}")
@@ -181,7 +206,12 @@ def convert(o):
     trained = order[len(held):]
     if len(trained) < o.batch:
         raise Bad(f"{o.source}: {len(trained)} rows to train on are no batch of {o.batch}; set --batch lower")
-    labels, called = classes([row[label] for row in rows], o.ranges, trained, o.source, o.label)
+    values = [row[label] for row in rows]
+    check_known(values, o.source, o.label)
+    if o.number:
+        labels, called = numbers(values, trained, o.source, o.label)
+    else:
+        labels, called = classes(values, o.ranges, trained, o.source, o.label)
     found = list(features(names, rows, label, trained, o.source))
     if not found:
         raise Bad(f"{o.source}: no column beside '{o.label}'")
@@ -203,7 +233,9 @@ def main():
     a.add_argument("--label", required=True)
     a.add_argument("--batch", type=int, default=32)
     a.add_argument("--held", type=float, default=0.2)
-    a.add_argument("--ranges", type=int)
+    how = a.add_mutually_exclusive_group()
+    how.add_argument("--ranges", type=int)
+    how.add_argument("--number", action="store_true")
     o = a.parse_args()
     if o.batch < 1 or not 0 <= o.held < 1 or (o.ranges is not None and not 2 <= o.ranges <= MOST_TEXTS):
         a.error(f"--batch is 1 or more, --held at least 0 and below 1, --ranges 2 to {MOST_TEXTS}")

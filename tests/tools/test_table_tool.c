@@ -99,6 +99,32 @@ static void numbers_are_learned_by_their_ranges(void **state)
     cli_done(&r);
 }
 
+/* y is three times a, and a batch of the held-out rows is filled up with rows that do not count. */
+static void numbers_are_learned_as_they_are(void **state)
+{
+    NEED_PYTHON();
+    char csv[8192] = "a,y\n";
+    for (int i = 0; i < 30; i++) {
+        char row[64];
+        snprintf(row, sizeof row, "%d,%d\n", i, 3 * i + 100);
+        strcat(csv, row);
+    }
+    ran r = table(csv, "--label y --number --batch 4 --held 0.2");
+    assert_code(&r, 0);
+    assert_has(r.out, "; 'y' is learned as (y - ");
+    assert_has_not(r.out, "classes");
+    ran t = train(r.out, "epochs = 20\nlr = 0.1\neval_every = 0\n[fc f]\nout = 1\n[mse loss]\n");
+    assert_code(&t, 0);
+    assert_has(t.err, "image 1x1x1, gives 1 value\n");
+    assert_has(t.err, "of 8 values of y 2 are NaN and do not count");
+    assert_has(t.err, "(6 images, ");
+    const char *loss = strstr(t.out, "eval      loss ");
+    assert_non_null(loss);
+    assert_true(strtod(loss + strlen("eval      loss "), NULL) < 1e-3);
+    cli_done(&t);
+    cli_done(&r);
+}
+
 static void what_is_no_table_is_refused(void **state)
 {
     NEED_PYTHON();
@@ -115,6 +141,8 @@ static void what_is_no_table_is_refused(void **state)
             "column 'a' has numbers, but 'x' in row 3 below the names"},
         {"a,y\n1,b\n", "--label y --held 0", "1 rows to train on are no batch of 32"},
         {"a,y\n1,b\n", "--label y --ranges 2 --batch 1 --held 0", "--ranges wants numbers"},
+        {"a,y\n1,b\n", "--label y --number --batch 1 --held 0", "--number wants numbers"},
+        {"a,y\n1,2\n2,\n", "--label y --number --batch 1 --held 0", "row 2 below the names has no"},
         {"y\nb\n", "--label y --batch 1 --held 0", "no column beside 'y'"},
         {"a,y\n\xFF,b\n", "--label y --batch 1 --held 0", "utf-8"},
     };
@@ -132,6 +160,7 @@ DT_TEST_GROUP(table_tool)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_rows_is_learned),
         cmocka_unit_test(numbers_are_learned_by_their_ranges),
+        cmocka_unit_test(numbers_are_learned_as_they_are),
         cmocka_unit_test(what_is_no_table_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,7 @@ static void values_of_any_type_are_read(void **state)
     static const float half_is[SAMPLES] = {0, -0x1p-24f, 1, -2.5f, 65504, NAN};
     static const uint16_t brain[SAMPLES] = {0x3F80, 0xC000, 0x0001, 0x7FC0, 0x4049, 0x8000};
     static const float brain_is[SAMPLES] = {1, -2, 0x1p-133f, NAN, 3.140625f, -0.0f};
-    static const double wide[SAMPLES] = {0.1, -1e30, 1e-50, NAN, 3, 4};
+    static const double wide[SAMPLES] = {0.1, -1e30, 1e-50, (double)NAN, 3, 4};
     static const float wide_is[SAMPLES] = {0.1f, -1e30f, 0, NAN, 3, 4};
     static const float whole_is[SAMPLES] = {0, 1, 2, 3, 100, 5};
     static const int64_t i64[SAMPLES] = {0, 1, 2, 3, 100, 5};

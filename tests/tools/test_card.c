@@ -32,6 +32,13 @@
     "[upsample up]\n[concat join]\ninput = up, sum.relu\n[avgpool last]\nkernel = 2\n"             \
     "[zero_pad border]\n[dropout drop]\n[fc f]\nout = 10\n"
 /* clang-format on */
+/* Numbers are learned: of the picture itself, and several labels. */
+#define ITSELF                                                                                     \
+    "[model]\nimage = 12\n[data]\nsource = synthetic\nsamples = 16\ntarget = input\n" TRAIN CONV(  \
+        "one", "") CONV("two", "") "[conv last]\nout = 3\nkernel = 1\n[mse loss]\n"
+#define SEVERAL                                                                                    \
+    "[model]\nimage = 12\n" PICTURES CONV("one", "") CONV("two", "") "[fc f]\nout = 5\n[bce "      \
+                                                                     "loss]\n"
 #define GPT2                                                                                       \
     "[model]\nname = gpt2\nlayers = 1\nwidth = 16\nheads = 2\nvocab = 128\ncontext = 16\n"         \
     "dropout = 0.1\n[data]\nsource = text\npath = card.txt\n" TRAIN                                \
@@ -145,6 +152,8 @@ static const char *const split[] = {"keep_all --set train.micro_batch=1",
     }
 SAME_BITS(blocks_end_with_the_same_bits, BLOCKS, "", 1, all)
 SAME_BITS(lenet_in_bf16_ends_with_the_same_bits, LENET, BF16, 0, some)
+SAME_BITS_IN_BOTH(an_autoencoder_ends_with_the_same_bits, ITSELF, 1, few)
+SAME_BITS(several_labels_end_with_the_same_bits, SEVERAL, BF16, 0, few)
 SAME_BITS(frozen_blocks_end_with_the_same_bits, BLOCKS, HALF_FROZEN, 0, few)
 SAME_BITS(what_is_drawn_ends_with_the_same_bits, BLOCKS, "", 1, drawn)
 SAME_BITS(states_in_8_bits_end_with_the_same_bits, LENET, PACKED, 0, homes)
@@ -271,7 +280,7 @@ static void a_profile_is_of_the_card(void **state)
 static void losses_are_near_those_of_the_processor(void **state)
 {
     NEED_BINARY();
-    static const char *const nets[] = {LENET, RESNET, BLOCKS, GPT2};
+    static const char *const nets[] = {LENET, RESNET, BLOCKS, GPT2, ITSELF, SEVERAL};
     for (size_t i = 0; i < DT_COUNT(nets); i++) {
         if (!dt_picked(i, 2, 2, 1))
             continue;
@@ -322,6 +331,8 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(frozen_blocks_end_with_the_same_bits),
         cmocka_unit_test(what_is_drawn_ends_with_the_same_bits),
         cmocka_unit_test(states_in_8_bits_end_with_the_same_bits),
+        cmocka_unit_test(an_autoencoder_ends_with_the_same_bits),
+        cmocka_unit_test(several_labels_end_with_the_same_bits),
         cmocka_unit_test(gpt2_ends_with_the_same_bits),
         cmocka_unit_test(lstms_end_with_the_same_bits),
         cmocka_unit_test(micro_batches_end_with_the_same_bits),

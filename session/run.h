@@ -114,6 +114,11 @@ typedef struct dt_mask {
  * DT_E_BUDGET, DT_E_NOMEM, DT_E_NONFINITE, DT_E_DEVICE. */
 dt_status dt_run_classify(
     dt_run *r, const char *path, dt_sample *to, dt_mask *mask, dt_err *err) DT_NODISCARD;
+/* Behind an evaluation: write what the network gives for each sample that was held out, in the
+ * order of the data, as y [samples, channels, height, width] of a safetensors file: of classes the
+ * scores before softmax, of bce the outputs before the sigmoid. DT_E_IO, DT_E_DATA, DT_E_NOMEM,
+ * DT_E_DEVICE. */
+dt_status dt_run_write_outputs(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 /* From now on classes are called as the run in @folder has written down, if it has: its data may be
  * gone, or have other folders by now. DT_E_DATA with file and line, DT_E_NOMEM. */
 dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err) DT_NODISCARD;

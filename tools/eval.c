@@ -19,7 +19,8 @@ typedef struct evaluation {
     dti_terminal terminal;
     int64_t done; /* samples */
     double began, drawn;
-    int64_t step; /* after which the run saved the weights; -1: not told */
+    int64_t step;        /* after which the run saved the weights; -1: not told */
+    const char *outputs; /* file for what the network gives; NULL: none is written */
     bool random, json;
 } evaluation;
 
@@ -135,6 +136,8 @@ static dt_status print_json(const evaluation *e, dt_err *err)
 static dt_status evaluate(evaluation *e, dt_err *err)
 {
     DT_CHECK(pass(e, err));
+    if (e->outputs != NULL)
+        DT_CHECK(dt_run_write_outputs(e->run, e->outputs, err));
     if (e->json)
         return print_json(e, err);
     print(e);
@@ -220,9 +223,9 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_eval.usage);
     if (f->generate == NULL && (f->prompt != NULL || f->temperature != NULL || f->seed != NULL))
         return DT_FAIL(err, DT_E_CONFIG, "--prompt, --temperature and --seed go with --generate N");
-    if (f->generate != NULL && e->json)
-        return DT_FAIL(
-            err, DT_E_CONFIG, "--json and --generate exclude each other; give one of them");
+    if (f->generate != NULL && (e->json || e->outputs != NULL))
+        return DT_FAIL(err, DT_E_CONFIG, "--%s and --generate exclude each other; give one of them",
+            e->json ? "json" : "outputs");
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -252,6 +255,8 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
     const dti_flag flags[] = {
         {"--random", NULL, "evaluate the weights that training begins with", &e.random, NULL},
         {"--json", NULL, "as one object", &e.json, NULL},
+        {"--outputs", "FILE", "also write what the network gives for each sample", NULL,
+            &e.outputs},
         {"--generate", "N", "write N characters instead; for data.source = text", NULL,
             &f.generate},
         {"--prompt", "TEXT", "go on from here, not from the held-out text", NULL, &f.prompt},
@@ -279,8 +284,9 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
 
 const dti_command dt_command_eval = {
     .name = "eval",
-    .usage =
-        "dnntrain eval RUN|CONFIG [--set model.weights=FILE]... [--random] [--json] [--generate N]",
+    .usage = "dnntrain eval RUN|CONFIG [--set model.weights=FILE]... [--random] [--json] "
+             "[--outputs FILE] "
+             "[--generate N]",
     .summary = "loss and accuracy on held-out data, or text that the network writes",
     .run = eval,
 };

@@ -366,7 +366,10 @@ static dt_status json(const network *w, dt_err *err)
     dt_json j = dt_json_begin();
     dt_json_text(&j, "model", g->name);
     shape_list(&j, "input", &g->input);
-    dt_json_whole(&j, "classes", (uint64_t)g->classes);
+    if (dt_graph_label_kind(g) == DT_LABEL_CLASS)
+        dt_json_whole(&j, "classes", (uint64_t)g->classes);
+    else
+        dt_json_whole(&j, "values", (uint64_t)dt_graph_labels(g));
     dt_json_whole(&j, "micro_batch", (uint64_t)w->s->micro_batch);
     dt_json layers = dt_json_list(&j, "layers");
     for (size_t i = 0; i < w->n; i++) {

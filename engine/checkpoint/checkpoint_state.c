@@ -130,21 +130,20 @@ dt_status dti_state_save(
     rows r;
     DT_CHECK(rows_init(&r, t, c->waits, err));
     const size_t n = NUMBERS + r.n;
-    dti_st_out *out = dt_alloc(n, sizeof *out);
+    dt_st_out *out = dt_alloc(n, sizeof *out);
     dt_status st = DT_OK;
     if (out == NULL) {
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     } else {
         for (size_t i = 0; i < NUMBERS; i++)
-            out[i] = (dti_st_out){.name = numbers[i].name, .type = numbers[i].type};
+            out[i] = (dt_st_out){.name = numbers[i].name, .type = numbers[i].type};
         for (size_t i = 0; i < r.n; i++) {
-            dti_st_out *o = &out[NUMBERS + i];
-            *o =
-                (dti_st_out){.name = r.row[i].name, .type = DT_ST_F32, .rank = r.row[i].info->rank};
+            dt_st_out *o = &out[NUMBERS + i];
+            *o = (dt_st_out){.name = r.row[i].name, .type = DT_ST_F32, .rank = r.row[i].info->rank};
             memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
         }
         saving s = {.t = t, .rows = &r, .course = c};
-        st = dti_st_write(path, out, n, NULL, 0, next_piece, &s, sum, err);
+        st = dt_st_write(path, out, n, NULL, 0, next_piece, &s, sum, err);
         dti_passage_close(&s.passage);
     }
     dt_free(out);

@@ -74,16 +74,16 @@ void dti_st_stream(dt_st_file *f);
 dt_status dt_st_read(const dt_st_file *f, const dt_st_entry *e, uint64_t from, void *to, size_t n,
     dt_err *err) DT_NODISCARD;
 
-typedef struct dti_st_out {
+typedef struct dt_st_out {
     const char *name;
     dt_st_type type;
     int rank;
     int64_t d[DT_ST_RANK];
-} dti_st_out;
+} dt_st_out;
 
 /* Bytes of entry @i from byte @at on, borrowed until the next call; *n is how many are left, and
  * becomes how many there are at *bytes: at least one. */
-typedef dt_status (*dti_st_source)(
+typedef dt_status (*dt_st_source)(
     void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err);
 
 /* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
@@ -91,8 +91,7 @@ typedef dt_status (*dti_st_source)(
  * depends on nothing but the weights. @data is asked for the bytes of each in order, and for no
  * entry that has none. The header is padded with spaces so that data starts at a multiple of 64.
  * All bytes of the file are added to @sum on their way; NULL: to none. */
-dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
-    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
-    dt_err *err) DT_NODISCARD;
+dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dti_st_meta *meta,
+    size_t n_meta, dt_st_source data, void *arg, dt_sha256 *sum, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -48,7 +48,7 @@ static void put_string(text *t, const char *s)
     put(t, "\"");
 }
 
-static bool entry_bytes(const dti_st_out *e, size_t *bytes)
+static bool entry_bytes(const dt_st_out *e, size_t *bytes)
 {
     *bytes = dt_st_type_bytes(e->type);
     for (int i = 0; i < e->rank; i++)
@@ -57,7 +57,7 @@ static bool entry_bytes(const dti_st_out *e, size_t *bytes)
     return e->rank >= 0 && e->rank <= DT_ST_RANK;
 }
 
-static void put_entry(text *t, const dti_st_out *e, uint64_t begin, uint64_t end)
+static void put_entry(text *t, const dt_st_out *e, uint64_t begin, uint64_t end)
 {
     put_string(t, e->name);
     put(t, ":{\"dtype\":\"%s\",\"shape\":[", dt_st_type_name(e->type));
@@ -79,7 +79,7 @@ static void put_metadata(text *t, const dti_st_meta *meta, size_t n)
 }
 
 /* Length, header and padding. What does not fit a file here is the caller's mistake. */
-static dt_status make_header(text *t, const char *path, const dti_st_out *entries, size_t n,
+static dt_status make_header(text *t, const char *path, const dt_st_out *entries, size_t n,
     const dti_st_meta *meta, size_t n_meta, dt_err *err)
 {
     put(t, "%8s{", ""); /* the length goes here */
@@ -109,7 +109,7 @@ static dt_status make_header(text *t, const char *path, const dti_st_out *entrie
 }
 
 static dt_status put_tensor(
-    dt_file_writer *w, const dti_st_out *e, size_t i, dti_st_source data, void *arg, dt_err *err)
+    dt_file_writer *w, const dt_st_out *e, size_t i, dt_st_source data, void *arg, dt_err *err)
 {
     size_t bytes;
     const bool fits = entry_bytes(e, &bytes);
@@ -124,17 +124,16 @@ static dt_status put_tensor(
     return DT_OK;
 }
 
-static dt_status put_tensors(dt_file_writer *w, const dti_st_out *entries, size_t n,
-    dti_st_source data, void *arg, dt_err *err)
+static dt_status put_tensors(dt_file_writer *w, const dt_st_out *entries, size_t n,
+    dt_st_source data, void *arg, dt_err *err)
 {
     for (size_t i = 0; i < n; i++)
         DT_CHECK(put_tensor(w, &entries[i], i, data, arg, err));
     return DT_OK;
 }
 
-dt_status dti_st_write(const char *path, const dti_st_out *entries, size_t n,
-    const dti_st_meta *meta, size_t n_meta, dti_st_source data, void *arg, dt_sha256 *sum,
-    dt_err *err)
+dt_status dt_st_write(const char *path, const dt_st_out *entries, size_t n, const dti_st_meta *meta,
+    size_t n_meta, dt_st_source data, void *arg, dt_sha256 *sum, dt_err *err)
 {
     text t = {0};
     dt_file_writer *w = NULL;

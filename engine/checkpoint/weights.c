@@ -640,15 +640,15 @@ static dt_status next_piece(
     return dti_passage_give(&s->passage, s->runner, home, at, bytes, n, err);
 }
 
-static dt_status write_all(saving *s, dti_st_out *out, const char *path, dt_err *err)
+static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *err)
 {
     static const dti_st_meta meta = {"format", "pt"};
     for (size_t i = 0; i < s->w->n; i++) {
         const dti_weight *row = &s->w->row[i];
-        out[i] = (dti_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
+        out[i] = (dt_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dti_st_write(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
+    return dt_st_write(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
 }
 
 static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,
@@ -657,7 +657,7 @@ static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port 
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, port == DT_P, err));
     saving s = {.runner = r, .map = m, .port = port, .w = &w, .sum = sum};
-    dti_st_out *out = dt_alloc(w.n, sizeof *out);
+    dt_st_out *out = dt_alloc(w.n, sizeof *out);
     const dt_status st = out != NULL ? write_all(&s, out, path, err)
                                      : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     dti_passage_close(&s.passage);

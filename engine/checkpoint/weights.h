@@ -36,7 +36,7 @@ dt_status dti_weights_load_verified(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Write all weights, in the network's order: the bytes of the file depend on nothing but them. The
- * file appears whole or not at all (see dti_st_write). Values are written as they are, finite or
+ * file appears whole or not at all (see dt_st_write). Values are written as they are, finite or
  * not. They are brought into PyTorch's layout piece by piece (see dti_passage). */
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;

@@ -249,16 +249,16 @@ static dt_status tensor_bytes(
     return DT_OK;
 }
 
-static const char *put_tensors(const char *name, tensor_file *f, const dti_st_out entries[2])
+static const char *put_tensors(const char *name, tensor_file *f, const dt_st_out entries[2])
 {
     const char *path = dt_temp_path(name);
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, tensor_bytes, f, NULL, &err), &err);
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, tensor_bytes, f, NULL, &err), &err);
     return path;
 }
 
-static const dti_st_out good_entries[2] = {
+static const dt_st_out good_entries[2] = {
     {"x", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}};
 
 static dt_source_opts tensor_opts(const char *path)
@@ -324,7 +324,7 @@ static void tensors_of_wrong_name_type_or_rank_are_refused(void **state)
 {
     (void)state;
     static const struct {
-        dti_st_out entries[2];
+        dt_st_out entries[2];
         const char *text;
     } cases[] = {
         {{{"images", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}},

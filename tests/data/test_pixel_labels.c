@@ -127,12 +127,12 @@ static dt_status pixel_bytes(
 
 static const char *put_pixels(pixel_file *f, int64_t wide)
 {
-    const dti_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, H, H}},
+    const dt_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, H, H}},
         {"y", DT_ST_I64, 4, {STEPS, BATCH, H * H / wide, wide}}};
     const char *path = dt_temp_path("pixels.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, NULL, &err), &err);
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, pixel_bytes, f, NULL, &err), &err);
     return path;
 }
 

@@ -264,12 +264,12 @@ static dt_status token_bytes(
 
 static const char *put_tokens(token_file *f, int64_t context)
 {
-    const dti_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}},
+    const dt_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}},
         {"y", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}}};
     const char *path = dt_temp_path("tokens.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, token_bytes, f, NULL, &err), &err);
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, token_bytes, f, NULL, &err), &err);
     return path;
 }
 

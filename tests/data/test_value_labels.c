@@ -43,16 +43,16 @@ static dt_status value_bytes(
     return DT_OK;
 }
 
-static const char *put_values(dti_st_out y, const void *bytes)
+static const char *put_values(dt_st_out y, const void *bytes)
 {
     value_file f = {.y = bytes};
-    const dti_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, 1, 1}}, y};
+    const dt_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, 1, 1}}, y};
     const char *path = dt_temp_path("values.safetensors");
     dt_err err = {0};
     for (int i = 0; i < SAMPLES; i++)
         f.x[i] = (float)i;
     put_folder(dt_temp_path("."));
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, value_bytes, &f, NULL, &err), &err);
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, value_bytes, &f, NULL, &err), &err);
     return path;
 }
 
@@ -76,7 +76,7 @@ static void maps_of_values_come_in_the_layout_of_the_network(void **state)
     for (int i = 0; i < ALL; i++)
         y[i] = (float)i / 8 - 5;
     y[EACH + PLANE + 2] = NAN; /* sample 1, channel 1, row 0, column 2 */
-    const char *path = put_values((dti_st_out){"y", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, y);
+    const char *path = put_values((dt_st_out){"y", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, y);
     const dt_source_opts o = value_opts(path, DT_LABEL_VALUE, map);
     dt_source *s = opened("tensors", &o);
     char text[200];
@@ -107,7 +107,7 @@ static void a_long_row_of_values_is_read_whole(void **state)
     static int32_t label[LONG];
     for (int i = 0; i < SAMPLES * LONG; i++)
         y[i] = (float)i;
-    const char *path = put_values((dti_st_out){"y", DT_ST_F32, 3, {STEPS, BATCH, LONG}}, y);
+    const char *path = put_values((dt_st_out){"y", DT_ST_F32, 3, {STEPS, BATCH, LONG}}, y);
     const dt_source_opts o = value_opts(path, DT_LABEL_VALUE, (dt_shape){1, 1, 1, LONG});
     dt_source *s = opened("tensors", &o);
     for (int i = 0; i < SAMPLES; i++) {
@@ -147,7 +147,7 @@ static void values_of_any_type_are_read(void **state)
         {DT_ST_BOOL, flag, flag_is}};
     for (size_t k = 0; k < DT_COUNT(all); k++) {
         const char *path =
-            put_values((dti_st_out){"y", all[k].type, 2, {STEPS, BATCH}}, all[k].bytes);
+            put_values((dt_st_out){"y", all[k].type, 2, {STEPS, BATCH}}, all[k].bytes);
         const dt_source_opts o = value_opts(path, DT_LABEL_VALUE, (dt_shape){1, 1, 1, 1});
         dt_source *s = opened("tensors", &o);
         for (int i = 0; i < SAMPLES; i++) {
@@ -166,9 +166,9 @@ static void a_vector_may_be_written_in_each_of_its_shapes(void **state)
     float y[SAMPLES * C];
     for (int i = 0; i < SAMPLES * C; i++)
         y[i] = (float)i;
-    const dti_st_out vector[] = {
+    const dt_st_out vector[] = {
         {"y", DT_ST_F32, 3, {STEPS, BATCH, C}}, {"y", DT_ST_F32, 5, {STEPS, BATCH, C, 1, 1}}};
-    const dti_st_out number[] = {{"y", DT_ST_F32, 2, {STEPS, BATCH}},
+    const dt_st_out number[] = {{"y", DT_ST_F32, 2, {STEPS, BATCH}},
         {"y", DT_ST_F32, 3, {STEPS, BATCH, 1}}, {"y", DT_ST_F32, 5, {STEPS, BATCH, 1, 1, 1}}};
     for (size_t k = 0; k < DT_COUNT(vector) + DT_COUNT(number); k++) {
         const bool one = k >= DT_COUNT(vector);
@@ -191,20 +191,20 @@ static void values_that_do_not_fit_are_refused(void **state)
     static float y[ALL];
     const dt_shape map = {1, H, W, C}, vector = {1, 1, 1, C}, number = {1, 1, 1, 1};
     dt_source_opts o =
-        value_opts(put_values((dti_st_out){"y", DT_ST_F32, 5, {STEPS, BATCH, C, W, H}}, y),
+        value_opts(put_values((dt_st_out){"y", DT_ST_F32, 5, {STEPS, BATCH, C, W, H}}, y),
             DT_LABEL_VALUE, map);
     open_fails("tensors", &o, DT_E_DATA,
         "y is [2, 3, 4, 3, 2], the loss takes a value for each that the network gives, "
         "[steps, N, 4, 2, 3]");
-    put_values((dti_st_out){"y", DT_ST_F32, 3, {STEPS, BATCH, EACH}}, y);
+    put_values((dt_st_out){"y", DT_ST_F32, 3, {STEPS, BATCH, EACH}}, y);
     open_fails("tensors", &o, DT_E_DATA, "gives, [steps, N, 4, 2, 3]");
-    put_values((dti_st_out){"y", DT_ST_I64, 2, {STEPS, BATCH}}, y);
+    put_values((dt_st_out){"y", DT_ST_I64, 2, {STEPS, BATCH}}, y);
     o = value_opts(o.path, DT_LABEL_VALUE, vector);
     open_fails("tensors", &o, DT_E_DATA, "gives, [steps, N, 4] or [steps, N, 4, 1, 1]");
-    put_values((dti_st_out){"y", DT_ST_F32, 2, {BATCH, STEPS}}, y);
+    put_values((dt_st_out){"y", DT_ST_F32, 2, {BATCH, STEPS}}, y);
     o = value_opts(o.path, DT_LABEL_VALUE, number);
     open_fails("tensors", &o, DT_E_DATA, "steps and samples must agree");
-    put_values((dti_st_out){"z", DT_ST_F32, 2, {STEPS, BATCH}}, y);
+    put_values((dt_st_out){"z", DT_ST_F32, 2, {STEPS, BATCH}}, y);
     open_fails("tensors", &o, DT_E_DATA, "has no tensor 'y'");
 }
 
@@ -212,7 +212,7 @@ static void values_that_no_loss_takes_are_named_with_their_place(void **state)
 {
     (void)state;
     static float y[ALL];
-    const dti_st_out map = {"y", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}};
+    const dt_st_out map = {"y", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}};
     const dt_shape shape = {1, H, W, C};
     y[EACH * 4 + PLANE * 2 + 4] = INFINITY; /* of step 1, its second sample */
     dt_source_opts o = value_opts(put_values(map, y), DT_LABEL_VALUE, shape);
@@ -233,7 +233,7 @@ static void every_allocation_of_values_may_fail(void **state)
 {
     (void)state;
     static const float y[SAMPLES];
-    const char *path = put_values((dti_st_out){"y", DT_ST_F32, 2, {STEPS, BATCH}}, y);
+    const char *path = put_values((dt_st_out){"y", DT_ST_F32, 2, {STEPS, BATCH}}, y);
     const dt_source_opts o = value_opts(path, DT_LABEL_VALUE, (dt_shape){1, 1, 1, 1});
     open_with_faults(dt_source_find("tensors"), &o);
 }
@@ -347,7 +347,7 @@ static void tensors_without_labels_are_read_where_nobody_asks_for_them(void **st
 {
     (void)state;
     static const float y[SAMPLES];
-    const char *path = put_values((dti_st_out){"z", DT_ST_F32, 2, {STEPS, BATCH}}, y);
+    const char *path = put_values((dt_st_out){"z", DT_ST_F32, 2, {STEPS, BATCH}}, y);
     dt_source_opts o = value_opts(path, DT_LABEL_CLASS, (dt_shape){1, 1, 1, 1});
     o.unlabelled = true;
     dt_source *s = opened("tensors", &o);

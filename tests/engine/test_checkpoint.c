@@ -703,7 +703,7 @@ static void hostile_manifests_are_refused(void **state)
 }
 
 /* A state of one tensor less, more, or other: all named. The manifest fits what is there. */
-static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_err *err);
+static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err *err);
 
 static int64_t state_value;
 static char zeros[1 << 20];
@@ -711,16 +711,16 @@ static char zeros[1 << 20];
 static dt_status state_data(
     void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err)
 {
-    const dti_st_out *out = arg;
+    const dt_st_out *out = arg;
     (void)at, (void)n, (void)err; /* at once */
     *bytes = strcmp(out[i].name, "run.at") == 0 ? (const void *)&state_value : zeros;
     return DT_OK;
 }
 
-static dt_status put_state(const dti_st_out *out, size_t n, int64_t value, dt_err *err)
+static dt_status put_state(const dt_st_out *out, size_t n, int64_t value, dt_err *err)
 {
     state_value = value;
-    return dti_st_write(file_of(2, DT_CHECKPOINT_STATE), out, n, NULL, 0, state_data,
+    return dt_st_write(file_of(2, DT_CHECKPOINT_STATE), out, n, NULL, 0, state_data,
         (void *)(uintptr_t)out, NULL, err);
 }
 
@@ -753,17 +753,17 @@ static void a_folder_that_cannot_be_read_is_no_empty_one(void **state)
 }
 
 /* What a saved state holds, and room for one more; their names live as long as the file. */
-static dti_st_out *saved_state(dt_st_file **f, size_t *n)
+static dt_st_out *saved_state(dt_st_file **f, size_t *n)
 {
     dt_err err = {0};
     save(2);
     assert_ok(dt_st_open(f, file_of(2, DT_CHECKPOINT_STATE), &err), &err);
     *n = dti_st_count(*f);
-    dti_st_out *out = dt_alloc(*n + 1, sizeof *out);
+    dt_st_out *out = dt_alloc(*n + 1, sizeof *out);
     assert_non_null(out);
     for (size_t i = 0; i < *n; i++) {
         const dt_st_entry *e = dti_st_at(*f, i);
-        out[i] = (dti_st_out){.name = e->name, .type = e->type, .rank = e->rank};
+        out[i] = (dt_st_out){.name = e->name, .type = e->type, .rank = e->rank};
         memcpy(out[i].d, e->d, sizeof e->d);
     }
     return out;
@@ -778,7 +778,7 @@ static void a_state_of_an_older_version_is_read(void **state)
     dt_course c;
     dt_err err = {0};
     size_t n, kept = 0;
-    dti_st_out *out = saved_state(&f, &n);
+    dt_st_out *out = saved_state(&f, &n);
     for (size_t i = 0; i < n; i++)
         if (strcmp(out[i].name, "run.best_by") != 0 &&
             strcmp(out[i].name, "run.eval_mean_iou") != 0)
@@ -800,7 +800,7 @@ static void hostile_states_are_refused(void **state)
     dt_course c;
     dt_err err = {0};
     size_t n;
-    dti_st_out *out = saved_state(&f, &n);
+    dt_st_out *out = saved_state(&f, &n);
     size_t at = n, momentum = n;
     for (size_t i = 0; i < n; i++) {
         at = strcmp(out[i].name, "run.at") == 0 ? i : at;
@@ -809,7 +809,7 @@ static void hostile_states_are_refused(void **state)
     assert_true(at < n && momentum < n);
     const struct {
         size_t change;
-        dti_st_out to;
+        dt_st_out to;
         size_t n;
         int64_t value;
         const char *says;
@@ -825,7 +825,7 @@ static void hostile_states_are_refused(void **state)
         {n, {.name = "optimizer.1.more", .type = DT_ST_F32}, n + 1, 0, "tensors; the optimizer"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
-        const dti_st_out before = out[cases[i].change];
+        const dt_st_out before = out[cases[i].change];
         if (cases[i].to.name != NULL)
             out[cases[i].change] = cases[i].to;
         assert_ok(put_state(out, cases[i].n, cases[i].value, &err), &err);

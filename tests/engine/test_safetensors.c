@@ -91,7 +91,7 @@ static dt_status turned_data(
     return sample_data(arg, i == 0 ? 3 : i == 3 ? 0 : i, at, bytes, n, err);
 }
 
-static const dti_st_out sample[] = {
+static const dt_st_out sample[] = {
     {"fc.weight", DT_ST_F32, 2, {2, 3}},
     {"steps", DT_ST_I64, 0, {0}},
     {"empty", DT_ST_BF16, 2, {4, 0}},
@@ -101,7 +101,7 @@ static const dti_st_meta sample_meta[] = {{"format", "pt"}, {"note", "two\nlines
 
 static dt_status write_sample(const char *path, size_t *fail_at, dt_err *err)
 {
-    return dti_st_write(path, sample, DT_COUNT(sample), sample_meta, DT_COUNT(sample_meta),
+    return dt_st_write(path, sample, DT_COUNT(sample), sample_meta, DT_COUNT(sample_meta),
         sample_data, fail_at, NULL, err);
 }
 
@@ -122,8 +122,8 @@ static void a_file_that_was_replaced_is_read_as_it_was_opened(void **state)
     char path[512];
     snprintf(path, sizeof path, "%s", dt_temp_path("replaced.st"));
     dt_st_file *f = open_sample(path);
-    const dti_st_out turned[] = {sample[3], sample[1], sample[2], sample[0]};
-    assert_ok(dti_st_write(path, turned, DT_COUNT(turned), sample_meta, DT_COUNT(sample_meta),
+    const dt_st_out turned[] = {sample[3], sample[1], sample[2], sample[0]};
+    assert_ok(dt_st_write(path, turned, DT_COUNT(turned), sample_meta, DT_COUNT(sample_meta),
                   turned_data, NULL, NULL, &err),
         &err);
     dti_st_stream(f);
@@ -233,7 +233,7 @@ static void a_file_of_no_tensors_is_legal(void **state)
     dt_err err = {0};
     const char *path = dt_temp_path("none.st");
     dt_st_file *f = NULL;
-    assert_ok(dti_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, NULL, &err), &err);
+    assert_ok(dt_st_write(path, NULL, 0, NULL, 0, sample_data, NULL, NULL, &err), &err);
     assert_ok(dt_st_open(&f, path, &err), &err);
     assert_int_equal(dti_st_count(f), 0);
     assert_null(dt_st_find(f, "any"));

@@ -58,7 +58,7 @@ static void assert_same_file(const char *a, const char *b)
 /* ---- files with one thing changed ---- */
 
 typedef struct tensor {
-    dti_st_out out;
+    dt_st_out out;
     char name[DT_ST_NAME_BYTES];
     unsigned char *bytes;
 } tensor;
@@ -79,7 +79,7 @@ static file *read_tensors(const char *path)
         const dt_st_entry *e = dti_st_at(f, r->n);
         tensor *t = &r->t[r->n];
         snprintf(t->name, sizeof t->name, "%s", e->name);
-        t->out = (dti_st_out){.type = e->type, .rank = e->rank};
+        t->out = (dt_st_out){.type = e->type, .rank = e->rank};
         memcpy(t->out.d, e->d, sizeof e->d);
         t->bytes = calloc(e->bytes + 8, 1);
         assert_non_null(t->bytes);
@@ -110,7 +110,7 @@ static void append(file *f, const char *name, dt_st_type type, int rank, int64_t
 {
     tensor *t = &f->t[f->n++];
     snprintf(t->name, sizeof t->name, "%s", name);
-    t->out = (dti_st_out){.type = type, .rank = rank, .d = {d0}};
+    t->out = (dt_st_out){.type = type, .rank = rank, .d = {d0}};
     t->bytes = calloc((size_t)(d0 > 0 ? d0 : 1), 8);
     assert_non_null(t->bytes);
 }
@@ -127,12 +127,12 @@ static dt_status tensor_bytes(
 static void write_tensors(file *f, const char *path)
 {
     dt_err err = {0};
-    dti_st_out out[512];
+    dt_st_out out[512];
     for (size_t i = 0; i < f->n; i++) {
         out[i] = f->t[i].out;
         out[i].name = f->t[i].name;
     }
-    assert_ok(dti_st_write(path, out, f->n, NULL, 0, tensor_bytes, f, NULL, &err), &err);
+    assert_ok(dt_st_write(path, out, f->n, NULL, 0, tensor_bytes, f, NULL, &err), &err);
     for (size_t i = 0; i < f->n; i++)
         free(f->t[i].bytes);
     free(f);

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "data/source.h"
 #include "engine/checkpoint/safetensors.h"
+#include "session/run.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
@@ -35,11 +37,11 @@ static dt_status rows_bytes(
 
 static const char *put_rows(const char *below, rows *r)
 {
-    const dti_st_out entries[2] = {
+    const dt_st_out entries[2] = {
         {"x", DT_ST_F32, 5, {STEPS, BATCH, IN, 1, 1}}, {"y", DT_ST_F32, 3, {STEPS, BATCH, OUT}}};
     const char *path = in_workspace(below);
     dt_err err = {0};
-    assert_ok(dti_st_write(path, entries, 2, NULL, 0, rows_bytes, r, NULL, &err), &err);
+    assert_ok(dt_st_write(path, entries, 2, NULL, 0, rows_bytes, r, NULL, &err), &err);
     return path;
 }
 
@@ -262,6 +264,14 @@ static void the_program_tells_what_there_is(void **state)
     assert_false(cJSON_HasObjectItem(o, "top1"));
     cJSON_Delete(o);
     cli_done(&r);
+    r = cli_run("eval out --outputs outputs.st", NULL);
+    assert_code(&r, 0);
+    assert_true(is_there("outputs.st"));
+    cli_done(&r);
+    r = cli_run("eval out --outputs outputs.st --generate 3", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--outputs and --generate exclude each other");
+    cli_done(&r);
     r = cli_run("show labels.ini", NULL);
     assert_code(&r, 0);
     assert_has(r.out, "labels   input 8x8x3, 3 values, ");
@@ -270,6 +280,43 @@ static void the_program_tells_what_there_is(void **state)
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "its loss, bce, tells no classes");
     cli_done(&r);
+}
+
+/* Channels come first there. */
+static void outputs_are_written_as_files_have_them(void **state)
+{
+    (void)state;
+    enum { HELD = 256, PLANE = 64, C = 3, ALL = HELD * PLANE * C };
+    static float x[ALL], y[ALL], z[ALL];
+    const dt_source_opts o = {
+        .shape = {1, 8, 8, C}, .classes = 2, .labels = 1, .seed = 1, .samples = 48, .eval = true};
+    dt_err err = {0};
+    dt_run *run = NULL;
+    dt_source *held = NULL;
+    dt_st_file *f = NULL;
+    assert_ok(dt_source_synthetic.open(&dt_source_synthetic, &held, &o, &err), &err);
+    for (int i = 0; i < HELD; i++) {
+        int32_t label;
+        assert_ok(held->desc->read(held, i, 0, x + i * PLANE * C, &label, &err), &err);
+    }
+    held->desc->close(held);
+    assert_ok(open_run(&run, PICTURES, "[conv c3]\nout = 3\nkernel = 1\n[mse loss]\n",
+                  "run.dir=out data.target=input train.batch=7", &err),
+        &err);
+    assert_ok(dt_run_evaluate(run, NULL, NULL, &err), &err);
+    assert_ok(dt_run_write_outputs(run, "outputs.st", &err), &err);
+    assert_ok(dt_run_scores(run, x, HELD, y, ALL, &err), &err);
+    dt_run_close(run);
+    assert_ok(dt_st_open(&f, "outputs.st", &err), &err);
+    const dt_st_entry *e = dt_st_find(f, "y");
+    assert_non_null(e);
+    assert_true(e->rank == 4 && e->d[0] == HELD && e->d[1] == C && e->d[2] == 8 && e->d[3] == 8);
+    assert_ok(dt_st_read(f, e, 0, z, sizeof z, &err), &err);
+    dt_st_close(f);
+    for (int i = 0; i < ALL; i++) {
+        const int p = i % PLANE, c = i / PLANE % C, sample = i / (PLANE * C);
+        assert_true(z[i] == y[(sample * PLANE + p) * C + c]);
+    }
 }
 
 /* ---- under policies, and later ---- */
@@ -469,6 +516,7 @@ DT_TEST_GROUP(value_runs)
         cmocka_unit_test(a_linear_function_is_learned),
         cmocka_unit_test(no_class_is_told_where_numbers_are_learned),
         cmocka_unit_test(the_program_tells_what_there_is),
+        cmocka_unit_test(outputs_are_written_as_files_have_them),
         cmocka_unit_test(bits_are_the_same_under_every_policy_that_is_exact),
         cmocka_unit_test(a_run_goes_on_to_the_same_bits),
         cmocka_unit_test(what_does_not_go_with_numbers_is_refused),

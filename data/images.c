@@ -171,6 +171,19 @@ static dt_status put_classes(
     return DT_OK;
 }
 
+/* Where nobody asks for classes pictures may lie in the folder itself. */
+static dt_status put_root(class_folders *f, dt_err *err)
+{
+    f->classes = dt_alloc(1, sizeof *f->classes);
+    f->here = dt_alloc(1, sizeof *f->here);
+    if (f->classes == NULL || f->here == NULL ||
+        !put_name(&f->names, &f->names_n, &f->names_cap, ".", &f->classes[0]))
+        return no_memory(f->root, err);
+    f->n_classes = 1;
+    f->here[0] = true;
+    return DT_OK;
+}
+
 /* Which of the classes these folders are; each must be one. */
 static dt_status find_here(class_folders *f, const listing *l, const char *classes, dt_err *err)
 {
@@ -263,11 +276,12 @@ static dt_status read_class(class_folders *f, size_t class, dt_err *err)
     return st;
 }
 
-/* The classes that there are by the names of training's folders, if it has some of its own. */
+/* The classes that there are by the names of training's folders, if it has some of its own and
+ * anybody asks for classes. */
 static dt_status number_classes(
     class_folders *f, const listing *l, const dt_source_opts *o, dt_err *err)
 {
-    const char *train = o->train_path;
+    const char *train = o->unlabelled ? NULL : o->train_path;
     listing of_training = {0};
     struct stat st;
     dt_status status;
@@ -296,9 +310,12 @@ static dt_status open_folder(class_folders *f, const dt_source_opts *o, dt_err *
     listing l = {0};
     *f = (class_folders){.root = o->path};
     dt_status st = list_folder(&l, o->path, true, err);
-    if (st == DT_OK && l.n == 0)
+    const bool bare = l.n == 0 && o->unlabelled;
+    if (st == DT_OK && bare)
+        st = put_root(f, err);
+    else if (st == DT_OK && l.n == 0)
         st = put_classes(f, &l, o->path, o->classes, err); /* says so */
-    if (st == DT_OK)
+    if (st == DT_OK && !bare)
         st = number_classes(f, &l, o, err);
     listing_free(&l);
     for (size_t i = 0; st == DT_OK && i < f->n_classes; i++)

@@ -411,7 +411,8 @@ static void what_does_not_go_with_numbers_is_refused(void **state)
     }
 }
 
-/* Four folders, which are no classes here, of a picture each that is larger than the network's. */
+/* Four folders of two pictures, which are no classes here; and pictures in a folder of none, to
+ * evaluate on, also without those. */
 static void pictures_in_folders_are_learned_themselves(void **state)
 {
     (void)state;
@@ -425,13 +426,26 @@ static void pictures_in_folders_are_learned_themselves(void **state)
         blob png = make_rgb_png(pixels, SIDE, SIDE);
         snprintf(path, sizeof path, "pictures/%c/%d.png", 'a' + i % 4, i);
         put_file(in_workspace(path), png.p, png.n);
+        snprintf(path, sizeof path, "held/%d.png", i);
+        put_file(in_workspace(path), png.p, png.n);
         blob_free(&png);
     }
-    assert_ok(try_train(PICTURES, "[conv c3]\nout = 3\nkernel = 1\n[bce loss]\n",
-                  "run.dir=out data.source=images data.path=pictures data.target=input "
-                  "data.mean=0 data.std=1",
+    static const char layers[] = "[conv c3]\nout = 3\nkernel = 1\n[bce loss]\n";
+    assert_ok(try_train(PICTURES, layers,
+                  "run.dir=out data.source=images data.path=pictures data.eval_path=held "
+                  "data.target=input data.mean=0 data.std=1",
                   &err),
         &err);
+    dt_run *run = NULL;
+    dt_eval_report e;
+    assert_ok(open_run(&run, PICTURES, layers,
+                  "data.source=images data.eval_path=held data.target=input data.mean=0 "
+                  "data.std=1 model.weights=out/checkpoints/model.safetensors",
+                  &err),
+        &err);
+    assert_ok(dt_run_evaluate(run, NULL, &e, &err), &err);
+    assert_true(e.samples == 8 && e.probabilities && e.loss > 0 && e.loss < 1);
+    dt_run_close(run);
     assert_false(is_there("out/classes.txt"));
 }
 

@@ -285,8 +285,7 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
 const dti_command dt_command_eval = {
     .name = "eval",
     .usage = "dnntrain eval RUN|CONFIG [--set model.weights=FILE]... [--random] [--json] "
-             "[--outputs FILE] "
-             "[--generate N]",
+             "[--outputs FILE] [--generate N]",
     .summary = "loss and accuracy on held-out data, or text that the network writes",
     .run = eval,
 };

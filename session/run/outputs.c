@@ -6,14 +6,15 @@
 #include "engine/checkpoint/safetensors.h"
 #include "session/run/run_internal.h"
 
-enum { SOME = 64 }; /* samples at a time */
+enum { MOST = 64 }; /* samples at a time */
 
-/* @each: values of a sample of the input; @gives: of the output */
+/* @each: values of a sample of the input; @gives: of the output; @most: samples at a time, no more
+ * than the plans take */
 typedef struct giver {
     dt_run *r;
     const dt_source *from;
     dt_shape output;
-    int64_t samples, each, gives;
+    int64_t samples, each, gives, most;
     float *x, *y, *plain; /* of some samples; plain: channels first, as files have it */
     int32_t *labels;      /* of one; nobody reads them here */
 } giver;
@@ -26,9 +27,10 @@ static dt_status giver_init(giver *g, dt_run *r, dt_err *err)
     g->samples = g->from->desc->count(g->from);
     g->each = dt_shape_sample(&of->input);
     g->gives = dt_shape_sample(&g->output);
-    g->x = dt_alloc((size_t)g->each * SOME, sizeof *g->x);
-    g->y = dt_alloc((size_t)g->gives * SOME, sizeof *g->y);
-    g->plain = dt_alloc((size_t)g->gives * SOME, sizeof *g->plain);
+    g->most = r->s->micro_batch < MOST ? r->s->micro_batch : MOST;
+    g->x = dt_alloc((size_t)(g->each * g->most), sizeof *g->x);
+    g->y = dt_alloc((size_t)(g->gives * g->most), sizeof *g->y);
+    g->plain = dt_alloc((size_t)(g->gives * g->most), sizeof *g->plain);
     g->labels = dt_alloc((size_t)dt_graph_labels(of), sizeof *g->labels);
     return g->x != NULL && g->y != NULL && g->plain != NULL && g->labels != NULL
                ? DT_OK
@@ -58,7 +60,7 @@ static dt_status give(void *self, size_t i, size_t at, const void **bytes, size_
     giver *g = self;
     (void)i;
     const int64_t first = (int64_t)(at / sizeof *g->y) / g->gives, left = g->samples - first;
-    const int64_t some = left < SOME ? left : SOME;
+    const int64_t some = left < g->most ? left : g->most;
     for (int64_t k = 0; k < some; k++)
         DT_CHECK(g->from->desc->read(g->from, first + k, 0, g->x + k * g->each, g->labels, err));
     DT_CHECK(dt_run_scores(g->r, g->x, some, g->y, (size_t)(some * g->gives), err));

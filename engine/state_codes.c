@@ -1,12 +1,17 @@
 /* Blocks of optimizer state between 8 bits and fp32. */
 #include "engine/state_codes.h"
 
-DT_CLONES void dt_state_unpack(
+DT_CLONES static void values_of(
     const dt_state_map *m, const uint8_t *code, float scale, float *to, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
         to[i] = m->share[code[i]] * scale;
+}
+
+void dt_state_unpack(const dt_state_map *m, const uint8_t *code, float scale, float *to, int64_t n)
+{
+    values_of(m, code, scale, to, n);
 }
 
 /* A NaN counts for nothing: the weight that it made is one, too. */

@@ -167,7 +167,8 @@ static void tell_enough(dt_run *r)
     dti_run_tell(r, "patience",
         "the run ends: %" PRId64 " evaluation%s no better than that behind step %" PRId64
         " (%s %.4g), whose weights are in " DT_CHECKPOINTS "/%s",
-        n, n == 1 ? " was" : "s were", c->best_step, dt_best_name(r->s->opts.checkpoint.best),
+        n, n == 1 ? " was" : "s were", c->best_step,
+        dt_best_name((dt_best)r->s->opts.checkpoint.best),
         c->best_by == DT_BEST_LOSS ? -c->best : c->best, dt_checkpoint_name(name, c->best_step));
 }
 

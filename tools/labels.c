@@ -45,7 +45,7 @@ typedef enum anchor { AT_START, AT_MIDDLE, AT_END } anchor;
 static void write_name(dti_labels *l, const dti_area *at, anchor a, const char *text)
 {
     static const char *const words[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""};
-    fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\"%s>", at->x + at->w * a / 2,
+    fprintf(l->f, "<text class=\"s\" x=\"%.1f\" y=\"%.1f\"%s>", at->x + at->w * (double)(int)a / 2,
         at->y + TALL - 4, words[a]);
     dti_xml_text(l->f, text);
     fputs("</text>\n", l->f);

@@ -584,6 +584,7 @@ static const struct {
     {"papers/lstm_ptb", 0, 35, 10000,
         10000 * 1500 + 2 * 4 * (1500 * 3000 + 2 * 1500) + 1500 * 10000 + 10000},
     {"chain", 32, 32, 10, 9 * (3 * 16 + 7 * 16 * 16) + 170},
+    {"tower", 1, 1, 512, 8 * (512 * 512 + 512)},
     {"tiny_ini_network", 32, 32, 10,
         9 * (3 * 16 + 2 * 16 * 16 + 16 * 32 + 32 * 32) + 16 * 32 + 2 * (3 * 16 + 3 * 32) + 330},
     {"densenet_small", 32, 32, 10,
@@ -631,9 +632,13 @@ static void files_have_the_parameters_of_their_papers(void **state)
         char path[64];
         snprintf(path, sizeof path, "configs/%s.ini", files[i].file);
         assert_ok(dt_config_load(&c, dt_source_path(path), &err), &err);
+        const char *at;
+        int line;
+        const char *channels = dt_config_get(c, "model", "channels", &at, &line);
         const bool words = files[i].image_h == 0;
         const dt_model_opts o = {.classes = files[i].classes,
             .image = words ? 0 : dt_sides(files[i].image_h, files[i].image_w),
+            .channels = channels != NULL ? strtol(channels, NULL, 10) : 0,
             .context = words ? files[i].image_w : 0,
             .dropout = -1};
         assert_ok(dt_ini_network(c, &o, &g, &err), &err);

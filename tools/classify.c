@@ -177,10 +177,9 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = dti_cli_check_file(cli.word[0], err);
         if (st == DT_OK)
-            do
-                st = ask(&cli, &paths, &f, err);
-            while (dti_cli_take_newer(&paths, &st, err));
+            st = ask(&cli, &paths, &f, err);
     }
+    dti_run_paths_deinit(&paths);
     dti_cli_deinit(&cli);
     return st;
 }

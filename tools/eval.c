@@ -232,8 +232,6 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
 static dt_status ask(
     evaluation *e, const dti_cli *cli, const dti_run_paths *paths, const eval_flags *f, dt_err *err)
 {
-    e->run = NULL;
-    e->done = 0;
     e->step = paths->step;
     dt_status st = dt_run_open(&e->run, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK && paths->run[0] != '\0')
@@ -274,10 +272,9 @@ static dt_status eval(const dti_command_args *a, dt_err *err)
         if (st == DT_OK)
             st = check(&cli, &e, &f, err);
         if (st == DT_OK)
-            do
-                st = ask(&e, &cli, &paths, &f, err);
-            while (dti_cli_take_newer(&paths, &st, err));
+            st = ask(&e, &cli, &paths, &f, err);
     }
+    dti_run_paths_deinit(&paths);
     dti_cli_deinit(&cli);
     return st;
 }

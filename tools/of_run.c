@@ -77,14 +77,16 @@ static void tell(void *self, const char *line)
     dti_cli_notice(line);
 }
 
-/* Weights, and after which step they were saved; -1: not told. */
+/* Weights, after which step they were saved (-1: not told), and of which checkpoint they are. */
 typedef struct found_weights {
     char path[DTI_RUN_PATH];
     int64_t step;
+    dt_checkpoint *of;
 } found_weights;
 
-static void take_checkpoint(found_weights *to, const dt_checkpoint *c)
+static void take_checkpoint(found_weights *to, dt_checkpoint *c)
 {
+    to->of = c;
     to->step = dt_checkpoint_course(c)->step;
     if (!join(to->path, dt_checkpoint_path(c), DT_CHECKPOINT_MODEL))
         to->path[0] = '\0';
@@ -111,8 +113,8 @@ static dt_status of_newest(const char *run, const char *checkpoints, found_weigh
     if (newest != NULL && dt_checkpoint_course(newest)->step > to->step) {
         tell_cut_short(run, to->step, dt_checkpoint_path(newest));
         take_checkpoint(to, newest);
-    }
-    dt_checkpoint_close(newest);
+    } else
+        dt_checkpoint_close(newest);
     return DT_OK;
 }
 
@@ -137,14 +139,12 @@ static dt_status of_checkpoint(const char *folder, found_weights *to, dt_err *er
     dt_checkpoint *c;
     DT_CHECK(dt_checkpoint_open(&c, folder, err));
     take_checkpoint(to, c);
-    dt_checkpoint_close(c);
     return DT_OK;
 }
 
 static dt_status find_weights(
     const char *word, const dti_run_paths *run, bool checkpoint, found_weights *to, dt_err *err)
 {
-    *to = (found_weights){.step = -1};
     DT_CHECK(checkpoint ? of_checkpoint(word, to, err) : of_run(run->run, to, err));
     if (to->path[0] == '\0')
         return DT_FAIL(err, DT_E_CONFIG,
@@ -154,12 +154,10 @@ static dt_status find_weights(
     return DT_OK;
 }
 
-static const char as_set[] = "model.weights=";
-
 static dt_status put_weights(dti_run_paths *keep, const found_weights *w, dt_err *err)
 {
     keep->step = w->step;
-    if (snprintf(keep->weights, sizeof keep->weights, "%s%s", as_set, w->path) >= DTI_RUN_PATH)
+    if (snprintf(keep->weights, sizeof keep->weights, "model.weights=%s", w->path) >= DTI_RUN_PATH)
         return DT_FAIL(err, DT_E_CONFIG, "'%s': too long for a folder's name", keep->run);
     return DT_OK;
 }
@@ -167,14 +165,17 @@ static dt_status put_weights(dti_run_paths *keep, const found_weights *w, dt_err
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
 {
     const char *word = cli->word[0];
-    found_weights weights;
+    found_weights weights = {.step = -1};
+    bool checkpoint;
     keep->step = -1;
-    if (!find_run(word, keep, &keep->checkpoint))
+    if (!find_run(word, keep, &checkpoint))
         return DT_OK;
     cli->word[0] = keep->config;
     if (names_weights(cli))
         return DT_OK;
-    DT_CHECK(find_weights(word, keep, keep->checkpoint, &weights, err));
+    const dt_status st = find_weights(word, keep, checkpoint, &weights, err);
+    keep->held = weights.of;
+    DT_CHECK(st);
     DT_CHECK(put_weights(keep, &weights, err));
     memmove(cli->set + 1, cli->set, cli->n_set * sizeof *cli->set); /* the word leaves room */
     cli->set[0] = keep->weights;
@@ -182,17 +183,7 @@ dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
     return DT_OK;
 }
 
-bool dti_cli_take_newer(dti_run_paths *keep, dt_status *st, dt_err *err)
+void dti_run_paths_deinit(dti_run_paths *p)
 {
-    enum { MOST_TRIES = 16 };
-    found_weights weights;
-    const char *path = keep->weights + strlen(as_set);
-    if (*st != DT_E_DATA || keep->weights[0] == '\0' || keep->checkpoint || is_file(path) ||
-        keep->tries++ == MOST_TRIES)
-        return false;
-    dt_err_clear(err);
-    *st = find_weights(keep->run, keep, false, &weights, err);
-    if (*st == DT_OK)
-        *st = put_weights(keep, &weights, err);
-    return *st == DT_OK;
+    dt_checkpoint_close(p->held);
 }

@@ -15,22 +15,18 @@ bool dti_config_of_checkpoint(const char *folder, char to[DTI_RUN_PATH]);
  * "": the word was something else. */
 typedef struct dti_run_paths {
     char run[DTI_RUN_PATH], config[DTI_RUN_PATH], weights[DTI_RUN_PATH];
-    int64_t step;    /* after which the weights were saved; -1: not told, or not of the run */
-    bool checkpoint; /* the folder is one */
-    int tries;       /* of dti_cli_take_newer */
+    int64_t step; /* after which the weights were saved; -1: not told, or not of the run */
+    struct dt_checkpoint *held; /* that they are of, which no run removes meanwhile; NULL: none */
 } dti_run_paths;
 
 /* Where the first word is such a folder: the run's configuration takes the word's place, and unless
  * --set names weights, these come before all that --set says: of a checkpoint its own; of a run
  * those that it left at its end, or those of its newest whole checkpoint where that is further,
  * which is told.
- * @keep: as long as @cli. DT_E_CONFIG where weights are wanted and there are none, DT_E_DATA where
- * checkpoints are damaged; DT_OK, and nothing done, where the word is something else. */
+ * @keep: empty; as long as @cli, then dti_run_paths_deinit. DT_E_CONFIG where weights are wanted
+ * and there are none, DT_E_DATA where checkpoints are damaged; DT_OK, and nothing done, where the
+ * word is something else. */
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
-
-/* After a failure, *st: whether the weights were of a run that goes on meanwhile, and has removed
- * them as it has newer ones. Those then take their place, and it can be asked again; where they
- * cannot be found, *st and @err say why. */
-bool dti_cli_take_newer(dti_run_paths *keep, dt_status *st, dt_err *err);
+void dti_run_paths_deinit(dti_run_paths *p);
 
 #endif

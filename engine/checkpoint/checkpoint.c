@@ -292,6 +292,7 @@ dt_status dt_checkpoint_last(int64_t *step, const char *folder, dt_err *err)
 
 struct dt_checkpoint {
     char path[DTI_PATH_BYTES];
+    int held;
     dti_manifest m;
     dt_course course;
 };
@@ -372,8 +373,8 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path, dt_err *err)
     dt_checkpoint *c = dt_alloc(1, sizeof *c);
     if (c == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to read '%s'", path);
-    dt_status st = DT_OK;
-    if (snprintf(c->path, sizeof c->path, "%s", path) >= DTI_PATH_BYTES)
+    dt_status st = dti_hold(&c->held, path, err);
+    if (st == DT_OK && snprintf(c->path, sizeof c->path, "%s", path) >= DTI_PATH_BYTES)
         st = DT_FAIL(err, DT_E_DATA, "'%s': %s", path, strerror(ENAMETOOLONG));
     if (st == DT_OK)
         st = dti_manifest_read(&c->m, path, err);
@@ -387,10 +388,16 @@ dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path, dt_err *err)
     return DT_OK;
 }
 
+void dt_checkpoint_let_go(dt_checkpoint *c)
+{
+    dti_let_go(&c->held);
+}
+
 void dt_checkpoint_close(dt_checkpoint *c)
 {
     if (c == NULL)
         return;
+    dt_checkpoint_let_go(c);
     dti_manifest_deinit(&c->m);
     dt_free(c);
 }
@@ -597,13 +604,25 @@ static bool looks_whole(const char *path)
 }
 
 /* Once renamed it is no checkpoint any more, however far the removal comes. */
-static dt_status drop(const char *folder, const char *name, const char *path, dt_err *err)
+static dt_status remove_checkpoint(
+    const char *folder, const char *name, const char *path, dt_err *err)
 {
     char old[DT_CHECKPOINT_NAME + 32], to[DTI_PATH_BYTES];
     snprintf(old, sizeof old, ".%s.old-%ld", name, (long)getpid());
     DT_CHECK(dti_path(to, folder, old, err));
     DT_CHECK(rename_to(path, to, err));
     return remove_folder(to, err);
+}
+
+/* One that somebody reads stays until the next time. */
+static dt_status drop(const char *folder, const char *name, const char *path, dt_err *err)
+{
+    int alone;
+    if (!dti_hold_alone(&alone, path))
+        return DT_OK;
+    const dt_status st = remove_checkpoint(folder, name, path, err);
+    dti_let_go(&alone);
+    return st;
 }
 
 dt_status dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best, dt_err *err)

@@ -81,8 +81,10 @@ dt_status dt_checkpoint_last(int64_t *step, const char *folder, dt_err *err) DT_
 
 typedef struct dt_checkpoint dt_checkpoint;
 
-/* Read the manifest and verify every byte. DT_E_DATA says what is wrong with it. */
+/* Read the manifest and verify every byte. DT_E_DATA says what is wrong with it. Until it is let go
+ * or closed, pruning leaves it there. */
 dt_status dt_checkpoint_open(dt_checkpoint **out, const char *path, dt_err *err) DT_NODISCARD;
+void dt_checkpoint_let_go(dt_checkpoint *c); /* its files are no longer needed */
 void dt_checkpoint_close(dt_checkpoint *c);
 
 const char *dt_checkpoint_path(const dt_checkpoint *c);
@@ -115,7 +117,8 @@ dt_status dt_checkpoint_tidy(const char *folder, int64_t step, int64_t ended, co
     dt_err *err) DT_NODISCARD;
 
 /* Remove all but the newest @keep that are whole by their sizes, and step @best; damaged ones stay
- * and do not count. Each is renamed before it is removed. */
+ * and do not count. Each is renamed before it is removed. What another holds open stays until the
+ * next time. */
 dt_status dt_checkpoint_prune(
     const char *folder, int64_t keep, int64_t best, dt_err *err) DT_NODISCARD;
 

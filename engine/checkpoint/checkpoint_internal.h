@@ -1,6 +1,6 @@
 /* What the files of checkpoints share; besides them only their tests include this. checkpoint.c has
- * the folder, checkpoint_manifest.c and checkpoint_state.c the files in it that are not weights,
- * weights.c those that are. */
+ * the folder, checkpoint_hold.c who reads one meanwhile, checkpoint_manifest.c and
+ * checkpoint_state.c the files in it that are not weights, weights.c those that are. */
 #ifndef DT_ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
 #define DT_ENGINE_CHECKPOINT_CHECKPOINT_INTERNAL_H
 
@@ -53,6 +53,16 @@ dt_status dti_state_load(
     const char *path, const dt_trained *t, dt_course *c, dt_err *err) DT_NODISCARD;
 /* Whether a home is saved with it. */
 bool dti_is_state(const dt_trained *t, const dt_home *h);
+
+/* ---- who reads it ---- */
+
+/* Have the folder @path stay under its name until it is let go, whatever its run removes meanwhile.
+ * DT_E_DATA when it is not there, or about to go. Where the file system knows no locks the folder
+ * is as free as before. */
+dt_status dti_hold(int *fd, const char *path, dt_err *err) DT_NODISCARD;
+/* To remove it: false while somebody holds it. */
+bool dti_hold_alone(int *fd, const char *path);
+void dti_let_go(int *fd);
 
 /* ---- the folder ---- */
 

@@ -210,6 +210,7 @@ static dt_status load(dt_run *r, dt_err *err)
     const dt_trained to = {r->rig.runner, r->s->graph, r->s->plans->map};
     DT_TRY(
         err, dt_checkpoint_load(r->from, &to, err), "go on from '%s'", dt_checkpoint_path(r->from));
+    dt_checkpoint_let_go(r->from);
     return DT_OK;
 }
 

@@ -865,6 +865,47 @@ static void the_newest_and_the_best_are_kept(void **state)
     assert_int_equal(newest(), 5);
 }
 
+/* By whoever evaluates a run while it trains. */
+static void what_is_read_stays_until_it_is_let_go(void **state)
+{
+    (void)state;
+    dt_checkpoint *one, *other;
+    dt_err err = {0};
+    save(1);
+    assert_ok(dt_checkpoint_newest(&one, folder, NULL, &err), &err);
+    assert_ok(dt_checkpoint_newest(&other, folder, NULL, &err), &err);
+    save(2);
+    save(3);
+    prune(1, -1);
+    assert_true(there("step-00000001") && there("step-00000003"));
+    assert_false(there("step-00000002"));
+    dt_checkpoint_let_go(one);
+    prune(1, -1);
+    assert_true(there("step-00000001"));
+    dt_checkpoint_close(other);
+    prune(1, -1);
+    assert_false(there("step-00000001"));
+    assert_int_equal(dt_checkpoint_course(one)->step, 1);
+    dt_checkpoint_close(one);
+}
+
+static void what_is_being_removed_is_not_read(void **state)
+{
+    (void)state;
+    dt_checkpoint *c;
+    dt_err err = {0};
+    int alone;
+    save(1);
+    save(2);
+    assert_true(dti_hold_alone(&alone, path_of("step-00000002")));
+    assert_fails(dt_checkpoint_open(&c, path_of("step-00000002"), &err), DT_E_DATA, &err,
+        "step-00000002' is being removed");
+    assert_int_equal(newest(), 1);
+    assert_told("step-00000002: ");
+    dti_let_go(&alone);
+    assert_int_equal(newest(), 2);
+}
+
 static void damaged_ones_do_not_count_as_kept(void **state)
 {
     (void)state;
@@ -978,6 +1019,8 @@ DT_TEST_GROUP(checkpoint)
         T(a_state_of_an_older_version_is_read),
         T(hostile_states_are_refused),
         T(the_newest_and_the_best_are_kept),
+        T(what_is_read_stays_until_it_is_let_go),
+        T(what_is_being_removed_is_not_read),
         T(damaged_ones_do_not_count_as_kept),
         T(what_cannot_be_removed_does_no_harm),
         T(a_run_that_goes_on_finds_a_tidy_folder),

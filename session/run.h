@@ -7,6 +7,7 @@
 #include <dnntrain.h>
 
 #include "data/class_names.h"
+#include "data/fingerprint.h"
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "session/feeds.h"
@@ -30,6 +31,7 @@ typedef struct dti_replan dti_replan;
  * @saved_step: of the newest checkpoint; -1: none
  * @rewritten: weights were written from outside since that
  * @began_seconds: of the course, when this process began to train
+ * @fingerprint: of the data to train on, once it is open
  * @names:    of classes, where a run's folder had them; zero: ask the data
  * @asked:    plans were made for questions
  * @begun:    the observer's ready was called
@@ -63,6 +65,7 @@ struct dt_run {
     int64_t best_step_before;
     double began_seconds;
     int64_t began_step, began_skipped;
+    char fingerprint[DT_FINGERPRINT];
     dt_class_names names;
     size_t skips_told, eval_skips_told;
     bool open, asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;

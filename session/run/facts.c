@@ -19,6 +19,9 @@
 
 enum { KEY_BYTES = 160, SHOWN = 40, SUM_SHOWN = 16 };
 
+/* Keys: the place of data, and what tells it apart. */
+static const char data_path[] = "data.path", data_fingerprint[] = "data.fingerprint";
+
 typedef enum kind { FIXED, TOLD, ROUNDING, FREE } kind;
 
 /* The first that matches counts; what is not listed is fixed. */
@@ -251,6 +254,8 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
 {
     const dt_session *s = r->s;
     DT_CHECK(add_number(f, "samples", r->feeds.train->desc->count(r->feeds.train), err));
+    if (r->fingerprint[0] != '\0')
+        DT_CHECK(add(f, data_fingerprint, r->fingerprint, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     if (r->s->context.device == DT_CPU)
@@ -317,15 +322,30 @@ static bool mean_the_same(const dt_config *c, const char *key, const char *a, co
     return dt_config_same(c, section, dot + 1, a, b, &same, NULL) == DT_OK && same;
 }
 
+static bool data_agrees(const char *then, const char *now)
+{
+    return then != NULL && now != NULL && dt_fingerprints_agree(then, now);
+}
+
+/* What is said of a key that differs. The same data may lie somewhere else. */
+static kind kind_now(const dt_run *r, const char *key)
+{
+    const char *then = dt_checkpoint_fact(r->from, data_fingerprint);
+    return strcmp(key, data_path) == 0 && data_agrees(then, r->fingerprint) ? TOLD : kind_of(key);
+}
+
 /* One key that may differ; a value that is not given is NULL. */
 static void compare_one(
     dt_run *r, const char *key, const char *then, const char *now, size_t *differ, dt_err *err)
 {
     if (mean_the_same(r->s->config, key, then, now))
         return;
-    const kind k = kind_of(key);
-    if (then == NULL && strcmp(key, "library_isa") == 0)
+    const kind k = kind_now(r, key);
+    const bool data = strcmp(key, data_fingerprint) == 0;
+    if (then == NULL && (data || strcmp(key, "library_isa") == 0))
         return; /* runs before it was told */
+    if (data && data_agrees(then, now))
+        return;
     if (k == TOLD)
         dti_run_tell(r, "resume", "%s was %s, now %s", key, shown(then), shown(now));
     if (k == ROUNDING)
@@ -340,8 +360,9 @@ static void compare_one(
     (void)DT_FAIL(err, DT_E_CONFIG, "  %-24s %-*s %s", key, SHOWN, shown(then), shown(now));
 }
 
-dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err)
+dt_status dti_facts_compare(dt_run *r, dt_err *err)
 {
+    const dt_checkpoint *c = r->from;
     dti_facts now;
     size_t differ = 0;
     DT_CHECK(dti_facts_init(&now, r, err));

@@ -198,7 +198,7 @@ dt_status dti_run_open_dir(dt_run *r, dt_err *err)
         DT_CHECK(find_newest(r, !by_itself, err));
     if (r->from == NULL)
         return DT_OK;
-    DT_CHECK(dti_facts_compare(r, r->from, err));
+    DT_CHECK(dti_facts_compare(r, err));
     DT_CHECK(dt_run_take_classes(r, dt_run_dir_path(r->dir), err));
     DT_TRY(err, dt_class_names_check(&r->names, r->feeds.train, err),
         "the run in '%s' does not go on", dt_run_dir_path(r->dir));

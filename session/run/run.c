@@ -313,6 +313,7 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(tell_saving(r, err));
     DT_CHECK(dt_session_idle_fates(s, &(dt_teller){r, tell_layers}, err));
     DT_CHECK(dti_session_check_run(s, true, err)); /* behind all that is planned */
+    DT_CHECK(dt_source_fingerprint(r->fingerprint, r->feeds.train, err));
     return dti_facts_check(r, err);
 }
 

@@ -92,8 +92,9 @@ void dti_facts_deinit(dti_facts *f);
 /* Before the run begins: DT_E_CONFIG when its checkpoints could not hold them. */
 dt_status dti_facts_check(const dt_run *r, dt_err *err) DT_NODISCARD;
 
-/* DT_E_CONFIG with a table when what must not change has changed; what may is told. */
-dt_status dti_facts_compare(dt_run *r, const dt_checkpoint *c, dt_err *err) DT_NODISCARD;
+/* With the checkpoint to go on from. DT_E_CONFIG with a table when what must not change has
+ * changed; what may is told. */
+dt_status dti_facts_compare(dt_run *r, dt_err *err) DT_NODISCARD;
 
 /* ---- trace.c ---- */
 

@@ -311,6 +311,34 @@ static void cuts_are_drawn_as_they_would_have_been(void **state)
     remove_all("set");
 }
 
+/* Others of the same number are no data to go on with; the same ones may lie elsewhere. */
+static void data_may_move_and_not_change(void **state)
+{
+    NEED_BINARY();
+    make_pictures(8, 8, 5);
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\n" TRAIN);
+    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=part --set train.steps=2");
+    make_pictures(12, 9, 5);
+    char *before = snapshot("part");
+    ran r = cli_run("c.ini --set run.dir=part --resume", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "dnntrain:   data.fingerprint ");
+    assert_has_not(r.err, "dnntrain:   samples ");
+    cli_done(&r);
+    assert_unchanged(before, "part");
+    make_pictures(8, 8, 5);
+    assert_int_equal(rename(in_workspace("set"), in_workspace("elsewhere")), 0);
+    r = cli_run("c.ini --set run.dir=part --resume --set data.path=elsewhere", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "data.path was ");
+    cli_done(&r);
+    same_file("whole", "part", MODEL, "with data that moved");
+    remove_all("elsewhere");
+    remove_all("whole");
+    remove_all("part");
+}
+
 /* Some pictures are bad, so an epoch's order is not where its batches would say. */
 static void bad_samples_do_not_move_the_order(void **state)
 {
@@ -1432,6 +1460,7 @@ DT_TEST_GROUP(resume)
         T(wherever_tensors_live_a_run_ends_with_the_same_bits),
         T(the_windows_of_a_text_come_in_the_same_order),
         T(cuts_are_drawn_as_they_would_have_been),
+        T(data_may_move_and_not_change),
         T(bad_samples_do_not_move_the_order),
         T(killed_again_and_again_a_run_ends_with_the_same_bits),
         T(killed_with_homes_elsewhere_a_run_ends_with_the_same_bits),

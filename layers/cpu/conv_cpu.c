@@ -10,6 +10,7 @@
 #include "layers/blocked/amx_weights.h"
 #include "layers/blocked/bf16.h"
 #include "layers/blocked/implicit_gemm.h"
+#include "layers/blocked/pixel_pairs.h"
 #include "layers/blocked/pixels.h"
 #include "layers/blocked/product.h"
 #include "layers/blocked/winograd.h"
@@ -332,6 +333,15 @@ static dti_pixels pixels_of(const dt_call *c)
     return (dti_pixels){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->stride};
 }
 
+static bool one_pixel(const dt_call *c, dt_why *why)
+{
+    const dt_conv *o = c->node->opts;
+    if (o->kernel != 1 || o->pad != 0)
+        return dt_refuse(why, "kernel %s, padding %s, needs 1 and 0", dt_sides_print(o->kernel).s,
+            dt_sides_print(o->pad).s);
+    return o->groups == 1 || dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
+}
+
 _Static_assert((int)DTI_PIXELS_PANEL == (int)DTI_DNNL_PANEL, "the weight as the product reads it");
 
 /* The library reorders the weight for it. */
@@ -344,16 +354,10 @@ static dt_dnnl_problem pixels_problem(const dt_call *c)
 
 static bool pixels_accepts(const dt_call *c, dt_why *why)
 {
-    const dt_conv *o = c->node->opts;
     const dti_pixels s = pixels_of(c);
     if (c->dtype != DT_F32)
         return dt_refuse(why, "bf16, needs fp32");
-    if (o->kernel != 1 || o->pad != 0)
-        return dt_refuse(why, "kernel %s, padding %s, needs 1 and 0", dt_sides_print(o->kernel).s,
-            dt_sides_print(o->pad).s);
-    if (o->groups != 1)
-        return dt_refuse(why, "%" PRId64 " groups, needs 1", o->groups);
-    return dti_pixels_accepts(&s, why);
+    return one_pixel(c, why) && dti_pixels_accepts(&s, why);
 }
 
 static dt_status pixels_facts(const dt_call *c, dt_facts *f, dt_err *err)
@@ -380,6 +384,37 @@ static dt_status pixels_run(const dt_call *c, void *state, const dt_args *a, dt_
     if (c->form != DT_BACKWARD2)
         return dti_weighted_run(c, state, a, err);
     dti_pixels_run(&s, a->port[DT_DY], a->port[DT_D + 1], a->port[DT_DX], a->port[DT_WORK]);
+    return DT_OK;
+}
+
+/* The same of pairs of bf16. The weight lives as its gradient by implicit_gemm has it. */
+static bool pixel_pairs_accepts(const dt_call *c, dt_why *why)
+{
+    const dti_pixels s = pixels_of(c);
+    if (c->dtype != DT_BF16)
+        return dt_refuse(why, "fp32, needs bf16");
+    return one_pixel(c, why) && implicit_gemm_accepts(c, why) && dti_pixel_pairs_accepts(&s, why);
+}
+
+static dt_status pixel_pairs_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    const dti_pixels s = pixels_of(c);
+    snprintf(f->impl, sizeof f->impl, "pixel_pairs");
+    if (c->form == DT_BACKWARD2)
+        f->derived_bytes = dti_pixel_pairs_weight_bytes(&s);
+    return DT_OK;
+}
+
+static dt_status pixel_pairs_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
+{
+    (void)state, (void)err;
+    const dti_pixels s = pixels_of(c);
+    void *const *port = a->port;
+    if (c->form == DT_DERIVE_B)
+        dti_pixel_pairs_weight(&s, port[DT_P], port[DT_D + 1]);
+    else
+        dti_pixel_pairs_run(&s, port[DT_DY], port[DT_D + 1], port[DT_DX]);
     return DT_OK;
 }
 
@@ -410,6 +445,11 @@ static const dt_impl conv[] = {
         .accepts = product_accepts,
         .facts = product_facts,
         .run = product_run},
+    {.name = "pixel_pairs",
+        .forms = DT_FORM_BIT(DT_BACKWARD2),
+        .accepts = pixel_pairs_accepts,
+        .facts = pixel_pairs_facts,
+        .run = pixel_pairs_run},
     {.name = "pixels",
         .forms = DT_FORM_BIT(DT_BACKWARD2),
         .accepts = pixels_accepts,

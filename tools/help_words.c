@@ -63,7 +63,7 @@ static const entry notes[] = {
         "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
         "bits of a lesser processor. ONEDNN_MAX_CPU_ISA caps those of oneDNN alone. GOMP_SPINCOUNT "
         "and OMP_WAIT_POLICY: how long waiting threads spin; where neither is set, the first is "
-        "20000. DT_TRACE=FILE: a line for each row of a plan that is run. "
+        "for 100 microseconds. DT_TRACE=FILE: a line for each row of a plan that is run. "
         "COLUMNS: the width of tables. NO_COLOR: no colours. LC_ALL, LC_CTYPE, LANG: bars of block "
         "characters where they say UTF-8. XDG_CACHE_HOME: where dnntrain/ is, with profiles and "
         "fronts, unless memory.cache names a folder; else ~/.cache. TMPDIR: where sweep --verify "

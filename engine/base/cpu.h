@@ -11,6 +11,18 @@ enum { DT_CPU_THREADS = 1024 }; /* most of a team */
  * OMP_NUM_THREADS excludes it, DT_E_NOMEM when the system refuses the threads. */
 dt_status dt_cpu_check(int threads, dt_err *err) DT_NODISCARD;
 
+/* What a thread does between two looks at what it waits for. */
+static inline void dt_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#else
+    __asm__ volatile("" ::: "memory");
+#endif
+}
+
 /* Set the team's size (0: all cores) and have every thread of it flush denormals to zero, without
  * which a dying network runs 50 times slower. Returns the size of the team that came, which
  * OMP_THREAD_LIMIT may have kept smaller. Called before kernels are prepared. */

@@ -91,11 +91,7 @@ static void wake(uint32_t *word, int threads)
 static void pause_a_little(void)
 {
     for (int i = 0; i < 8; i++)
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#else
-        __asm__ volatile("" ::: "memory");
-#endif
+        dt_pause();
 }
 
 /* ---- tasks ---- */

@@ -178,8 +178,12 @@ static void threads_that_wait_soon_sleep(void **state)
             setenv(set[i], i == 1 ? "7" : "active", 1);
         ran r = cli_run("--version", NULL);
         assert_code(&r, 0);
-        if (strstr(r.err, "GOMP_SPINCOUNT") != NULL) /* GCC's OpenMP */
-            assert_int_equal(strstr(r.err, "GOMP_SPINCOUNT = '20000'") != NULL, set[i] == NULL);
+        const char *key = "GOMP_SPINCOUNT = '", *at = NULL; /* the last is the program begun anew */
+        for (const char *p = r.err; (p = strstr(p, key)) != NULL; p++)
+            at = p;
+        const long count = at != NULL ? strtol(at + strlen(key), NULL, 10) : 0;
+        if (at != NULL && i < 2) /* GCC's OpenMP */
+            assert_true(i == 1 ? count == 7 : count >= 500 && count <= 40000);
         cli_done(&r);
     }
     unsetenv("OMP_DISPLAY_ENV");

@@ -18,9 +18,10 @@ static dt_status train(dt_run *run, dt_err *err)
     const dt_run_observer show = {.step = step};
     DT_CHECK(dt_run_begin(run, &show, err));
     dt_status st = DT_OK;
-    while (st == DT_OK && dt_run_step(run) < dt_run_steps(run)) {
-        st = dt_run_train(run, dt_run_step(run) + 1, err);
-        if (st == DT_OK && dt_run_step(run) == 4)
+    for (int64_t was = -1; st == DT_OK && was < dt_run_step(run);) { /* until there is none left */
+        was = dt_run_step(run);
+        st = dt_run_train(run, was + 1, err);
+        if (st == DT_OK && was + 1 == 4)
             st = dt_run_save(run, err);
     }
     return dt_run_end(run, st, err);

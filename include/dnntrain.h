@@ -171,7 +171,8 @@ DT_API dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row);
 DT_API dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err) DT_NODISCARD;
 
 /* Train until @until steps of the run are done, those before a resume counted; 0, or more than it
- * has: all of them; below 0 DT_E_CONFIG, and nothing is done. Evaluates and saves where the
+ * has: all of them; below 0 DT_E_CONFIG, and nothing is done. DT_OK with fewer steps:
+ * train.patience is at its end, and further calls make none. Evaluates and saves where the
  * configuration says so. A step that failed is discarded whole, so the weights stand as dt_run_step
  * says; but where an update itself failed, which train.update = early and a disk make possible,
  * some are updated and some are not, and nothing of the run can be saved any more. DT_E_NONFINITE,

@@ -40,6 +40,8 @@ typedef struct dti_replan dti_replan;
  * @open:     its configuration is read and its network built
  * @failed:   its begin did, so that it can only be closed
  * @goes_straight: the data stands where the weights do
+ * @improved @improved_step: the best evaluation for train.patience, by what checkpoint.best names:
+ * also one that could not be saved; at least where the run began to look
  * @best_before @best_step_before: of the course, before @is_best, which is until it is saved
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
@@ -61,8 +63,8 @@ struct dt_run {
     dt_train_point point;
     int64_t saved_step;
     bool saved_evaluated, rewritten, is_best;
-    double best_before;
-    int64_t best_step_before;
+    double best_before, improved;
+    int64_t best_step_before, improved_step;
     double began_seconds;
     int64_t began_step, began_skipped;
     char fingerprint[DT_FINGERPRINT];

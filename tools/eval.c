@@ -11,6 +11,7 @@
 #include "tools/json_out.h"
 #include "session/run.h"
 #include "tools/of_run.h"
+#include "tools/out_file.h"
 #include "tools/terminal.h"
 
 typedef struct evaluation {
@@ -136,12 +137,12 @@ static dt_status print_json(const evaluation *e, dt_err *err)
 static dt_status evaluate(evaluation *e, dt_err *err)
 {
     DT_CHECK(pass(e, err));
-    if (e->outputs != NULL)
-        DT_CHECK(dt_run_write_outputs(e->run, e->outputs, err));
     if (e->json)
-        return print_json(e, err);
-    print(e);
-    return DT_OK;
+        DT_CHECK(print_json(e, err));
+    else
+        print(e);
+    fflush(stdout); /* before what is said on stderr, where both are one file */
+    return e->outputs != NULL ? dt_run_write_outputs(e->run, e->outputs, err) : DT_OK;
 }
 
 /* ---- the command ---- */
@@ -226,6 +227,7 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
     if (f->generate != NULL && (e->json || e->outputs != NULL))
         return DT_FAIL(err, DT_E_CONFIG, "--%s and --generate exclude each other; give one of them",
             e->json ? "json" : "outputs");
+    DT_CHECK(dti_check_outputs(&e->outputs, 1, cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

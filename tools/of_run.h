@@ -16,7 +16,7 @@ bool dti_config_of_checkpoint(const char *folder, char to[DTI_RUN_PATH]);
 typedef struct dti_run_paths {
     char run[DTI_RUN_PATH], config[DTI_RUN_PATH], weights[DTI_RUN_PATH];
     int64_t step; /* after which the weights were saved; -1: not told, or not of the run */
-    struct dt_checkpoint *held; /* that they are of, which no run removes meanwhile; NULL: none */
+    struct dt_checkpoint *held; /* that they are of, which no run prunes meanwhile; NULL: none */
 } dti_run_paths;
 
 /* Where the first word is such a folder: the run's configuration takes the word's place, and unless

@@ -235,10 +235,12 @@ static dt_status replace(const names *n, const char **before, dt_err *err)
     return st;
 }
 
-static dt_status put_in_place(const names *n, const char *folder, dt_err *err)
+/* *placed: it has its name. Until that is synced what it replaced is kept. */
+static dt_status put_in_place(const names *n, const char *folder, bool *placed, dt_err *err)
 {
     const char *before = NULL;
     DT_CHECK(is_folder(n->path) ? replace(n, &before, err) : rename_to(n->temp, n->path, err));
+    *placed = true;
     DT_CHECK(dt_sync_path(folder, err));
     if (before != NULL)
         (void)remove_folder(before, NULL); /* else the next run does */
@@ -252,10 +254,11 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
     DT_CHECK(name_all(&n, folder, c->step, err));
     DT_CHECK(dt_space_check(folder, dt_checkpoint_bytes(t), err));
     DT_CHECK(make_folder(n.temp, err));
+    bool placed = false;
     dt_status st = write_files(n.temp, t, c, facts, n_facts, err);
     if (st == DT_OK)
-        st = put_in_place(&n, folder, err);
-    if (st != DT_OK && is_folder(n.temp))
+        st = put_in_place(&n, folder, &placed, err);
+    if (st != DT_OK && !placed && is_folder(n.temp))
         (void)remove_folder(n.temp, NULL);
     return st;
 }

@@ -59,7 +59,8 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NOD
 /* Write FOLDER/step-N for c->step. An older one of the same step gives way once the new one is
  * whole. After a failure what was there before is there still, and nothing is left behind that
  * could be removed; only when the folder's own sync fails, which comes last, the new one is there
- * too. DT_E_IO, DT_E_NOMEM, DT_E_CONFIG as above. */
+ * too, and an older one of its step under a name that dt_checkpoint_tidy removes. DT_E_IO,
+ * DT_E_NOMEM, DT_E_CONFIG as above. */
 dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_course *c,
     const dt_fact *facts, size_t n_facts, dt_err *err) DT_NODISCARD;
 

@@ -56,7 +56,7 @@ bool dti_is_state(const dt_trained *t, const dt_home *h);
 
 /* ---- who reads it ---- */
 
-/* Have the folder @path stay under its name until it is let go, whatever its run removes meanwhile.
+/* Have pruning leave the folder @path where it is until it is let go.
  * DT_E_DATA when it is not there, or about to go. Where the file system knows no locks the folder
  * is as free as before. */
 dt_status dti_hold(int *fd, const char *path, dt_err *err) DT_NODISCARD;

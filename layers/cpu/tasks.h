@@ -1,6 +1,7 @@
-/* How CPU kernels share out work. It is cut into tasks by size alone (where the number of
- * threads decides, as in some of Winograd's, no sum is cut by it), and tasks write apart from each
- * other, so results are the same bits on any number of threads. Reductions keep one partial result a task and add them up in the order of tasks. */
+/* How CPU kernels share out work. It is cut into tasks by size alone (where the number of threads
+ * decides, as in some of Winograd's, no sum is cut by it), and tasks write apart from each other,
+ * so results are the same bits on any number of threads. Reductions keep one partial result a task
+ * and add them up in the order of tasks. */
 #ifndef DT_LAYERS_CPU_TASKS_H
 #define DT_LAYERS_CPU_TASKS_H
 

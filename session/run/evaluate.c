@@ -49,6 +49,10 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
 {
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
+    if (has_scored_alone(r) && r->rewritten)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "weights were written since this run gave scores, and to evaluate it would read "
+            "model.weights anew: evaluate first, or save them and open a run with that file");
     if (has_scored_alone(r))
         dti_rig_close(&r->rig);
     if (r->rig.runner == NULL)

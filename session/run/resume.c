@@ -181,6 +181,8 @@ static dt_status stand_there(dt_run *r, dt_err *err)
     r->began_skipped = c->skipped;
     r->saved_step = c->step;
     r->saved_evaluated = r->point.evaluated;
+    r->improved = r->course.best_step > 0 ? r->course.best : -(double)INFINITY;
+    r->improved_step = r->course.best_step > 0 ? r->course.best_step : c->step;
     return DT_OK;
 }
 
@@ -198,10 +200,10 @@ dt_status dti_run_open_dir(dt_run *r, dt_err *err)
         DT_CHECK(find_newest(r, !by_itself, err));
     if (r->from == NULL)
         return DT_OK;
-    DT_CHECK(dti_facts_compare(r, err));
     DT_CHECK(dt_run_take_classes(r, dt_run_dir_path(r->dir), err));
     DT_TRY(err, dt_class_names_check(&r->names, r->feeds.train, err),
         "the run in '%s' does not go on", dt_run_dir_path(r->dir));
+    DT_CHECK(dti_facts_compare(r, err)); /* behind that, which says what became of labels */
     return stand_there(r, err);
 }
 

@@ -98,7 +98,13 @@ static void judge(dt_run *r, const dt_eval_report *report)
 {
     const int by = r->s->opts.checkpoint.best;
     const double v = by == DT_BEST_LOSS ? -report->loss : report->top1;
-    if (by == DT_BEST_OFF || !isfinite(v) || (r->course.best_step > 0 && !(v > r->course.best)))
+    if (by == DT_BEST_OFF || !isfinite(v))
+        return;
+    if (v > r->improved) {
+        r->improved = v;
+        r->improved_step = report->step;
+    }
+    if (r->course.best_step > 0 && !(v > r->course.best))
         return;
     r->best_before = r->course.best;
     r->best_step_before = r->course.best_step;
@@ -151,25 +157,27 @@ static bool has_enough(void *self)
     const dt_run *r = self;
     const dt_train_opts *t = &r->s->opts.train;
     int64_t steps; /* between two evaluations, and so many of them */
-    return t->patience > 0 && r->course.eval_step > 0 &&
+    return t->patience > 0 && r->improved_step > 0 &&
            !__builtin_mul_overflow(t->eval_every, r->feeds.steps_per_epoch, &steps) &&
            !__builtin_mul_overflow(steps, t->patience, &steps) &&
-           r->course.eval_step - r->course.best_step >= steps;
+           r->course.eval_step - r->improved_step >= steps;
 }
 
 static void tell_enough(dt_run *r)
 {
-    char name[DT_CHECKPOINT_NAME];
-    const dt_course *c = &r->course;
-    const int64_t n = r->s->opts.train.patience;
+    char name[DT_CHECKPOINT_NAME], where[DT_CHECKPOINT_NAME + 64] = ", which could not be saved";
+    const dt_best by = (dt_best)r->s->opts.checkpoint.best;
+    const int64_t n = r->s->opts.train.patience, step = r->improved_step;
     if (r->point.step == r->feeds.steps || !has_enough(r))
         return;
+    if (r->course.best_step == step)
+        snprintf(where, sizeof where, ", whose weights are in " DT_CHECKPOINTS "/%s",
+            dt_checkpoint_name(name, step));
     dti_run_tell(r, "patience",
         "the run ends: %" PRId64 " evaluation%s no better than that behind step %" PRId64
-        " (%s %.4g), whose weights are in " DT_CHECKPOINTS "/%s",
-        n, n == 1 ? " was" : "s were", c->best_step,
-        dt_best_name((dt_best)r->s->opts.checkpoint.best),
-        c->best_by == DT_BEST_LOSS ? -c->best : c->best, dt_checkpoint_name(name, c->best_step));
+        " (%s %.4g)%s",
+        n, n == 1 ? " was" : "s were", step, dt_best_name(by),
+        by == DT_BEST_LOSS ? -r->improved : r->improved, where);
 }
 
 static bool stop_asked(void *self)
@@ -216,6 +224,7 @@ static dt_status create(dt_run **out, dt_err *err)
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
     r->saved_step = -1;
+    r->improved = -(double)INFINITY;
     r->point.evaluated = true;
     return DT_OK;
 }

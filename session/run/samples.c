@@ -137,17 +137,18 @@ static dt_status ask(looker *w, dt_err *err)
 
 /* ---- what is seen ---- */
 
-/* The likeliest classes, by the softmax of the scores. */
+/* The likeliest classes, by the softmax of the scores that are finite. */
 static void guess(const looker *w, int64_t i, dt_sample *to)
 {
     const float *v = w->scores.score + i * w->classes;
-    float top = v[0]; /* no double: GCC 12 for arm64 cannot compile the largest of widened values */
-    for (int64_t c = 1; c < w->classes; c++)
-        top = fmaxf(top, v[c]);
+    float top = -INFINITY; /* GCC 12 for arm64 cannot compile the largest of widened values */
+    for (int64_t c = 0; c < w->classes; c++)
+        if (isfinite(v[c]))
+            top = fmaxf(top, v[c]);
     const double most = (double)top;
     double sum = 0;
     for (int64_t c = 0; c < w->classes; c++)
-        sum += exp((double)v[c] - most);
+        sum += isfinite(v[c]) ? exp((double)v[c] - most) : 0;
     to->n_guess = 0;
     while (to->n_guess < DT_SAMPLE_GUESSES && to->n_guess < w->classes) {
         int32_t best = -1;

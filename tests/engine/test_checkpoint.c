@@ -398,6 +398,36 @@ static void a_newer_one_is_taken_that_came_meanwhile(void **state)
     dt_checkpoint_close(c);
 }
 
+/* That of the folder of checkpoints, which comes last. */
+static int no_folder_sync(int fd)
+{
+    struct stat at, of;
+    if (fstat(fd, &at) != 0 || stat(folder, &of) != 0 || at.st_ino != of.st_ino)
+        return 0;
+    errno = EIO;
+    return -1;
+}
+
+/* The disk may have kept either name. */
+static void what_was_replaced_is_kept_until_that_is_synced(void **state)
+{
+    (void)state;
+    dt_io_ops io = dt_io_system;
+    dt_err err = {0};
+    empty_the_folder();
+    save(2);
+    io.fsync = no_folder_sync;
+    dt_io = &io;
+    const dt_status st = save_step(2, &err);
+    all_is_well();
+    assert_int_equal(st, DT_E_IO);
+    assert_int_equal(files_in(folder), 2);
+    assert_int_equal(newest(), 2);
+    dt_err_clear(&err);
+    assert_ok(dt_checkpoint_tidy(folder, 2, -1, NULL, &err), &err);
+    assert_int_equal(files_in(folder), 1);
+}
+
 /* The only one there is gives way to a new one of its step. */
 static void an_end_while_replacing_leaves_one_of_that_step(void **state)
 {
@@ -1004,6 +1034,7 @@ DT_TEST_GROUP(checkpoint)
         T(a_fault_at_any_call_keeps_the_older_one),
         T(an_end_at_any_call_leaves_a_whole_one),
         T(a_newer_one_is_taken_that_came_meanwhile),
+        T(what_was_replaced_is_kept_until_that_is_synced),
         T(an_end_while_replacing_leaves_one_of_that_step),
         T(one_replaces_another_where_names_cannot_change_places),
         T(every_allocation_of_saving_may_fail),

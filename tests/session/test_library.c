@@ -376,6 +376,24 @@ static void weights_that_are_written_are_those_of_the_network(void **state)
     dt_run_close(from);
 }
 
+/* To evaluate, a run that gave scores alone reads its weights anew. */
+static void weights_that_are_written_are_not_dropped(void **state)
+{
+    (void)state;
+    static float x[8 * 8 * 3], y[4];
+    const float v[4] = {0, 1, 2, 3};
+    float now[4];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "dropped", NULL, &err), &err);
+    assert_ok(dt_run_scores(run, x, 1, y, 4, &err), &err);
+    assert_ok(dt_run_write_weight(run, "f1.bias", v, 4, &err), &err);
+    assert_fails(dt_run_evaluate(run, NULL, NULL, &err), DT_E_CONFIG, &err, "evaluate first");
+    assert_ok(dt_run_read_weight(run, "f1.bias", now, 4, &err), &err);
+    assert_memory_equal(now, v, sizeof v);
+    dt_run_close(run);
+}
+
 static void what_is_no_weight_is_not_written(void **state)
 {
     (void)state;
@@ -1403,6 +1421,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
         cmocka_unit_test(weights_are_read_as_they_are_saved),
         cmocka_unit_test(weights_that_are_written_are_those_of_the_network),
+        cmocka_unit_test(weights_that_are_written_are_not_dropped),
         cmocka_unit_test(what_is_no_weight_is_not_written),
         cmocka_unit_test(weights_that_are_written_are_saved),
         cmocka_unit_test(a_weight_that_a_disk_did_not_take_is_not_trained_on),

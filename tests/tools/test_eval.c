@@ -1007,6 +1007,18 @@ static void a_run_ends_when_evaluations_get_no_better(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "after 20 of 200 steps");
     cli_done(&r);
+    /* one that had no best until now counts from where it goes on */
+    r = cli_run("FILE --set train.patience=0 --set checkpoint.best=off --set train.epochs=10",
+        cli_file("tired.ini", ini));
+    assert_code(&r, 0);
+    cli_done(&r);
+    r = cli_run("FILE --resume --set train.patience=3 --set checkpoint.best=loss --set "
+                "train.epochs=100",
+        folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 24 (loss ");
+    assert_has(r.out, "after 36 of 200 steps");
+    cli_done(&r);
     static const char *const wrong[][2] = {
         {"--set checkpoint.best=off", "patience needs checkpoint.best = loss or top1"},
         {"--set train.eval_every=0", "patience counts evaluations"}};

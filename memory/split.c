@@ -4,7 +4,8 @@
 
 #include "memory/pass.h"
 
-/* Whether a piece of n samples runs the same code on the same layouts as the whole. */
+/* Whether a piece of n samples runs the same code on the same layouts as the whole, and reads the
+ * weight in the same layout: they share its tensor. */
 static dt_status same_code(
     const dt_program *p, const dt_op *op, int64_t n, bool *same, dt_facts *piece, dt_err *err)
 {
@@ -14,7 +15,8 @@ static dt_status same_code(
     small.n1 = n;
     DT_CHECK(dt_op_facts(p, op, &whole, err));
     DT_CHECK(dt_op_facts(p, &small, piece, err));
-    *same = strcmp(whole.impl, piece->impl) == 0 && whole.layout == piece->layout;
+    *same = strcmp(whole.impl, piece->impl) == 0 && whole.layout == piece->layout &&
+            whole.derived_bytes == piece->derived_bytes;
     return DT_OK;
 }
 

@@ -760,12 +760,14 @@ static void what_cannot_be_split_exactly_is_refused(void **state)
 /* Facts that change with the number of samples. */
 static const char *impl_of_one = "same";
 static uint64_t layout_of_one;
+static size_t derived_of_one;
 
 static dt_status picky_facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
     (void)err;
     snprintf(f->impl, sizeof f->impl, "%s", c->n == 1 ? impl_of_one : "same");
     f->layout = c->n == 1 ? layout_of_one : 0;
+    f->derived_bytes = c->n == 1 ? derived_of_one : 0;
     return DT_OK;
 }
 
@@ -785,6 +787,9 @@ static void a_piece_must_run_the_same_code_on_the_same_layouts(void **state)
     layout_of_one = 1;
     assert_fails(dti_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
     layout_of_one = 0;
+    derived_of_one = 256; /* the whole reads the weight as it lives */
+    assert_fails(dti_split(t.first, relu, 2, &err), DT_E_CONFIG, &err, "would run other code");
+    derived_of_one = 0;
     assert_ok(dti_split(t.first, relu, 2, &err), &err);
     dt_toy_close(&t);
 }

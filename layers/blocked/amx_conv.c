@@ -148,7 +148,6 @@ void dti_amx_conv_weight(const dti_amx_conv *s, bool transposed, const float *we
 }
 
 #ifdef DT_AMX
-#define AVX512 __attribute__((target("avx512f")))
 
 /* A sample within its border of zeros. */
 static void put_border(const struct job *j, const dt_bf16 *x, dt_bf16 *to)
@@ -204,29 +203,18 @@ DT_AMX static void add_products(
     }
 }
 
-/* 16 sums, rounded as dt_bf16_from_float does. */
-AVX512 DT_INLINE void put_sixteen(const float *sums, dt_bf16 *to)
-{
-    const __m512i v = _mm512_loadu_si512(sums), one = _mm512_set1_epi32(1);
-    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(v, 16), one);
-    const __m512i up = _mm512_add_epi32(_mm512_add_epi32(v, _mm512_set1_epi32(0x7FFF)), odd);
-    const __m512 f = _mm512_castsi512_ps(v);
-    const __mmask16 nan = _mm512_cmp_ps_mask(f, f, _CMP_UNORD_Q);
-    const __m512i r = _mm512_mask_or_epi32(up, nan, v, _mm512_set1_epi32(0x400000));
-    _mm256_storeu_si256((void *)to, _mm512_cvtepi32_epi16(_mm512_srli_epi32(r, 16)));
-}
-
 /* A block of sums to the pixels of y it has: those from @at on that are none of the border. */
-AVX512 static void put_sums(
+DT_AVX512 static void put_sums(
     const struct job *j, const float *sums, int64_t at, int64_t o, bool wide, dt_bf16 *y)
 {
     int64_t row = at / j->across, column = at % j->across;
     for (int64_t i = 0; i < PIXELS && row < j->s.p; i++) {
         if (column < j->s.q) {
             dt_bf16 *to = y + (row * j->s.q + column) * j->s.out + o;
-            put_sixteen(sums + i * SIDE, to);
+            dti_avx512_write(to, DT_BF16, dti_avx512_read(sums + i * SIDE, DT_F32));
             if (wide)
-                put_sixteen(sums + i * SIDE + TILE, to + TILE);
+                dti_avx512_write(
+                    to + TILE, DT_BF16, dti_avx512_read(sums + i * SIDE + TILE, DT_F32));
         }
         if (++column == j->across) {
             column = 0;

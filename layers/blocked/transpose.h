@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-#include "engine/base/compiler.h"
-
-typedef float dt_four __attribute__((vector_size(16)));
+#include "layers/cpu/lanes.h"
 
 /* Four rows of four floats, from element @i on, times @scale, become four rows at @to, @row
  * apart. */

@@ -125,7 +125,6 @@ typedef struct job {
     const dt_dnnl_bytes *bytes;
     char *gradients; /* behind the threads' scratch: those of parts 1 and up */
     dt_status status;
-    dt_err *err;
 } job;
 
 /* Where no scratch is wanted there is none. */

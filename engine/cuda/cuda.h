@@ -2,8 +2,8 @@
  * layers and codecs, and the driver. Nothing here needs CUDA's own headers. Sources in C++ (.cu)
  * include engine/cuda/cuda.cuh, which brings this.
  *
- * A NAME_cuda.cu of layers/ defines `extern "C" const dt_kernels dt_NAME_cuda`, NAME as in
- * layers.def and ops.def; it is found by that name. */
+ * layers/ defines `extern "C" const dt_kernels dt_NAME_cuda` for each NAME of layers.def and
+ * ops.def that has kernels, and it is found by that name. */
 #ifndef DT_ENGINE_CUDA_CUDA_H
 #define DT_ENGINE_CUDA_CUDA_H
 

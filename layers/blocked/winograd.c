@@ -411,9 +411,9 @@ dti_winograd dti_winograd_transposed(const dti_winograd *s)
 
 /* The gradient is a sum over all tiles. Small weights have it made in PARTS parts, each a task with
  * the scratch of its thread, added up in order; large ones in one part, whose steps are tasks.
- * Scratch for the tiles that are worked on at a time is at most SMALL or LARGE floats; or it holds
- * all tiles, and some columns of the weight are made at a time, where that takes less. The bias's
- * is made in PARTS parts of the results. */
+ * Scratch for the tiles that are worked on at a time is about SMALL or LARGE floats at most; or it
+ * holds all tiles, and some columns of the weight are made at a time, where that takes less. The
+ * bias's is made in PARTS parts of the results. */
 enum {
     PARTS = 8,
     SMALL = 1 << 18,

@@ -1,4 +1,5 @@
-/* The CPU device's kernels, a table a layer, each in NAME_cpu.c. Flatten has none: it is no op. */
+/* The CPU device's kernels, a table for each layer and each op of update; layers that are computed
+ * alike share a file. Flatten has none: it is no op. */
 #ifndef DT_LAYERS_CPU_CPU_H
 #define DT_LAYERS_CPU_CPU_H
 

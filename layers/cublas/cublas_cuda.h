@@ -1,4 +1,5 @@
-/* Inner products of rows by cuBLASLt. Everything that depends on that library is in cublas_cuda.c.
+/* Inner products of rows by cuBLASLt. All that computes by that library is in cublas_cuda.c;
+ * besides, engine/cuda/cuda_driver.c asks which version it is.
  *
  * x {rows, in}, weight [out, in], y {rows, out}, all plain. In bf16 x, y, their gradients and the
  * weight are bf16; sums, the gradient of the weight and the bias are fp32. The algorithm is chosen

@@ -1,4 +1,5 @@
-/* The CUDA device's kernels, a table a layer, each in NAME_cuda.cu. Flatten has none: it is no op.
+/* The CUDA device's kernels, a table for each layer and each op of update; layers that are computed
+ * alike share a file, and a file without kernels of its own is C. Flatten has none: it is no op.
  * They put their work on dt_args.queue and return; what a kernel does wrong on the device is told
  * by a later call. */
 #ifndef DT_LAYERS_CUDA_CUDA_H

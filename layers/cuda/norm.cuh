@@ -14,7 +14,7 @@ enum {
     DTI_COLUMN_PARTS = 1056,  /* at most */
     DTI_COLUMN_BLOCKS = 1056, /* that keep a large card busy, whose last ones are few among them */
     DTI_TOTAL_CHANNELS = 8,   /* of a block that adds up parts; as many threads share the parts */
-    DTI_COLUMN_STATE = 5      /* numbers a channel that threads may keep */
+    DTI_COLUMN_STATE = 3      /* numbers a channel that threads may keep */
 };
 
 /* A block is @across groups of channels wide and 256 / @across rows high. */
@@ -59,8 +59,8 @@ static inline dti_grid dti_columns_grid(const dti_columns *s)
     return g;
 }
 
-/* Of elementwise work on rows, each thread on one group of channels; dt_columns_rows tells which
- * rows a block has. */
+/* Of elementwise work on rows, each thread on one group of channels. A block's rows begin at
+ * blockIdx.y times its height, and it goes on by gridDim.y times that. */
 static inline dti_grid dti_rows_grid(const dti_columns *s)
 {
     const int64_t high = DTI_THREADS / s->across;

@@ -1,5 +1,6 @@
-/* Convolutions by cuDNN's graph interface. Everything that depends on cuDNN is in cudnn_cuda.c and
- * cudnn_plan_cuda.c; its types do not appear here.
+/* Convolutions by cuDNN's graph interface. All that computes by cuDNN is in this folder, and
+ * its types are in none of the headers that others include: this one, cudnn_choose.h and
+ * cudnn_problem.h. Besides, engine/cuda/cuda_driver.c asks which version it is.
  *
  * Values are NHWC, the weight [out][height][width][c / groups]. In bf16 x, y, their gradients and
  * the weight are bf16, sums and the gradient of the weight are fp32. Which engines are the

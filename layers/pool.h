@@ -1,4 +1,4 @@
-/* What the two pooling layers share: where windows lie. */
+/* What pooling layers share: where windows lie. */
 #ifndef DT_LAYERS_POOL_H
 #define DT_LAYERS_POOL_H
 
@@ -42,6 +42,16 @@ DT_BOTH static inline dti_span dti_window_span(const dti_window_side *p, int64_t
 {
     const int64_t begin = i * p->stride - p->pad, end = begin + p->kernel;
     return (dti_span){begin > 0 ? begin : 0, end < size ? end : size};
+}
+
+/* Windows, of @count, that reach any of some pixels. */
+DT_BOTH static inline dti_span dti_windows_reaching(
+    const dti_window_side *p, dti_span pixels, int64_t count)
+{
+    const int64_t late = pixels.begin + p->pad - p->kernel;
+    const int64_t begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
+    const int64_t end = dti_quotient(pixels.end - 1 + p->pad, p->stride) + 1;
+    return (dti_span){begin, end < count ? end : count};
 }
 
 #endif

@@ -138,15 +138,6 @@ static void forward_task(const void *job, int64_t i)
         forward_row(j, i / tasks, row);
 }
 
-/* Windows, of @count, that reach any of some pixels. */
-static dti_span reaching(const dti_window_side *p, dti_span pixels, int64_t count)
-{
-    const int64_t past = pixels.begin + p->pad - p->kernel + 1;
-    const int64_t begin = past > 0 ? dti_ceil_div(past, p->stride) : 0;
-    const int64_t end = (pixels.end - 1 + p->pad) / p->stride + 1;
-    return (dti_span){begin, end < count ? end : count};
-}
-
 /* A block of pixels of n channels of one sample, and the windows that reach it. */
 typedef struct block {
     int64_t sample, c;
@@ -161,8 +152,8 @@ static block block_at(const struct job *j, int64_t i)
     b.sample = i / j->parts / j->across / j->down;
     b.w = dti_span_of(j->x.w, j->side, i / j->parts % j->across);
     b.h = dti_span_of(j->x.h, j->side, i / j->parts / j->across % j->down);
-    b.rows = reaching(&j->p.h, b.h, j->y.h);
-    b.cols = reaching(&j->p.w, b.w, j->y.w);
+    b.rows = dti_windows_reaching(&j->p.h, b.h, j->y.h);
+    b.cols = dti_windows_reaching(&j->p.w, b.w, j->y.w);
     return b;
 }
 
@@ -195,9 +186,9 @@ static void backward_task(const void *job, int64_t i)
     const int64_t across = b.cols.end - b.cols.begin;
     const dti_window_side *y = &j->p.h, *x = &j->p.w;
     for (int64_t r = b.h.begin; r < b.h.end; r++) {
-        const dti_span rows = reaching(&j->p.h, (dti_span){r, r + 1}, j->y.h);
+        const dti_span rows = dti_windows_reaching(&j->p.h, (dti_span){r, r + 1}, j->y.h);
         for (int64_t q = b.w.begin; q < b.w.end; q++) {
-            const dti_span cols = reaching(&j->p.w, (dti_span){q, q + 1}, j->y.w);
+            const dti_span cols = dti_windows_reaching(&j->p.w, (dti_span){q, q + 1}, j->y.w);
             const bool any = rows.begin < rows.end && cols.begin < cols.end;
             const int64_t first = (rows.begin - b.rows.begin) * across + cols.begin - b.cols.begin;
             const int64_t out = (rows.begin * j->y.w + cols.begin) * j->y.c;

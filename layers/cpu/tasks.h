@@ -29,6 +29,14 @@ DT_BOTH static inline int64_t dti_ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* a / b. Most sizes are below 2^32, where dividing costs a card a fifth. */
+DT_BOTH static inline int64_t dti_quotient(int64_t a, int64_t b)
+{
+    if (((uint64_t)a | (uint64_t)b) >> 32 == 0)
+        return (int64_t)((uint32_t)a / (uint32_t)b);
+    return a / b;
+}
+
 /* Piece i of [0, count) cut into pieces of @each, the last one shorter. */
 DT_BOTH static inline dti_span dti_span_of(int64_t count, int64_t each, int64_t i)
 {

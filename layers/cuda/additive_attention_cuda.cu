@@ -264,26 +264,19 @@ static dt_status additive_backward(const additive_job *j, void *queue, dt_err *e
     return dt_cuda_launched("additive attention backward", err);
 }
 
-static float *additive_take(float *work, int64_t *at, int64_t n)
-{
-    float *p = work == NULL ? NULL : work + *at;
-    *at += n;
-    return p;
-}
-
 /* Gives every part its space in scratch; returns the bytes of all. */
 static size_t additive_lay_out(additive_job *j, float *work, bool back)
 {
     int64_t at = 0;
     for (int i = 0; i < 2; i++) {
         const int64_t values = j->n * j->pos[i] * j->hidden;
-        j->part[i] = back && j->naive ? NULL : additive_take(work, &at, values);
-        j->dpart[i] = back ? additive_take(work, &at, values) : NULL;
+        j->part[i] = back && j->naive ? NULL : dti_take_scratch(work, &at, values);
+        j->dpart[i] = back ? dti_take_scratch(work, &at, values) : NULL;
     }
-    j->ds = additive_take(work, &at, j->n * j->pos[1] * j->pos[0]);
+    j->ds = dti_take_scratch(work, &at, j->n * j->pos[1] * j->pos[0]);
     if (back) {
-        j->dscore = additive_take(work, &at, j->n * j->pos[1] * j->hidden);
-        j->rows = additive_take(work, &at, j->n * j->pos[0] * j->in[0]);
+        j->dscore = dti_take_scratch(work, &at, j->n * j->pos[1] * j->hidden);
+        j->rows = dti_take_scratch(work, &at, j->n * j->pos[0] * j->in[0]);
     }
     return (size_t)at * sizeof(float);
 }

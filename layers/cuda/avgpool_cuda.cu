@@ -51,14 +51,8 @@ DT_DEVICE int64_t avgpool_length(
 DT_DEVICE dti_span avgpool_windows(
     const avgpool_job *j, const dti_window_side *p, int64_t r, int64_t size, int64_t windows)
 {
-    const int64_t late = r + p->pad - p->kernel;
-    dti_span s;
-    if (j->adaptive)
-        return avgpool_part(r, size, windows);
-    s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
-    s.end = dti_quotient(r + p->pad, p->stride) + 1;
-    s.end = s.end < windows ? s.end : windows;
-    return s;
+    const dti_span here = {r, r + 1};
+    return j->adaptive ? avgpool_part(r, size, windows) : dti_windows_reaching(p, here, windows);
 }
 
 DT_DEVICE float avgpool_over(const avgpool_job *j, int64_t row, int64_t col)

@@ -100,14 +100,6 @@ DT_DEVICE int dti_few(int64_t at, int64_t end)
     return end - at < DTI_FEW ? (int)(end - at) : DTI_FEW;
 }
 
-/* Most sizes are below 2^32, where dividing costs a fifth. */
-DT_DEVICE int64_t dti_quotient(int64_t a, int64_t b)
-{
-    if (((uint64_t)a | (uint64_t)b) >> 32 == 0)
-        return (int64_t)((uint32_t)a / (uint32_t)b);
-    return a / b;
-}
-
 /* Item i of samples times h times w times @groups. */
 typedef struct dti_place {
     int64_t sample, row, col, group;

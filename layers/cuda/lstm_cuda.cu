@@ -243,22 +243,15 @@ static dt_status lstm_backward(lstm_job *j, void *queue, dt_err *err)
 
 /* --- ops --- */
 
-static float *lstm_take(float *work, int64_t *at, int64_t n)
-{
-    float *p = work == NULL ? NULL : work + *at;
-    *at += n;
-    return p;
-}
-
 /* Gives every part its space in scratch; returns the bytes of all. */
 static size_t lstm_lay_out(lstm_job *j, float *work, bool back)
 {
     const int64_t state = j->n * j->out;
     int64_t at = 0;
-    j->gate = lstm_take(work, &at, j->chunk * j->n * LSTM_GATES * j->out);
-    j->cell = lstm_take(work, &at, state);
-    j->next = back ? lstm_take(work, &at, LSTM_GATES * state) : NULL;
-    j->dh = back ? lstm_take(work, &at, state) : NULL;
+    j->gate = dti_take_scratch(work, &at, j->chunk * j->n * LSTM_GATES * j->out);
+    j->cell = dti_take_scratch(work, &at, state);
+    j->next = back ? dti_take_scratch(work, &at, LSTM_GATES * state) : NULL;
+    j->dh = back ? dti_take_scratch(work, &at, state) : NULL;
     return (size_t)at * sizeof(float);
 }
 

@@ -177,16 +177,6 @@ DT_DEVICE unsigned maxpool_won(const maxpool_job *j, int64_t sample, int64_t e, 
     return won & ((1u << n) - 1);
 }
 
-/* The windows that reach row r: from first on, up to, without, the result's end. */
-DT_DEVICE dti_span maxpool_windows(const dti_window_side *p, int64_t r, int64_t windows)
-{
-    const int64_t late = r + p->pad - p->kernel, last = dti_quotient(r + p->pad, p->stride) + 1;
-    dti_span s;
-    s.begin = late < 0 ? 0 : dti_quotient(late, p->stride) + 1;
-    s.end = last < windows ? last : windows;
-    return s;
-}
-
 DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
 {
     const int64_t items = j->samples * j->xs.h * j->xs.w * j->groups;
@@ -194,8 +184,9 @@ DT_DEVICE void maxpool_backward(const maxpool_job *j, dt_dtype t)
         const dti_place p = dti_place_of(i, j->xs.h, j->xs.w, j->groups);
         const int64_t c = p.group * DTI_FEW, at = maxpool_pixel(j, p.sample, p.row, p.col) + c;
         const int n = dti_few(c, j->xs.c);
-        const dti_span rows = maxpool_windows(&j->p.h, p.row, j->ys.h);
-        const dti_span cols = maxpool_windows(&j->p.w, p.col, j->ys.w);
+        const dti_span row_here = {p.row, p.row + 1}, col_here = {p.col, p.col + 1};
+        const dti_span rows = dti_windows_reaching(&j->p.h, row_here, j->ys.h);
+        const dti_span cols = dti_windows_reaching(&j->p.w, col_here, j->ys.w);
         float sum[DTI_FEW] = {0}, d[DTI_FEW];
         for (int64_t row = rows.begin; row < rows.end; row++)
             for (int64_t col = cols.begin; col < cols.end; col++) {

@@ -172,4 +172,12 @@ static inline void dti_sums_launch(
     DT_LAUNCH(dti_sums, dti_grid_of(width), DTI_THREADS, queue, j);
 }
 
+/* The next @n floats of scratch; NULL where there is none yet, and they are counted. */
+static inline float *dti_take_scratch(float *work, int64_t *at, int64_t n)
+{
+    float *p = work == NULL ? NULL : work + *at;
+    *at += n;
+    return p;
+}
+
 #endif

@@ -84,6 +84,16 @@ static inline codec_grid one_block(void)
     return g;
 }
 
+/* For @items of which a block does @each at a time; beyond some blocks each does several times. */
+static inline codec_grid blocks_for(uint64_t items, uint64_t each)
+{
+    const uint64_t most = 1 << 16, blocks = (items + each - 1) / each;
+    codec_grid g = {1, 1};
+    if (blocks > 0)
+        g.x = (unsigned)(blocks < most ? blocks : most);
+    return g;
+}
+
 static inline codec_grid a_block_each(uint64_t chunks)
 {
     const codec_grid g = {(unsigned)chunks, 1};

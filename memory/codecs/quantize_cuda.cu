@@ -173,15 +173,6 @@ DT_KERNEL(quantize_unpack, quantize_job)
         unpack_group(&j, i);
 }
 
-static codec_grid quantize_grid(uint64_t groups)
-{
-    const uint64_t most = 1 << 16, blocks = (groups + WARPS - 1) / WARPS;
-    codec_grid g = {1, 1};
-    if (blocks > 0)
-        g.x = (unsigned)(blocks < most ? blocks : most);
-    return g;
-}
-
 static dt_status quantize_encode(uint32_t bits, const void *src, size_t count,
     const dt_rounding *by, void *dst, size_t bytes, int *overflow, void *queue, dt_err *err)
 {
@@ -204,7 +195,7 @@ static dt_status quantize_encode(uint32_t bits, const void *src, size_t count,
     if (j.bytes > j.p.capacity)
         DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j.p);
     else
-        DT_LAUNCH(quantize_pack, quantize_grid(j.all), TEAM, queue, j);
+        DT_LAUNCH(quantize_pack, blocks_for(j.all, WARPS), TEAM, queue, j);
     return dt_cuda_launched("packing in levels", err);
 }
 
@@ -217,7 +208,7 @@ static dt_status quantize_decode(uint32_t bits, const void *src, size_t bytes, v
     j.p.damaged = damaged;
     j.dst = (uint32_t *)dst;
     j.bits = bits;
-    DT_LAUNCH(quantize_unpack, quantize_grid(count / DTI_GROUP), TEAM, queue, j);
+    DT_LAUNCH(quantize_unpack, blocks_for(count / DTI_GROUP, WARPS), TEAM, queue, j);
     return dt_cuda_launched("unpacking of levels", err);
 }
 

@@ -48,15 +48,6 @@ DT_KERNEL(small_unpack, small_job)
     }
 }
 
-static codec_grid small_grid(uint64_t items)
-{
-    const uint64_t most = 1 << 16, blocks = (items + TEAM - 1) / TEAM;
-    codec_grid g = {1, 1};
-    if (blocks > 0)
-        g.x = (unsigned)(blocks < most ? blocks : most);
-    return g;
-}
-
 static dt_status small_job_of(
     small_job *j, dti_small_format f, const void *bytes, size_t room, size_t count, dt_err *err)
 {
@@ -76,7 +67,7 @@ static dt_status small_encode(dti_small_format f, const void *src, size_t count,
     if (j.bytes > j.p.capacity)
         DT_LAUNCH(refuse_packed, one_block(), TEAM, queue, j.p);
     else
-        DT_LAUNCH(small_pack, small_grid(j.bytes / 4), TEAM, queue, j);
+        DT_LAUNCH(small_pack, blocks_for(j.bytes / 4, TEAM), TEAM, queue, j);
     return dt_cuda_launched("packing of small floats", err);
 }
 
@@ -87,7 +78,7 @@ static dt_status small_decode(dti_small_format f, const void *src, size_t bytes,
     DT_CHECK(small_job_of(&j, f, src, bytes, count, err));
     j.p.damaged = damaged;
     j.dst = (uint32_t *)dst;
-    DT_LAUNCH(small_unpack, small_grid(count), TEAM, queue, j);
+    DT_LAUNCH(small_unpack, blocks_for(count, TEAM), TEAM, queue, j);
     return dt_cuda_launched("unpacking of small floats", err);
 }
 

@@ -29,7 +29,7 @@ DT_INLINE float dti_gradient_at(dti_gradient g, float dw, float w)
     return dw * g.scale + g.decay * w;
 }
 
-/* Numbers of a step of SGD with momentum. */
+/* Numbers of a step of SGD. */
 typedef struct dti_sgd {
     dti_gradient g;
     float lr, momentum;
@@ -44,6 +44,12 @@ DT_INLINE dti_sgd dti_sgd_of(const dt_hyper *h, bool vector, float rate)
     k.momentum = h->momentum;
     k.nesterov = h->nesterov;
     return k;
+}
+
+/* Moves the weight, without momentum. */
+DT_INLINE void dti_sgd_plain_at(const dti_sgd *k, float dw, float *w)
+{
+    *w -= k->lr * dti_gradient_at(k->g, dw, *w);
 }
 
 /* Moves weight and momentum. Nesterov's step is one further along the momentum. */

@@ -59,26 +59,23 @@ DT_DEVICE dti_span update_span_of(const update_tensor *t, int32_t chunk)
     return dti_span_of(t->count, UPDATE_CHUNK, chunk - t->first);
 }
 
-DT_DEVICE void sgd_few(
-    const update_tensor *t, const dt_hyper *h, dti_gradient gradient, int64_t at, int n)
+DT_DEVICE void sgd_few(const update_tensor *t, const dti_sgd *k, int64_t at, int n)
 {
-    const float lr = (float)gradient.lr;
     float w[DTI_FEW], d[DTI_FEW], m[DTI_FEW];
     dti_take(t->w, at, n, t->wide, DT_F32, w);
     dti_take(t->from, at, n, t->wide, DT_F32, d);
-    if (t->m != NULL)
+    if (t->m == NULL) {
+        DT_UNROLL(8)
+        for (int i = 0; i < DTI_FEW; i++)
+            dti_sgd_plain_at(k, d[i], &w[i]);
+    } else {
         dti_take(t->m, at, n, t->wide, DT_F32, m);
-    DT_UNROLL(8)
-    for (int k = 0; k < DTI_FEW; k++) {
-        const float g = dti_gradient_at(gradient, d[k], w[k]);
-        const float fast = t->m != NULL ? h->momentum * m[k] + g : g;
-        m[k] = fast;
-        /* Nesterov: a step further along the momentum than the momentum has got. */
-        w[k] -= lr * (t->m != NULL && h->nesterov ? g + h->momentum * fast : fast);
+        DT_UNROLL(8)
+        for (int i = 0; i < DTI_FEW; i++)
+            dti_sgd_at(k, d[i], &w[i], &m[i]);
+        dti_put(t->m, at, n, t->wide, DT_F32, m);
     }
     dti_put(t->w, at, n, t->wide, DT_F32, w);
-    if (t->m != NULL)
-        dti_put(t->m, at, n, t->wide, DT_F32, m);
 }
 
 DT_KERNEL(update_sgd, update_job)
@@ -87,9 +84,9 @@ DT_KERNEL(update_sgd, update_job)
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);
         const dti_span s = update_span_of(&t, chunk);
-        const dti_gradient gradient = dti_gradient_of(&h, t.vector, t.rate);
+        const dti_sgd k = dti_sgd_of(&h, t.vector, t.rate);
         for (int64_t at = s.begin + threadIdx.x * DTI_FEW; at < s.end; at += DTI_THREADS * DTI_FEW)
-            sgd_few(&t, &h, gradient, at, dti_few(at, s.end));
+            sgd_few(&t, &k, at, dti_few(at, s.end));
     }
 }
 

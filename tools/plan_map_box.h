@@ -36,7 +36,13 @@ void dti_map_end(FILE *f);
 /* What is in a lane from @y on, and goes by ops or by seconds, in a frame that clips it. */
 void dti_map_lane(FILE *f, bool page, double y, double tall);
 void dti_map_lane_end(FILE *f);
-/* "ops", "to host" */
+/* Whether a stream runs ops, as the host's does beside a card where that updates; others copy. */
+static inline bool dti_map_of_ops(const dt_plan *p, int stream)
+{
+    return p->stream[stream].kind == DT_STREAM_COMPUTE;
+}
+
+/* "ops", "ops, host", "to host" */
 void dti_map_lane_name(const dt_plan *p, int stream, FILE *f);
 
 #endif

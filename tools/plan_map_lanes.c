@@ -290,12 +290,17 @@ static void copies_lane(const dti_map *m, int stream, double y)
     dti_map_lane_end(m->f);
 }
 
+static double lane_tall(const dti_map *m, int stream)
+{
+    return dti_map_of_ops(m->p, stream) ? DTI_MAP_LANE : DTI_MAP_COPIES;
+}
+
 double dti_map_lanes_tall(const dti_map *m)
 {
     double tall = 2 * DTI_MAP_LINE;
     for (int s = 0; s < m->p->n_stream; s++)
         if (has_lane(m, s))
-            tall += (s == DT_MAIN_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES) + DTI_MAP_GAP;
+            tall += lane_tall(m, s) + DTI_MAP_GAP;
     return tall;
 }
 
@@ -314,11 +319,11 @@ void dti_map_lanes(const dti_map *m, double y)
     stages(m, y - DTI_MAP_GAP);
     y += DTI_MAP_LINE - DTI_MAP_GAP;
     for (int s = 0; s < m->p->n_stream; s++) {
-        const double tall = s == DT_MAIN_STREAM ? DTI_MAP_LANE : DTI_MAP_COPIES;
+        const double tall = lane_tall(m, s);
         if (!has_lane(m, s))
             continue;
         label(m, s, y, tall);
-        if (s == DT_MAIN_STREAM)
+        if (dti_map_of_ops(m->p, s))
             ops_lane(m, s, y);
         else
             copies_lane(m, s, y);

@@ -47,8 +47,8 @@ static inline bool dti_map_is_copy(const dt_row *r)
     return r->kind == DT_ROW_COPY_OUT || r->kind == DT_ROW_COPY_IN;
 }
 
-/* Below the addresses: stages of the network, the ops, and a lane for each stream that copies, in
- * which a copy is as tall as it has bytes. How tall all of it is. */
+/* Below the addresses: stages of the network, and a lane for each stream, of its ops or of what it
+ * copies, in which a copy is as tall as it has bytes. How tall all of it is. */
 double dti_map_lanes_tall(const dti_map *m);
 void dti_map_lanes(const dti_map *m, double y);
 

@@ -60,7 +60,7 @@ static void end_row(const lanes *l, double begin, double seconds)
 /* Ops of a kind, or copies of tensors of a role. */
 static void rows_of(const lanes *l, int stream, int which, double y)
 {
-    const bool ops = stream == DT_MAIN_STREAM;
+    const bool ops = dti_map_of_ops(l->p, stream);
     fprintf(l->f, "<g class=\"%s\" data-of=\"%s\">\n",
         ops ? dt_op_kind_name((dt_op_kind)which) : dt_role_name((dt_role)which),
         ops ? "op" : "tensor");
@@ -89,8 +89,8 @@ static bool any_wait(const lanes *l, bool ops)
 {
     bool any = false;
     for (size_t i = 0; i < l->p->n_row && l->t != NULL && !any; i++)
-        any = l->p->row[i].kind == DT_ROW_WAIT && (l->p->row[i].stream == DT_MAIN_STREAM) == ops &&
-              shown(l, i, l->p->row[i].stream);
+        any = l->p->row[i].kind == DT_ROW_WAIT &&
+              dti_map_of_ops(l->p, l->p->row[i].stream) == ops && shown(l, i, l->p->row[i].stream);
     return any;
 }
 
@@ -99,7 +99,7 @@ static void waits(const lanes *l, int stream, double y)
 {
     double begin = 0, end = 0;
     fprintf(l->f, "<g class=\"%s\" data-of=\"wait\">\n",
-        stream == DT_MAIN_STREAM ? "waits" : "waits apart");
+        dti_map_of_ops(l->p, stream) ? "waits" : "waits apart");
     for (size_t i = 0; i < l->p->n_row; i++) {
         if (!shown(l, i, stream) || l->p->row[i].kind != DT_ROW_WAIT)
             continue;
@@ -115,7 +115,7 @@ static void waits(const lanes *l, int stream, double y)
 
 static void one_lane(const lanes *l, int stream, double y)
 {
-    const int kinds = stream == DT_MAIN_STREAM ? (int)DT_OP_KINDS : (int)DT_ROLE_COUNT;
+    const int kinds = dti_map_of_ops(l->p, stream) ? (int)DT_OP_KINDS : (int)DT_ROLE_COUNT;
     fprintf(
         l->f, "<text class=\"end\" x=\"%d\" y=\"%.1f\">", LEFT - DTI_MAP_GAP, y + DTI_MAP_LANE - 2);
     dti_map_lane_name(l->p, stream, l->f);

@@ -311,6 +311,31 @@ static void a_run_that_goes_on_ends_with_the_same_bits(void **state)
     }
 }
 
+/* The host updates beside the card: in pictures its ops have a lane of their own. */
+static void plans_whose_host_updates_are_drawn(void **state)
+{
+    NEED_BINARY();
+    char words[1400], map[512], page[512];
+    snprintf(map, sizeof map, "%s", dt_temp_path("card.svg"));
+    snprintf(page, sizeof page, "%s", dt_temp_path("card.html"));
+    snprintf(words, sizeof words,
+        "plan FILE --set device.card=rtx3090 --set memory.simulate=rtx3090 --set "
+        "memory.policy=zero_offload --program update --map %s --html %s",
+        map, page);
+    ran r = cli_run(words, cli_file("card.ini", LENET));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(map), *written = cli_text(page);
+    const char *lane = strstr(svg, ">ops, host<"), *in_page = strstr(written, ">ops, host<");
+    assert_non_null(lane);
+    assert_non_null(in_page);
+    assert_has(lane, "<title>conv1.weight.sgd, update<");
+    assert_has(in_page, "<g class=\"update\" data-of=\"op\">\n<rect ");
+    assert_has_not(written, "data-i=\"-1\"");
+    dt_free(svg);
+    dt_free(written);
+}
+
 /* Places in the text stand in it, so that no two of its lines are the same. */
 static int write_text(void **state)
 {
@@ -341,6 +366,7 @@ DT_TEST_GROUP(card)
         cmocka_unit_test(a_profile_is_of_the_card),
         cmocka_unit_test(losses_are_near_those_of_the_processor),
         cmocka_unit_test(a_run_that_goes_on_ends_with_the_same_bits),
+        cmocka_unit_test(plans_whose_host_updates_are_drawn),
     };
     cli.program = "tests/card/dnntrain";
     cli.threads = "1"; /* kernels run on one thread as it is */

@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/human.h"
+#include "tools/plan_map.h"
 
 typedef struct box {
     double x, y, w, h;
@@ -186,6 +187,60 @@ static void shows_what_the_plan_says(void **state)
     check_policy("vdnn_all", ">to host<");
     check_policy("chen_sqrt", ">recompute<");
     check_policy("gist", ">encode<");
+}
+
+/* The lane of the host's ops, the first one from @svg on, has these and nothing else but waits. */
+static void check_host_lane(const dt_plan *p, const char *svg)
+{
+    const char *lane = strstr(svg, ">ops, host<");
+    assert_non_null(lane);
+    const char *end = strstr(lane, "</svg>");
+    size_t ops = 0, titles = 0;
+    for (size_t i = 0; i < p->n_row; i++) {
+        char title[DT_TENSOR_NAME_BYTES + 32];
+        if (p->row[i].kind != DT_ROW_COMPUTE || p->row[i].stream != DT_USUAL_HOST)
+            continue;
+        snprintf(title, sizeof title, "<title>%s, ", p->op[p->row[i].op].name);
+        assert_true(strstr(lane, title) != NULL && strstr(lane, title) < end);
+        ops++;
+    }
+    for (const char *at = lane; (at = strstr(at, "<title>")) != NULL && at < end; at++)
+        titles += strncmp(at, "<title>waits", 12) != 0;
+    assert_true(ops > 0);
+    assert_int_equal(titles, ops);
+}
+
+/* A plan that is written by hand, whose host updates as soon as the gradients are there. */
+static void ops_of_the_host_have_a_lane(void **state)
+{
+    (void)state;
+    enum { MOST_ROWS = 64 };
+    char *text = cli_text(dt_source_path("tests/plans/good/host_stream.plan")), *svg = NULL;
+    double begin[MOST_ROWS], end[MOST_ROWS];
+    size_t bytes = 0;
+    dt_plan *p = NULL;
+    dt_err err = {0};
+    assert_ok(dti_plan_parse(&p, "host_stream.plan", text, strlen(text), &err), &err);
+    assert_true(p->n_row <= MOST_ROWS);
+    for (size_t i = 0; i < p->n_row; i++) {
+        begin[i] = (double)i;
+        end[i] = (double)i + 1;
+    }
+    const dt_timeline time = {
+        .n = p->n_row, .begin = begin, .end = end, .seconds = (double)p->n_row};
+    const dti_plan_picture picture = {.plan = p, .measured = &time};
+    FILE *f = open_memstream(&svg, &bytes);
+    assert_non_null(f);
+    assert_ok(dti_plan_map(&picture, 1, f, &err), &err);
+    assert_int_equal(fclose(f), 0);
+    check_host_lane(p, svg);
+    const char *in_time = strstr(svg, "data-seconds=\"measured\"");
+    assert_non_null(in_time);
+    check_host_lane(p, in_time);
+    assert_true(count(svg, "<g class=\"copies\"") > 0);
+    free(svg);
+    dt_plan_destroy(p);
+    dt_free(text);
 }
 
 /* Heights of the bands of a role, a plan each. */
@@ -492,6 +547,8 @@ static void waits_are_told_from_ops_by_all_eyes(void **state)
 DT_TEST_GROUP(plan_map)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(shows_what_the_plan_says),
+        cmocka_unit_test(ops_of_the_host_have_a_lane),
+
         cmocka_unit_test(several_plans_are_on_one_scale),
         cmocka_unit_test(the_peak_and_a_budget_are_both_read),
         cmocka_unit_test(stages_have_names_that_fit), cmocka_unit_test(a_colour_means_one_thing),

@@ -235,7 +235,8 @@ dt_status dti_page_map(dti_page *p, const dti_page_plan *v, dt_err *err)
         seconds = v->measured->seconds;
     dti_page_section(p, "map", "The plan");
     fputs(tools_of_map, p->f);
-    dti_plan_map_key(&picture, p->f);
+    if (st == DT_OK) /* else there are no times */
+        dti_plan_map_key(&picture, p->f);
     fputs("<div class=\"wide\" id=\"maps\">\n", p->f);
     if (st == DT_OK)
         st = dti_plan_map_part(&picture, p->f, err);

@@ -12,8 +12,12 @@
 #include "engine/base/numbers.h"
 #include "memory/plan_text/plan_text.h"
 #include "session/human.h"
+#include "session/open.h"
+#include "session/run_plans.h"
 #include "tests/fixture/data_files.h"
 #include "tests/fixture/json_read.h"
+#include "tools/page_plan.h"
+#include "tools/plan_report.h"
 #include "tools/xml.h"
 
 enum { MOST = 1000000 }; /* bytes of a page */
@@ -195,6 +199,36 @@ static void text_is_escaped(void **state)
         assert_string_equal(got, cases[i].want);
         free(got);
     }
+}
+
+/* Memory that runs out, wherever it does, leaves no times to draw, and no page. */
+static void a_page_without_memory_is_refused(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"memory.simulate=p100", "memory.policy=vdnn_all"};
+    const dt_planned *first = NULL;
+    dt_session *s = NULL;
+    dt_err err = {0};
+    assert_ok(dt_session_open(
+                  &s, dt_source_path("configs/tiny_ini_network.ini"), sets, DT_COUNT(sets), &err),
+        &err);
+    assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
+    assert_ok(dti_find_program(s, "first", &first, &err), &err);
+    const dti_page_plan page = {.session = s, .plan = first->plan};
+    dt_status st = DT_E_NOMEM;
+    long k = 1;
+    for (; st != DT_OK; k++) {
+        FILE *f = fopen("/dev/null", "w");
+        assert_non_null(f);
+        err = (dt_err){0};
+        dti_alloc_fail_at(k);
+        st = dti_page_of_plan(&page, f, &err);
+        const bool failed = dti_alloc_fail_at(0) <= 0;
+        assert_int_equal(fclose(f), 0);
+        assert_true(st == DT_E_NOMEM || (st == DT_OK && !failed));
+    }
+    assert_true(k > 10);
+    dt_session_close(s);
 }
 
 /* ---- of many plans ---- */
@@ -603,8 +637,9 @@ DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(comparisons_and_sweeps_have_pages),
-        cmocka_unit_test(a_run_leaves_one), cmocka_unit_test(a_run_that_failed_says_why),
+        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_page_without_memory_is_refused),
+        cmocka_unit_test(comparisons_and_sweeps_have_pages), cmocka_unit_test(a_run_leaves_one),
+        cmocka_unit_test(a_run_that_failed_says_why),
         cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),
         cmocka_unit_test(pictures_are_of_as_many_classes_as_can_be),
         cmocka_unit_test(hostile_classes_stay_text), cmocka_unit_test(long_runs_have_few_points),

@@ -25,8 +25,8 @@ dt_status dti_sweep_csv(const dti_sweep *w, const char *path, dt_err *err) DT_NO
 
 /* Train two steps at each largest batch in a process of its own, compare what was planned with what
  * it measured, and see that the next size is refused. Prints a line a policy, and sets check and
- * measured. Goes on after a failure; the status is that of the first. @cli: what this program was
- * given. */
+ * measured, but of those that take more memory than this machine has. Goes on after a failure; the
+ * status is that of the first. @cli: what this program was given. */
 dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -321,6 +321,18 @@ static dt_status verify_row(const dti_cli *cli, const dt_graph *g, dt_sweep_row 
     return DT_OK;
 }
 
+/* What this machine has no memory for would be refused, and says nothing of the plan. */
+static void tell_beyond(const dt_sweep_row *row)
+{
+    char text[DT_POLICY_LIST + 160];
+    snprintf(text, sizeof text,
+        "%s: batch %" PRId64 " takes more memory than this machine has: not tried", row->policy,
+        row->batch);
+    printf("  ");
+    dti_term_wrap(stdout, 2, 4, text);
+    fflush(stdout);
+}
+
 static void tell(const dt_sweep_row *row)
 {
     char text[DT_POLICY_LIST + 160], count[DT_HUMAN_BYTES], refused[48] = "";
@@ -347,6 +359,10 @@ dt_status dti_sweep_verify(dti_sweep *w, const dti_cli *cli, dt_err *err)
         dt_sweep_row *row = &w->row[i];
         if (row->batch == 0)
             continue;
+        if (row->beyond) {
+            tell_beyond(row);
+            continue;
+        }
         dti_term_say("training %s at batch %" PRId64, row->policy, row->batch);
         const dt_status st = verify_row(cli, w->session->graph, row, err);
         if (st == DT_E_STOPPED) {

@@ -541,6 +541,22 @@ static void batches_of_sequences_are_verified(void **state)
     done(&r, &t);
 }
 
+/* That a machine is too small for a batch tells nothing of its plan. */
+static void what_this_machine_cannot_hold_is_not_verified(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--verify --set memory.device_budget=1000GiB --policies keep_all",
+        cli_file("large.ini", "[model]\nname = vgg11\n"), &t);
+    assert_code(&r, 0);
+    join_lines(r.out);
+    assert_has(r.out, " takes more memory than this machine has: not tried\n");
+    assert_has_not(r.out, "does NOT hold");
+    assert_string_equal(t.cell[1][12], "");
+    assert_string_equal(t.cell[1][13], "");
+    done(&r, &t);
+}
+
 /* While one of its runs trains, the sweep is told to end. */
 static void a_signal_leaves_nothing_behind(int number)
 {
@@ -680,6 +696,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(one_sample_that_cannot_be_normalised_is_none),
         cmocka_unit_test(verified_batches_train_and_the_next_are_refused),
         cmocka_unit_test(batches_of_sequences_are_verified),
+        cmocka_unit_test(what_this_machine_cannot_hold_is_not_verified),
         cmocka_unit_test(an_interrupt_leaves_nothing_behind),
         cmocka_unit_test(termination_leaves_nothing_behind),
         cmocka_unit_test(a_folder_that_cannot_be_written_to_fails_the_check),

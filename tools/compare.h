@@ -9,6 +9,11 @@
 /* "a", "b", ... of a group of variants. Returns @to. */
 enum { DTI_COMPARE_BITS = 8 };
 const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS]);
+/* Whether the i-th row is told: each plan once, and what was refused once for all budgets; a
+ * variant that was refused with all of its lists has one row. */
+bool dti_compare_is_shown(const dt_compare *c, size_t i);
+/* Whose row it is, of one that was refused. */
+const char *dti_compare_name_refused(const dt_compare_row *r);
 dt_status dti_compare_table(const dt_compare *c, dt_err *err) DT_NODISCARD;
 dt_status dti_compare_json(const dt_compare *c, dt_err *err) DT_NODISCARD;
 dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err) DT_NODISCARD;

@@ -227,8 +227,7 @@ static void line(
                 dt_tier_name(t));
 }
 
-/* A variant that was refused with all of its lists has one row. */
-static bool is_shown(const dt_compare *c, size_t i)
+bool dti_compare_is_shown(const dt_compare *c, size_t i)
 {
     const dt_compare_row *r = &c->row[i];
     for (size_t k = 0; k < i && r->refused != NULL; k++)
@@ -238,7 +237,7 @@ static bool is_shown(const dt_compare *c, size_t i)
     return r->refused != NULL || dt_compare_is_new(r);
 }
 
-static const char *name_refused(const dt_compare_row *r)
+const char *dti_compare_name_refused(const dt_compare_row *r)
 {
     return r->session != NULL ? r->policy : "(each list)";
 }
@@ -246,10 +245,10 @@ static const char *name_refused(const dt_compare_row *r)
 static void refused_lines(const dt_compare *c, const left *l)
 {
     for (size_t i = 0; i < c->n; i++) {
-        if (c->row[i].refused == NULL || !is_shown(c, i))
+        if (c->row[i].refused == NULL || !dti_compare_is_shown(c, i))
             continue;
         printf("%*s", MARKS, "");
-        left_cells(c, &c->row[i], name_refused(&c->row[i]), l);
+        left_cells(c, &c->row[i], dti_compare_name_refused(&c->row[i]), l);
         printf(" refused\n");
     }
 }
@@ -259,7 +258,7 @@ static void reasons(const dt_compare *c)
     char what[512], why[WHY_BYTES], text[sizeof what + WHY_BYTES + DT_POLICY_LIST];
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
-        if (r->refused == NULL || !is_shown(c, i))
+        if (r->refused == NULL || !dti_compare_is_shown(c, i))
             continue;
         snprintf(text, sizeof text, "refused: %s%s%s: %s", r->session != NULL ? r->policy : "",
             r->session != NULL ? ", " : "",
@@ -357,7 +356,7 @@ dt_status dti_compare_table(const dt_compare *c, dt_err *err)
     if (all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to compare");
     for (size_t i = 0; i < c->n; i++)
-        if (c->row[i].refused == NULL && is_shown(c, i))
+        if (c->row[i].refused == NULL && dti_compare_is_shown(c, i))
             all[n++] = &c->row[i];
     qsort(all, n, sizeof(dt_compare_row *), fastest_first);
     header(c);

@@ -17,7 +17,7 @@ static void put_seconds(const dti_page *p, double seconds)
 /* The columns of the policy and of the variant. */
 static void names(const dti_page *p, const dt_compare *c, const dt_compare_row *r)
 {
-    dti_page_cell(p, r->policy);
+    dti_page_cell(p, r->refused != NULL ? dti_compare_name_refused(r) : r->policy);
     for (size_t k = 0; k < c->vary.n; k++)
         dti_page_cell(p, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, "–"));
 }
@@ -141,13 +141,18 @@ static void table(const dti_page *p, const dt_compare *c)
     dti_page_section_end(p);
 }
 
+static bool is_refused(const dt_compare *c, size_t i)
+{
+    return c->row[i].refused != NULL && dti_compare_is_shown(c, i);
+}
+
 static void refused(const dti_page *p, const dt_compare *c)
 {
     dti_page_column shown[COLUMNS];
     char why[1024];
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++)
-        n += c->row[i].refused != NULL;
+        n += is_refused(c, i);
     if (n == 0)
         return;
     n = name_columns(c, shown);
@@ -155,7 +160,7 @@ static void refused(const dti_page *p, const dt_compare *c)
     dti_page_section(p, "refused", "What was refused");
     dti_page_table(p, shown, n);
     for (size_t i = 0; i < c->n; i++) {
-        if (c->row[i].refused == NULL)
+        if (!is_refused(c, i))
             continue;
         dti_page_row(p, NULL);
         names(p, c, &c->row[i]);

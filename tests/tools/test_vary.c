@@ -207,6 +207,20 @@ static void algorithms_of_a_plans_own_are_told(void **state)
     cli_done(&r);
 }
 
+/* Rows of a page's table of what was refused. */
+static size_t rows_refused(const char *page)
+{
+    char table[8192];
+    const char *at = strstr(page, "What was refused");
+    assert_non_null(at);
+    at = strstr(at, "<tbody>");
+    assert_non_null(at);
+    const size_t n = (size_t)(strstr(at, "</tbody>") - at);
+    assert_true(n < sizeof table);
+    snprintf(table, sizeof table, "%.*s", (int)n, at);
+    return count(table, "<tr");
+}
+
 static void files_name_the_variants(void **state)
 {
     NEED_BINARY();
@@ -250,7 +264,8 @@ static void files_name_the_variants(void **state)
     assert_int_equal(count(picture, "stroke-dasharray=\"none\""), 1);
     assert_int_equal(count(picture, "stroke-dasharray=\"9 4\""), 1);
     assert_has_not(picture, "nan");
-    assert_has(page, "What was refused");
+    assert_has(page, "<td>(each list)</td>");
+    assert_int_equal(rows_refused(page), 1); /* as in the table, once for all lists and budgets */
     assert_has(page, ">train.<wbr>batch</button>");
     assert_has(page, "the same bits, b<");
     dt_free(table);
@@ -351,8 +366,20 @@ static void a_plan_that_is_refused_is_a_row(void **state)
     assert_int_equal(refused, 2);
     assert_int_equal(cJSON_GetArraySize(all), 2 + 2 * 2);
     cJSON_Delete(all);
-    ran r = cli_run("compare FILE --budgets 1 --policies vdnn_all --set memory.simulate=p100 "
-                    "--vary memory.account=revolve,gist",
+    char words[1024], path[512];
+    snprintf(path, sizeof path, "%s", dt_temp_path("refused.html"));
+    snprintf(words, sizeof words,
+        "compare FILE --budgets 2MiB,3MiB --policies chen_budget --set memory.simulate=p100 "
+        "--vary policy.chen_budget.segment=100KiB,some --html %s",
+        path);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *page = cli_text(path);
+    assert_int_equal(rows_refused(page), 1); /* once for both budgets */
+    dt_free(page);
+    r = cli_run("compare FILE --budgets 1 --policies vdnn_all --set memory.simulate=p100 "
+                "--vary memory.account=revolve,gist",
         lenet());
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "an account is a paper's way of counting");

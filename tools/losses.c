@@ -50,6 +50,14 @@ static double mean(const dti_loss_curve *c, int from, int to)
     return sum / count;
 }
 
+/* Which of @top steps up from @lowest it is. Where numbers are so large that their sums or
+ * differences are no number, the lowest. */
+static int level(double v, double lowest, double highest, int top)
+{
+    const double height = highest > lowest ? (v - lowest) / (highest - lowest) : 0;
+    return isfinite(height) ? (int)(height * top + 0.5) : 0;
+}
+
 size_t dti_loss_curve_draw(const dti_loss_curve *c, char *to, size_t room, int width)
 {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
@@ -65,8 +73,7 @@ size_t dti_loss_curve_draw(const dti_loss_curve *c, char *to, size_t room, int w
     }
     size_t at = 0;
     for (int i = 0; i < n && at + 4 < room; i++) {
-        const double height = highest > lowest ? (v[i] - lowest) / (highest - lowest) : 0;
-        const char *block = blocks[(int)(height * top + 0.5)];
+        const char *block = blocks[level(v[i], lowest, highest, top)];
         memcpy(to + at, block, strlen(block) + 1);
         at += strlen(block);
     }

@@ -47,7 +47,7 @@ void dti_page_share(const dti_page *p, double share);                /* of 1, as
 void dti_page_table_end(const dti_page *p);
 
 /* Points of a chart that are joined in their order, or stand alone (@dots); @class: of its colour,
- * "one" or "two". Points that are not finite are left out. */
+ * "one" or "two". Points that are not finite, or beyond 1e300, are left out. */
 typedef struct dti_chart_line {
     const char *name, *class;
     size_t n;

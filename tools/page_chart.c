@@ -17,9 +17,12 @@ static void widen(range *r, double v)
     r->most = fmax(r->most, v);
 }
 
+/* Of numbers beyond these an axis could not be told: their differences are no numbers. */
+static const double most_drawn = 1e300;
+
 static bool is_point(const dti_chart_line *l, size_t i)
 {
-    return isfinite(l->x[i]) && isfinite(l->y[i]);
+    return isfinite(l->x[i]) && fabs(l->y[i]) <= most_drawn;
 }
 
 /* Between two numbers of an axis: a chart that is low has room for few. */

@@ -231,6 +231,26 @@ static void a_page_without_memory_is_refused(void **state)
     dt_session_close(s);
 }
 
+/* Finite losses whose differences are not: those that a chart can show are there. */
+static void a_chart_leaves_out_what_no_axis_has(void **state)
+{
+    (void)state;
+    static const double x[] = {1, 2, 3, 4}, y[] = {1, 1e308, -1e308, 2};
+    const dti_chart_line line = {"loss", "one", DT_COUNT(x), x, y, false};
+    const dti_chart chart = {
+        .id = "huge", .title = "huge", .tall = 200, .n = 1, .from = 1, .to = 4, .line = &line};
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    assert_non_null(f);
+    dti_page_chart(&(dti_page){.f = f}, &chart);
+    assert_int_equal(fclose(f), 0);
+    assert_has(text, "<path class=\"curve one\" d=\"M62.0 ");
+    assert_int_equal(count(text, "nan"), 0);
+    assert_int_equal(count(text, "inf"), 0);
+    free(text);
+}
+
 /* ---- of many plans ---- */
 
 static char *page_of(const char *command, const char *words, const char *config)
@@ -637,7 +657,8 @@ DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
         cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_page_without_memory_is_refused),
+        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_chart_leaves_out_what_no_axis_has),
+        cmocka_unit_test(a_page_without_memory_is_refused),
         cmocka_unit_test(comparisons_and_sweeps_have_pages), cmocka_unit_test(a_run_leaves_one),
         cmocka_unit_test(a_run_that_failed_says_why),
         cmocka_unit_test(a_run_that_goes_on_shows_all_of_it),

@@ -1032,10 +1032,29 @@ static void the_environment_tells_the_encoding(void **state)
     unsetenv("NO_COLOR");
 }
 
+/* Finite ones of a file that somebody edited, whose sums and differences are not. */
+static void losses_beyond_all_bounds_have_a_curve(void **state)
+{
+    (void)state;
+    static const double all[][4] = {
+        {1e308, -1e308, 1, 2}, {1.7e308, 1.7e308, 1.7e308, 1.7e308}, {-1.7e308, 1.7e308, 0, 0}};
+    for (size_t k = 0; k < DT_COUNT(all); k++)
+        for (int copies = 1; copies <= 64; copies *= 8) {
+            char curve[4 * DTI_BINS];
+            dti_loss_curve c = {.bins = 0};
+            for (int i = 0; i < 4 * copies; i++)
+                dti_loss_curve_add(&c, all[k][i % 4]);
+            const size_t n = dti_loss_curve_draw(&c, curve, sizeof curve, 30);
+            assert_int_equal(n, 3 * (c.bins < 30 ? c.bins : 30));
+            assert_int_equal(strlen(curve), n);
+        }
+}
+
 DT_TEST_GROUP(progress)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_facts_of_a_small_run),
+        cmocka_unit_test(losses_beyond_all_bounds_have_a_curve),
         cmocka_unit_test(the_facts_of_a_large_run),
         cmocka_unit_test(a_terminal_with_colours_shows_the_peak_in_the_budget),
         cmocka_unit_test(logs_hold_no_escapes),

@@ -34,6 +34,13 @@ static bool goes_on(char c)
     return ((unsigned char)c & 0xc0) == 0x80;
 }
 
+/* U+FFFE and U+FFFF, which are UTF-8 and not XML: a strict viewer shows nothing of a file that has
+ * them. */
+static bool is_no_character(const char *c)
+{
+    return strncmp(c, "\xef\xbf\xbe", 3) == 0 || strncmp(c, "\xef\xbf\xbf", 3) == 0;
+}
+
 void dti_xml_cut(FILE *f, const char *text, size_t most)
 {
     const size_t n = strlen(text);
@@ -52,10 +59,12 @@ void dti_xml_cut(FILE *f, const char *text, size_t most)
             shown++;
         }
         const char *as = escape_of(text[i]);
+        const bool is_none = is_no_character(text + i);
         if (as != NULL)
             fputs(as, f);
         else
-            putc(is_bad || is_control(text[i]) ? '?' : text[i], f);
+            putc(is_bad || is_none || is_control(text[i]) ? '?' : text[i], f);
+        i += is_none ? 2 : 0;
     }
 }
 

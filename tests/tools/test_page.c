@@ -192,6 +192,10 @@ static void text_is_escaped(void **state)
             "gr\xc3\xbc\xe2\x80\xa6", 4},
         {"bad \xff\xc3 end", "bad ?? end", 99},
         {"\xc3", "?", 1},
+        {"a\xef\xbf\xbe\xef\xbf\xbf\xef\xbf\xbd b", "a??\xef\xbf\xbd b", 99},
+        {"a\xef\xbf\xbe"
+         "bcd",
+            "a?\xe2\x80\xa6", 3},
         {"", "", 1},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {

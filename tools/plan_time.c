@@ -9,6 +9,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/numbers.h"
+#include "engine/base/text.h"
 #include "engine/config/options.h"
 
 enum { FIELDS = 10, WORST = 12, MOST_BYTES = 1 << 30 };
@@ -192,6 +193,7 @@ static dt_status read_line(trace *x, char *line, dt_err *err)
 static dt_status read_lines(trace *x, char *text, dt_err *err)
 {
     static const char first[] = "step,program,samples,row,stream,name,kind,bytes,begin,end";
+    text += dt_behind_mark(text, strlen(text)) - text;
     for (char *at = text; *at != '\0'; x->line++) {
         char *end = strchr(at, '\n');
         if (end == NULL)
@@ -199,6 +201,8 @@ static dt_status read_lines(trace *x, char *text, dt_err *err)
                 "%s:%zu: the line has no end: the trace is cut, or its run goes on", x->path,
                 x->line);
         *end = '\0';
+        if (end > at && end[-1] == '\r') /* as some editors write */
+            end[-1] = '\0';
         if (x->line == 1 && strcmp(at, first) != 0)
             return DT_FAIL(
                 err, DT_E_DATA, "%s:1: not the first line of a trace, %s", x->path, first);

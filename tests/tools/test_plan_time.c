@@ -289,6 +289,30 @@ static void a_trace_stands_beside_the_prediction(void **state)
     dt_free(text);
 }
 
+/* A trace that went through an editor: a byte order mark before it, and other ends of lines. */
+static void an_edited_trace_is_the_same_trace(void **state)
+{
+    NEED_BINARY();
+    char path[1024], *text = trace(path);
+    ran plain = against(path, "");
+    assert_code(&plain, 0);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("\xef\xbb\xbf", f);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '\n')
+            putc('\r', f);
+        putc(*at, f);
+    }
+    assert_int_equal(fclose(f), 0);
+    ran edited = against(path, "");
+    assert_code(&edited, 0);
+    assert_string_equal(edited.out, plain.out);
+    cli_done(&edited);
+    cli_done(&plain);
+    dt_free(text);
+}
+
 /* Medians are those of the numbers in the file. */
 static void what_is_printed_are_medians(void **state)
 {
@@ -657,6 +681,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),
         cmocka_unit_test(a_rate_out_of_reach_is_refused),
         cmocka_unit_test(a_trace_stands_beside_the_prediction),
+        cmocka_unit_test(an_edited_trace_is_the_same_trace),
         cmocka_unit_test(what_is_printed_are_medians),
         cmocka_unit_test(hostile_traces_are_refused),
         cmocka_unit_test(intervals_go_to_stdout_alone),

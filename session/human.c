@@ -24,8 +24,8 @@ const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
 const char *dt_human_exact(char to[DT_HUMAN_EXACT], uint64_t bytes)
 {
     char size[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES];
-    snprintf(to, DT_HUMAN_EXACT, "%s (%s bytes)", dt_human_bytes(size, bytes),
-        dt_human_count(count, bytes));
+    snprintf(to, DT_HUMAN_EXACT, "%s (%s byte%s)", dt_human_bytes(size, bytes),
+        dt_human_count(count, bytes), bytes == 1 ? "" : "s");
     return to;
 }
 

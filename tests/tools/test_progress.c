@@ -585,12 +585,15 @@ static void the_rate_is_a_median_without_the_first_step(void **state)
 static void numbers_read_well(void **state)
 {
     (void)state;
-    char t[DT_HUMAN_BYTES];
+    char t[DT_HUMAN_BYTES], exact[DT_HUMAN_EXACT];
     assert_string_equal(dt_human_bytes(t, 0), "0 B");
     assert_string_equal(dt_human_bytes(t, 1023), "1023 B");
     assert_string_equal(dt_human_bytes(t, 1024), "1.00 KiB");
     assert_string_equal(dt_human_bytes(t, (1 << 20) - 1), "1.00 MiB");
     assert_string_equal(dt_human_bytes(t, UINT64_MAX), "16.00 EiB");
+    assert_string_equal(dt_human_exact(exact, 0), "0 B (0 bytes)");
+    assert_string_equal(dt_human_exact(exact, 1), "1 B (1 byte)");
+    assert_string_equal(dt_human_exact(exact, 2048), "2.00 KiB (2,048 bytes)");
     assert_string_equal(dt_human_seconds(t, 0), "0.0 ms");
     assert_string_equal(dt_human_seconds(t, 36e-6), "36.0 µs");
     assert_string_equal(dt_human_seconds(t, 99.99e-6), "100.0 µs");

@@ -5,14 +5,14 @@
     tools/weights.py to-torch IN.safetensors STATE.pt      for model.load_state_dict(torch.load(...))
     tools/weights.py show FILE                             names, types and shapes of either
 
-Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also be
-a .safetensors file. A state may lie under "state_dict" or "model" and its names may begin with "module.",
-as DataParallel leaves them; other floating types become float32, and the counts of batches that batch norm
-keeps are left out. So are, of Hugging Face's GPT-2, the masks, the word "transformer." before names and an
-output head that is the embedding of tokens; what to-torch writes is for model.transformer.load_state_dict.
-Files are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at
-all. Only tensors are unpickled (weights_only). Without PyTorch it says so and exits 2, or 0 with the word
-"skipped" under --if-present.
+Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also
+be a .safetensors file. A state may lie under "state_dict" or "model", and from-torch takes away a
+"module." before names, which DataParallel leaves there; other floating types become float32, and the
+counts of batches that batch norm keeps are left out. So are, of Hugging Face's GPT-2, the masks, the
+word "transformer." before names and an output head that is the embedding of tokens; what to-torch writes
+is for model.transformer.load_state_dict. Files are mapped and written tensor by tensor (a STATE.pt from
+PyTorch 2.1 on), and appear whole or not at all. Only tensors are unpickled (weights_only). Without
+PyTorch it says so and exits 2, or 0 with the word "skipped" under --if-present.
 """
 
 import argparse
@@ -149,7 +149,7 @@ def load_torch(torch, path):
             continue
         if not t.is_floating_point():
             raise Bad(f"{path}: {name} is {t.dtype}, no floating type")
-        out[name.removeprefix("module.")] = t.detach()
+        out[name] = t.detach()
     return out
 
 
@@ -158,6 +158,11 @@ def is_needless(name, shape):
     if re.search(r"(^|\.)h\.\d+\.attn\.bias$", name):
         return len(shape) == 4
     return name.endswith("num_batches_tracked") or name.endswith(".attn.masked_bias")
+
+
+def bare(torch, path, state):
+    """Names as they are without a wrapper around the network."""
+    return bare_gpt2(torch, path, {name.removeprefix("module."): t for name, t in state.items()})
 
 
 def bare_gpt2(torch, path, state):
@@ -198,7 +203,7 @@ def main():
         if o.what == "show":
             show(load(torch, o.source))
         elif o.what == "from-torch":
-            state = bare_gpt2(torch, o.source, load(torch, o.source))
+            state = bare(torch, o.source, load(torch, o.source))
             save_safetensors(torch, state, o.to)
             print(f"{o.to}: {len(state)} tensors")
         else:

@@ -152,6 +152,36 @@ static void a_module_of_pytorch_takes_and_gives_them(void **state)
     assert_int_equal(python(script), 0);
 }
 
+/* Also in a file that is a safetensors file before and after. */
+static void names_lose_the_wrapper_around_the_network(void **state)
+{
+    NEED_TORCH();
+    char script[4096], line[4096], folder[512];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("w.pt"));
+    folder[strlen(folder) - strlen("w.pt")] = '\0';
+    snprintf(script, sizeof script,
+        "import json, struct\n"
+        "for name, before in (('plain', ''), ('wrapped', 'module.')):\n"
+        "    head = json.dumps({before + 'f.weight': {'dtype': 'F32', 'shape': [2, 1],\n"
+        "        'data_offsets': [0, 8]}}).encode()\n"
+        "    head += b' ' * (-len(head) %% 8)\n"
+        "    with open(f'%s{name}.safetensors', 'wb') as f:\n"
+        "        f.write(struct.pack('<Q', len(head)) + head + struct.pack('<2f', 1, 2))\n",
+        folder);
+    assert_int_equal(python(script), 0);
+    static const char *const names[] = {"plain", "wrapped"};
+    for (size_t i = 0; i < DT_COUNT(names); i++) {
+        snprintf(line, sizeof line, "from-torch '%s%s.safetensors' '%s%s-bare.safetensors'", folder,
+            names[i], folder, names[i]);
+        ran r = weights(line);
+        assert_code(&r, 0);
+        cli_done(&r);
+    }
+    snprintf(line, sizeof line, "cmp '%splain-bare.safetensors' '%swrapped-bare.safetensors'",
+        folder, folder);
+    assert_int_equal(system(line), 0);
+}
+
 /* A language model of PyTorch's with the names and layouts of Hugging Face's GPT2LMHeadModel:
  * linear weights [in, out], masks beside them, a head that is the embedding of tokens. */
 static const char *const language_model =
@@ -316,6 +346,7 @@ DT_TEST_GROUP(weights_tool)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_come_back_as_they_were),
         cmocka_unit_test(a_module_of_pytorch_takes_and_gives_them),
+        cmocka_unit_test(names_lose_the_wrapper_around_the_network),
         cmocka_unit_test(a_language_model_keeps_its_turned_matrices),
         cmocka_unit_test(files_are_not_read_into_memory),
         cmocka_unit_test(what_is_no_weight_file_is_refused),

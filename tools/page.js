@@ -104,7 +104,7 @@
   };
   const tensors = plan.tensor.name.map((name, i) => ({
     i, name, role: plan.roles[plan.tensor.role[i]], bytes: plan.tensor.bytes[i], stays: plan.tensor.stays[i] === 1,
-    boxes: [], made: [], read: [], fates: [], from: Infinity, to: -Infinity,
+    boxes: [], made: [], read: [], fates: [], from: plan.tensor.from[i] ?? Infinity, to: plan.tensor.to[i],
   }));
   plan.op.name.forEach((name, k) => {
     for (const t of plan.op.writes[k]) tensors[t].made.push(k);
@@ -116,14 +116,8 @@
     rect, x: +rect.getAttribute('x'), y: +rect.getAttribute('y'), w: +rect.getAttribute('width'),
     h: +rect.getAttribute('height'),
   });
-  for (const rect of all('#maps .both [data-of=tensor] rect')) {
-    const t = tensors[+rect.dataset.i], b = box(rect);
-    t.boxes.push(b);
-    t.from = Math.min(t.from, Math.round((b.x - LEFT) / WIDE * ops));
-    t.to = Math.max(t.to, Math.round((b.x + b.w - LEFT) / WIDE * ops) - 1);
-  }
+  for (const rect of all('#maps .both [data-of=tensor] rect')) tensors[+rect.dataset.i].boxes.push(box(rect));
   for (const t of tensors) {
-    if (t.stays) { t.from = 0; t.to = ops - 1; }
     t.done = [...new Set(t.fates.map(f => f[0]))].join(', ');
     t.words = `${t.name} ${t.role} ${t.done}`.toLowerCase();
   }

@@ -2,6 +2,7 @@
 #include "tools/page_plan.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include <dnntrain.h>
@@ -113,7 +114,62 @@ dt_status dti_page_policy(const dti_page *p, const dti_page_plan *v, dt_err *err
 
 /* ---- tables for the script: a column a list ---- */
 
-static void add_tensors(dt_json *to, const dt_plan *p)
+/* From the first op at which a tensor is on the device to the last; without end where it is at
+ * none. */
+typedef struct span {
+    double from, to;
+} span;
+
+static void place(span *s, double now)
+{
+    s->from = fmin(s->from, now);
+    s->to = HUGE_VAL;
+}
+
+static void leave(span *s, double now)
+{
+    s->to = fmax(s->from, now - 1);
+}
+
+/* Of each tensor: a box of the map does not tell, as one that is too thin to see is drawn wider. */
+static void find_spans(const dt_plan *p, span *of)
+{
+    double now = 0;
+    for (size_t i = 0; i < p->n_tensor; i++)
+        of[i] = (span){dt_plan_resident(&p->tensor[i]) ? 0 : HUGE_VAL, HUGE_VAL};
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        now += r->kind == DT_ROW_COMPUTE;
+        if (r->kind == DT_ROW_PLACE && r->over >= 0)
+            leave(&of[r->over], now);
+        if (r->kind == DT_ROW_PLACE)
+            place(&of[r->tensor], now);
+        if (r->kind == DT_ROW_RELEASE)
+            leave(&of[r->tensor], now);
+    }
+    for (size_t i = 0; i < p->n_tensor; i++)
+        if (isfinite(of[i].from) && !isfinite(of[i].to))
+            leave(&of[i], now);
+}
+
+static dt_status add_spans(dt_json *to, const dt_plan *p, dt_err *err)
+{
+    span *of = dt_alloc(p->n_tensor, sizeof *of);
+    if (of == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors of a page");
+    find_spans(p, of);
+    dt_json first = dt_json_list(to, "from"), last = dt_json_list(to, "to");
+    for (size_t i = 0; i < p->n_tensor; i++) {
+        dt_json_push_real(&first, of[i].from);
+        dt_json_push_real(&last, of[i].to);
+    }
+    dt_json_leave(to, &first);
+    dt_json_leave(to, &last);
+    dt_free(of);
+    return DT_OK;
+}
+
+static dt_status add_tensors(dt_json *to, const dt_plan *p, dt_err *err)
 {
     dt_json name = dt_json_list(to, "name"), role = dt_json_list(to, "role");
     dt_json bytes = dt_json_list(to, "bytes"), stays = dt_json_list(to, "stays");
@@ -127,6 +183,7 @@ static void add_tensors(dt_json *to, const dt_plan *p)
     dt_json_leave(to, &role);
     dt_json_leave(to, &bytes);
     dt_json_leave(to, &stays);
+    return add_spans(to, p, err);
 }
 
 /* Tensors that an op reads (@reads), or writes and changes. */
@@ -179,7 +236,7 @@ static void add_fates(dt_json *to, const dt_plan *p)
     dt_json_leave(to, &list);
 }
 
-static void add_plan(dt_json *to, const dt_plan *p, double seconds)
+static dt_status add_plan(dt_json *to, const dt_plan *p, double seconds, dt_err *err)
 {
     char human[DT_HUMAN_BYTES];
     dt_json plan = dt_json_inner(to, "plan");
@@ -193,12 +250,13 @@ static void add_plan(dt_json *to, const dt_plan *p, double seconds)
     dt_json_leave(&plan, &roles);
     dt_json_leave(&plan, &kinds);
     dt_json tensors = dt_json_inner(&plan, "tensor"), ops = dt_json_inner(&plan, "op");
-    add_tensors(&tensors, p);
+    const dt_status st = add_tensors(&tensors, p, err);
     add_ops(&ops, p);
     dt_json_leave(&plan, &tensors);
     dt_json_leave(&plan, &ops);
     add_fates(&plan, p);
     dt_json_leave(to, &plan);
+    return st;
 }
 
 /* ---- the map ---- */
@@ -243,9 +301,9 @@ dt_status dti_page_map(dti_page *p, const dti_page_plan *v, dt_err *err)
     fputs("</div>\n", p->f);
     fputs(table_of_map, p->f);
     dti_page_section_end(p);
-    add_plan(&p->data, v->plan, seconds);
+    const dt_status added = add_plan(&p->data, v->plan, seconds, st == DT_OK ? err : NULL);
     dt_timeline_deinit(&time);
-    return st;
+    return st != DT_OK ? st : added;
 }
 
 /* ---- the machine ---- */

@@ -95,6 +95,45 @@ static dt_plan *plan_of(const char *words, const char *config)
     return p;
 }
 
+/* Op by op, what is on the device: the first and the last op of each tensor. */
+static void check_spans(const cJSON *tensor, const dt_plan *p)
+{
+    int *from = malloc(p->n_tensor * sizeof *from), *to = malloc(p->n_tensor * sizeof *to);
+    bool *there = malloc(p->n_tensor);
+    int op = 0, moved = 0;
+    assert_true(from != NULL && to != NULL && there != NULL);
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        there[t] = dt_plan_resident(&p->tensor[t]);
+        from[t] = -1;
+    }
+    for (size_t i = 0; i < p->n_row; i++) {
+        const dt_row *r = &p->row[i];
+        if (r->kind == DT_ROW_PLACE || r->kind == DT_ROW_RELEASE)
+            there[r->tensor] = r->kind == DT_ROW_PLACE;
+        if (r->kind == DT_ROW_PLACE && r->over >= 0)
+            there[r->over] = false;
+        for (size_t t = 0; t < p->n_tensor && r->kind == DT_ROW_COMPUTE; t++)
+            if (there[t]) {
+                from[t] = from[t] < 0 ? op : from[t];
+                to[t] = op;
+            }
+        op += r->kind == DT_ROW_COMPUTE;
+    }
+    for (size_t t = 0; t < p->n_tensor; t++) {
+        const cJSON *a = cJSON_GetArrayItem(list(tensor, "from"), (int)t);
+        const cJSON *b = cJSON_GetArrayItem(list(tensor, "to"), (int)t);
+        if (from[t] < 0)
+            continue;
+        assert_int_equal(a->valuedouble, from[t]);
+        assert_int_equal(b->valuedouble, to[t]);
+        moved += from[t] > 0 && to[t] < op - 1;
+    }
+    assert_true(moved > 0);
+    free(from);
+    free(to);
+    free(there);
+}
+
 /* Its tables are the plan's: tensors with their bytes, ops with what they touch, reasons. */
 static void the_tables_are_the_plans(void **state)
 {
@@ -122,6 +161,7 @@ static void the_tables_are_the_plans(void **state)
                             cJSON_GetArraySize(cJSON_GetArrayItem(list(op, "writes"), i));
         assert_int_equal(touched, p->op[i].n);
     }
+    check_spans(tensor, p);
     assert_true(cJSON_GetArraySize(list(plan, "fate")) > 0);
     assert_has(page, "vdnn_all: input of convolution");
     size_t placed = 0;

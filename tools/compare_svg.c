@@ -17,7 +17,7 @@ enum { PLOT = WIDTH - LEFT - RIGHT, CURVE = 64, KEY_LINE = 18 };
 /* An axis of MANY plans ends at twice what nine tenths are within, where others are far beyond. */
 enum { EDGE = 9, TENTHS = 9, TIMES = 2, MANY = 10 };
 static const double far = 1.5;
-enum { SHAPES = 6, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
+enum { SHAPES = 12, HOLES = 4, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST + 256 };
 /* Panels, two beside each other: a column's width, what of it is left of the plot and right of it,
  * a row's height, and what of it is above the plot and below. */
 enum { COLUMNS = 2, CELL = WIDTH / COLUMNS, CELL_LEFT = 62, CELL_RIGHT = 14 };
@@ -335,8 +335,9 @@ static bool is_auto(const char *list)
     return strcmp(list, "auto") == 0;
 }
 
-/* A series: the plans of one list for one variant. Colours tell lists apart, and shapes variants;
- * where there is one variant, shapes tell the lists apart that have the same colour. */
+/* A series: the plans of one list for one variant. Colours tell lists apart, and shapes variants.
+ * Lists of one colour are told apart by holes, where there is one variant by shapes, and variants
+ * of one shape by darker edges: that is enough for 28 lists and 24 variants. */
 typedef struct series {
     size_t list, variant;
 } series;
@@ -355,9 +356,9 @@ static size_t nth(const picture *m, size_t variant)
     return n;
 }
 
-static const char *color_of(const picture *m, series s)
+static const char *color_of(series s)
 {
-    return color[(s.list + (several(m) ? nth(m, s.variant) / SHAPES : 0)) % DT_COUNT(color)];
+    return color[s.list % DT_COUNT(color)];
 }
 
 static size_t shape_of(const picture *m, series s)
@@ -367,27 +368,46 @@ static size_t shape_of(const picture *m, series s)
     return is_auto(m->c->lists.list[s.list]) ? 3 : s.list / DT_COUNT(color) % SHAPES;
 }
 
+static size_t hole_of(const picture *m, series s)
+{
+    const bool one = !several(m) || is_auto(m->c->lists.list[s.list]);
+    return one ? 0 : s.list / DT_COUNT(color) % HOLES;
+}
+
+static bool is_edged(const picture *m, series s)
+{
+    return several(m) && nth(m, s.variant) / SHAPES % 2 == 1;
+}
+
 /* Hollow where results change, paler where an exact plan is ahead. */
 static void paint(const picture *m, series s, bool exact, bool best)
 {
-    const char *c = color_of(m, s), *pale = best ? "" : " fill-opacity=\".65\"";
+    const char *c = color_of(s), *pale = best ? "" : " fill-opacity=\".65\"";
+    const char *edge = is_edged(m, s) ? " k" : "";
     if (is_auto(m->c->lists.list[s.list]))
-        fprintf(m->f, " class=\"a\"");
+        fprintf(m->f, " class=\"a%s\"", edge);
     else if (exact)
-        fprintf(m->f, " class=\"o\" fill=\"%s\"%s", c, pale);
+        fprintf(m->f, " class=\"o%s\" fill=\"%s\"%s", edge, c, pale);
     else
-        fprintf(m->f, " class=\"h\" stroke=\"%s\"", c);
+        fprintf(m->f, " class=\"h%s\" stroke=\"%s\"", edge, c);
 }
 
-/* A circle, then other shapes. Larger on the front, @best. What it says when pointed at follows,
- * and then mark_end. */
+/* A circle, then other shapes; a hole in the middle is round, or a slit. Larger on the front,
+ * @best. What it says when pointed at follows, and then mark_end. */
 static void mark(const picture *m, series s, bool exact, bool best, double x, double y)
 {
     static const char *const shape[SHAPES] = {"m-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0z",
         "m-4.5 -4.5h9v9h-9z", "m0 -6l5.5 9.5h-11z", "m0 -6l6 6l-6 6l-6 -6z", "m0 6l5.5 -9.5h-11z",
-        "m-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z"};
-    fprintf(m->f, "<path transform=\"translate(%.1f %.1f)%s\" d=\"M0 0%s\"", x, y,
-        best ? " scale(1.35)" : "", shape[shape_of(m, s)]);
+        "m-2 -6h4v4h4v4h-4v4h-4v-4h-4v-4h4z", "m6 0l-9.5 5.5v-11z", "m-6 0l9.5 5.5v-11z",
+        "m3 -6l3 3l-3 3l3 3l-3 3l-3 -3l-3 3l-3 -3l3 -3l-3 -3l3 -3l3 3z",
+        "m0 -6.5l1.8 4.1l4.4 .4l-3.3 2.9l.9 4.4l-3.8 -2.3l-3.8 2.3l.9 -4.4l-3.3 -2.9l4.4 -.4z",
+        "m-6 3a6 6 0 0 1 12 0z", "m-6 -3a6 6 0 0 0 12 0z"};
+    static const char *const hole[HOLES] = {"", "M-1.7 0a1.7 1.7 0 1 0 3.4 0a1.7 1.7 0 1 0 -3.4 0z",
+        "M-.9 -2.6h1.8v5.2h-1.8z", "M-2.6 -.9h5.2v1.8h-5.2z"};
+    const size_t h = hole_of(m, s);
+    fprintf(m->f, "<path transform=\"translate(%.1f %.1f)%s\" d=\"M0 0%s%s\"%s", x, y,
+        best ? " scale(1.35)" : "", shape[shape_of(m, s)], hole[h],
+        h > 0 ? " fill-rule=\"evenodd\"" : "");
     paint(m, s, exact, best);
     fprintf(m->f, "><title>");
 }
@@ -459,7 +479,7 @@ static void thread(const picture *m, series s, const dt_compare_row **all)
     if (is_auto(m->c->lists.list[s.list]))
         fprintf(m->f, "<path class=\"x\" d=\"");
     else
-        fprintf(m->f, "<path class=\"t\" stroke=\"%s\" d=\"", color_of(m, s));
+        fprintf(m->f, "<path class=\"t\" stroke=\"%s\" d=\"", color_of(s));
     for (size_t i = 0; i < n; i++)
         fprintf(m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, (double)all[i]->need.device),
             height(m, all[i]));
@@ -866,7 +886,10 @@ static void draw(picture *m, const dt_compare_row **all, double *used)
     axes(m);
     bounds(m);
     if (several(m))
-        fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}</style>\n", m->f);
+        fputs("<style>.u{stroke-width:1.5}.v path{fill:#777}.o.k{stroke:#111}.h.k{fill:#bbb}"
+              ".a.k{stroke:#e69f00}@media(prefers-color-scheme:dark){.o.k{stroke:#eee}.h.k{"
+              "fill:#555}}</style>\n",
+            m->f);
     if (groups(m))
         best_of_groups(m, all, used);
     else

@@ -917,6 +917,64 @@ static void variants_have_shapes_of_their_own(void **state)
     dt_free(svg);
 }
 
+/* A mark: what of its drawing tells it from others, and whose it is. */
+typedef struct look {
+    char drawn[256], of[128];
+} look;
+
+/* Of the plot, or of the lists in the key, which says no numbers; variants are grey there. */
+static size_t looks_of(const char *svg, bool plot, look *all, size_t most)
+{
+    size_t n = 0;
+    for (const char *at = svg; (at = strstr(at, "<path transform=")) != NULL; at++) {
+        const char *d = strstr(at, " d=\""), *title = strstr(at, "<title>") + strlen("<title>");
+        const size_t bytes = strcspn(d, ">"), name = strcspn(title, ":<");
+        if ((title[name] == ':') != plot || strncmp(at - 13, "<g class=\"v\">", 13) == 0)
+            continue;
+        assert_true(n < most && bytes < sizeof all->drawn && name < sizeof all->of);
+        snprintf(all[n].drawn, sizeof all->drawn, "%.*s", (int)bytes, d);
+        char *pale = strstr(all[n].drawn, " fill-opacity=");
+        if (pale != NULL)
+            *pale = '\0';
+        snprintf(all[n].of, sizeof all->of, "%.*s", (int)name, title);
+        char *planned = strstr(all[n].of, ", planned by");
+        if (planned != NULL)
+            *planned = '\0';
+        n++;
+    }
+    return n;
+}
+
+/* Of all policies for a few variants, and of some for as many as the key has. */
+static void marks_tell_series_apart(void **state)
+{
+    NEED_BINARY();
+    enum { MOST = 1024 };
+    static const char *const asked[] = {"--policies all --vary memory.algorithms=fast,small",
+        "--policies gist;auto --vary "
+        "train.batch=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24"};
+    static const size_t least[] = {40, 48};
+    look *all = malloc(MOST * sizeof *all);
+    assert_non_null(all);
+    for (size_t k = 0; k < DT_COUNT(asked); k++) {
+        char words[2048];
+        snprintf(words, sizeof words, "%s %s --budgets 1 --set memory.simulate=p100",
+            dt_source_path("configs/chain.ini"), asked[k]);
+        char *svg = picture_of(words);
+        for (int plot = 0; plot < 2; plot++) {
+            const size_t n = looks_of(svg, plot == 1, all, MOST);
+            assert_true(n >= (plot == 1 ? least[k] : 3));
+            for (size_t i = 0; i < n; i++)
+                for (size_t j = 0; j < i; j++)
+                    if (strcmp(all[i].drawn, all[j].drawn) == 0 &&
+                        strcmp(all[i].of, all[j].of) != 0)
+                        fail_msg("'%s' and '%s' are%s", all[i].of, all[j].of, all[i].drawn);
+        }
+        dt_free(svg);
+    }
+    free(all);
+}
+
 /* Where the key has a row of its own it is no taller than what stands in it. */
 static void a_picture_ends_where_its_key_does(void **state)
 {
@@ -1227,6 +1285,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_mark_stands_where_its_time_is),
         cmocka_unit_test(lines_are_told_where_they_are_drawn),
         cmocka_unit_test(variants_have_shapes_of_their_own),
+        cmocka_unit_test(marks_tell_series_apart),
         cmocka_unit_test(a_picture_ends_where_its_key_does),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),

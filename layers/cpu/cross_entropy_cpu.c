@@ -1,4 +1,5 @@
 /* Loss, its gradient and the counts of hits on the processor. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -15,7 +16,7 @@ struct verdict {
     int16_t rows, top1, top5; /* whose label counts; is ranked first; among the first five */
 };
 
-enum { CHUNK = 512 };
+enum { CHUNK = 512, MOST_WIDE = INT16_MAX }; /* what a verdict counts to */
 
 struct job {
     const dt_args *a;
@@ -254,8 +255,12 @@ static void add_up(dt_metrics *m, const struct verdict *v, const struct job *j)
 
 static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
 {
-    (void)err;
     const dt_shape x = dti_call_x(c);
+    if (x.w > MOST_WIDE)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s': scores of %" PRId64 " places side by side, at most %d on the processor: "
+            "lower the width of model.image",
+            c->node->name, x.w, (int)MOST_WIDE);
     f->work_bytes = c->form == DT_BACKWARD ? 0 : (size_t)(c->n * x.h) * sizeof(struct verdict);
     return DT_OK;
 }

@@ -609,6 +609,28 @@ static void a_wrong_label_of_a_pixel_names_its_sample(void **state)
     dt_graph_destroy(b.g);
 }
 
+/* Counts of a line are kept in 16 bits. */
+static void a_line_wider_than_can_be_counted_is_refused(void **state)
+{
+    (void)state;
+    enum { MOST = 32767 };
+    const float x[1] = {0};
+    const int32_t labels[1] = {0};
+    for (int64_t w = MOST; w <= MOST + 1; w++) {
+        dt_err err = {0};
+        dt_facts f = {0};
+        bench b;
+        open_maps(&b, 0, (dt_shape){1, 1, w, 2}, x, labels);
+        const dt_status st = dt_layer_cross_entropy.cpu->facts(&b.call, &f, &err);
+        if (w == MOST)
+            assert_ok(st, &err);
+        else
+            assert_fails(st, DT_E_CONFIG, &err,
+                "layer 'loss': scores of 32768 places side by side, at most 32767");
+        dt_graph_destroy(b.g);
+    }
+}
+
 static void one_loss_that_is_not_finite_is_seen_among_pixels(void **state)
 {
     (void)state;
@@ -773,6 +795,7 @@ DT_TEST_GROUP(loss)
         cmocka_unit_test(labels_that_do_not_count_are_left_out),
         cmocka_unit_test(what_does_not_count_may_be_no_number),
         cmocka_unit_test(a_wrong_label_of_a_pixel_names_its_sample),
+        cmocka_unit_test(a_line_wider_than_can_be_counted_is_refused),
         cmocka_unit_test(one_loss_that_is_not_finite_is_seen_among_pixels),
         cmocka_unit_test(sgd_follows_pytorch),
         cmocka_unit_test(sum_may_take_the_bytes_of_either_input),

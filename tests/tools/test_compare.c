@@ -951,7 +951,7 @@ static void marks_tell_series_apart(void **state)
     NEED_BINARY();
     enum { MOST = 1024 };
     static const char *const asked[] = {"--policies all --vary memory.algorithms=fast,small",
-        "--policies gist;auto --vary "
+        "--policies gist;chen_sqrt --vary "
         "train.batch=1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24"};
     static const size_t least[] = {40, 48};
     look *all = malloc(MOST * sizeof *all);

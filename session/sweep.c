@@ -29,9 +29,17 @@ static dt_status plan_batch(trial *t, int64_t batch, dt_err *err)
     return st == DT_OK ? st : DT_FAIL(err, st, "policy '%s' at batch %" PRId64, t->policy, batch);
 }
 
+/* A batch that is more than the library can count does not fit either; whatever else is wrong is
+ * wrong with one sample, too. */
 static dt_status fits(trial *t, int64_t batch, bool *yes, dt_err *err)
 {
-    DT_CHECK(plan_batch(t, batch, err));
+    dt_err why = {0};
+    const dt_status st = plan_batch(t, batch, &why);
+    *yes = false;
+    if (st == DT_E_CONFIG && batch > 1)
+        return DT_OK;
+    if (st != DT_OK)
+        return dt_err_append(err, st, why.text);
     const dt_need need = dt_plan_set_need(t->plans);
     const dt_available have = dt_plan_set_available(t->plans);
     *yes = dt_need_fits(&need, &have);

@@ -390,6 +390,21 @@ static void what_this_machine_cannot_hold_is_marked(void **state)
     done(&r, &t);
 }
 
+/* The library counts pixels of a batch in 32 bits. */
+static void what_cannot_be_counted_does_not_fit(void **state)
+{
+    NEED_BINARY();
+    table t;
+    ran r = sweep("--set memory.device_budget=1000TiB --set memory.policy=keep_all",
+        cli_file("wide.ini", "[model]\nimage = 256\nclasses = 2\n[conv c]\nout = 1\nkernel = 3\n"
+                             "[global_avgpool g]\n[fc f]\nout = 2\n[device]\nthreads = 1\n"),
+        &t);
+    assert_code(&r, 0);
+    assert_string_equal(t.cell[1][0], "keep_all");
+    assert_string_equal(t.cell[1][2], "32767");
+    done(&r, &t);
+}
+
 static void a_missing_budget_is_an_error_that_shows_how_to_give_one(void **state)
 {
     NEED_BINARY();
@@ -690,6 +705,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(lists_are_swept_by_name),
         cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(what_this_machine_cannot_hold_is_marked),
+        cmocka_unit_test(what_cannot_be_counted_does_not_fit),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
         cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),

@@ -4,10 +4,10 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers_text.h"
 
 enum { SAMPLES = 4 };
 
@@ -42,7 +42,7 @@ static dt_status add_sample(
         return dt_err_append(err, st, why.text);
     for (int64_t k = 0; k < labels_of(o) && o->label_kind == DT_LABEL_CLASS; k++)
         sum += (uint32_t)label[k];
-    snprintf(to + at, left, "%s%.6g:%" PRIu32, gap,
+    dt_snprintf(to + at, left, "%s%.6g:%" PRIu32, gap,
         mean_of(x, o->shape.h * o->shape.w * o->shape.c), sum);
     return DT_OK;
 }
@@ -71,7 +71,7 @@ static bool sample_agrees(const char **a, const char **b)
 {
     enum { WITHIN = 10000 };
     char *end[2];
-    const double x = strtod(*a, &end[0]), y = strtod(*b, &end[1]);
+    const double x = dt_strtod(*a, &end[0]), y = dt_strtod(*b, &end[1]);
     const size_t n[] = {strcspn(end[0], " "), strcspn(end[1], " ")};
     const bool near = x == y || (isnan(x) && isnan(y)) ||
                       (isfinite(x) && isfinite(y) && fabs(x - y) * WITHIN <= 1 + fabs(x));

@@ -4,6 +4,7 @@
 #include "data/fingerprint.h"
 #include "engine/base/alloc.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/comma_locale.h"
 
 /* Ten samples of three values; the label of sample i is i + a half of @moved. */
 static float moved;
@@ -94,6 +95,20 @@ static void rounding_is_no_other_data(void **state)
             fail_msg("'%s' and '%s'", cases[i].a, cases[i].b);
 }
 
+static void a_host_programs_locale_is_not_seen(void **state)
+{
+    (void)state;
+    moved = 0.5F;
+    bad = -1;
+    comma_locale();
+    const char *text = fingerprint_of(&desc, 1, DT_LABEL_CLASS);
+    const bool same = dt_fingerprints_agree("1.5:0 10.5:3", "1.50001:0 10.5:3");
+    c_locale();
+    moved = 0;
+    assert_string_equal(text, "1.5:0 10.5:3 19.5:6 28.5:9");
+    assert_true(same);
+}
+
 static void every_allocation_may_fail(void **state)
 {
     (void)state;
@@ -113,6 +128,7 @@ DT_TEST_GROUP(fingerprint)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_is_the_mean_and_the_labels_of_samples_from_first_to_last),
         cmocka_unit_test(rounding_is_no_other_data),
+        cmocka_unit_test(a_host_programs_locale_is_not_seen),
         cmocka_unit_test(every_allocation_may_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static const struct {
     {"dcgan_discriminator", NULL, 64, 8},
     {"dcgan_generator", NULL, 1, 8},
     {NULL, "mobilenet", 64, 0},
-    {NULL, "vgg_unet", 64, 0},
+    {NULL, "keras_unet", 64, 0},
 };
 
 static void note_loss(void *self, const dt_step_report *r)

@@ -113,18 +113,18 @@ static uint64_t cost_of(const table *t, size_t i, size_t l, uint64_t units)
     return k > 0 ? s.v[k - 1].cost : never;
 }
 
-/* The least units with which forward can run from i to l at all. */
-static uint64_t least_units(const table *t, size_t i, size_t l)
+/* The least with which the stretch's first stage can run keeping its tape, and then backward: it
+ * runs beside the gradient of the stretch's last output, and backward beside that of its own. */
+static uint64_t units_by_tape(const table *t, size_t i, size_t l)
 {
-    uint64_t need = t->x[i + 1] + t->fextra[i];
-    for (size_t j = i + 1; j < l; j++)
-        need = dt_max_u64(need, t->x[j] + t->x[j + 1] + t->fextra[j]);
-    return t->x[l + 1] + need;
+    return t->tape[i] + dt_max_u64(t->x[l + 1] + t->fextra[i], t->x[i + 1] + t->bextra[i]);
 }
 
-static uint64_t units_of_one(const table *t, size_t i)
+/* The least with which stage j of the stretch can run ahead, keeping nothing. */
+static uint64_t ahead_by(const table *t, size_t i, size_t j, size_t l)
 {
-    return t->x[i + 1] + t->tape[i] + dt_max_u64(t->fextra[i], t->bextra[i]);
+    const uint64_t reads = j > i ? t->x[j] : 0; /* the stretch's input is there anyway */
+    return t->x[l + 1] + reads + t->x[j + 1] + t->fextra[j];
 }
 
 /* With so many units, below slots, the stretch that is made can be had for @cost. */
@@ -177,24 +177,26 @@ static void run_ahead(table *t, size_t i, size_t j, size_t l, uint64_t from, uin
     }
 }
 
-/* With the first stage's tape, or by running ahead to a later one. That takes these forward steps
- * more than each stage once; where the stretch costs no more than that with the tape, with so many
- * units or more, neither this stage nor those behind it need be looked at. */
+/* With the first stage's tape, or by running ahead to a later one, beside the gradient of the
+ * stretch's last output. That takes these forward steps more than each stage once; where the
+ * stretch costs no more than that with the tape, with so many units or more, neither this stage nor
+ * those behind it need be looked at. */
 static void make_stretch(table *t, size_t i, size_t l)
 {
     const dt_chain_stage *s = &t->c->stage[i];
     const uint64_t one = s->forward + s->backward, once = t->all[l + 1] - t->all[i];
-    const uint64_t least = least_units(t, i, l), with_tape = dt_max_u64(least, units_of_one(t, i));
+    const uint64_t by_tape = units_by_tape(t, i, l);
     const stairs rest = stretch(t, i + 1, l);
-    uint64_t to = t->slots;
+    uint64_t to = t->slots, least = ahead_by(t, i, i, l);
     size_t k = 0;
-    if (with_tape < to)
+    if (by_tape < to)
         for (; k < rest.n && rest.v[k].units + t->tape[i] < to; k++)
-            offer(t, dt_max_u64(rest.v[k].units + t->tape[i], with_tape), one + rest.v[k].cost);
+            offer(t, dt_max_u64(rest.v[k].units + t->tape[i], by_tape), one + rest.v[k].cost);
     for (size_t j = i + 1; j <= l && least < to; j++) {
         while (k > 0 && one + rest.v[k - 1].cost <= once + t->sum[j] - t->sum[i])
-            to = dt_max_u64(rest.v[--k].units + t->tape[i], with_tape);
+            to = dt_max_u64(rest.v[--k].units + t->tape[i], by_tape);
         run_ahead(t, i, j, l, least, to);
+        least = dt_max_u64(least, ahead_by(t, i, j, l));
     }
 }
 
@@ -208,8 +210,8 @@ static bool solve_all(table *t)
             t->first[at(t, i, i + length)] = t->n_stairs;
             if (length > 0)
                 make_stretch(t, i, i + length);
-            else if (units_of_one(t, i) < t->slots)
-                offer(t, units_of_one(t, i), s->forward + s->backward);
+            else if (units_by_tape(t, i, i) < t->slots)
+                offer(t, units_by_tape(t, i, i), s->forward + s->backward);
             if (!store(t))
                 return false;
             t->first[at(t, i, i + length) + 1] = t->n_stairs;
@@ -229,14 +231,17 @@ static dt_status push(dt_chain_plan *p, dt_chain_act act, size_t stage, dt_err *
 static size_t cut_of(const table *t, size_t i, size_t l, size_t m)
 {
     const uint64_t cost = cost_of(t, i, l, m);
-    if (i == l)
+    const dt_chain_stage *s = &t->c->stage[i];
+    uint64_t least = ahead_by(t, i, i, l);
+    if (i == l || (m >= units_by_tape(t, i, l) &&
+                      s->forward + s->backward + cost_of(t, i + 1, l, m - t->tape[i]) == cost))
         return BY_TAPE;
-    if (m >= t->tape[i] && cost_of(t, i, i, m) + cost_of(t, i + 1, l, m - t->tape[i]) == cost)
-        return BY_TAPE;
-    for (size_t j = i + 1; j <= l; j++)
+    for (size_t j = i + 1; j <= l && m >= least; j++) {
         if (m >= t->x[j] &&
             t->sum[j] - t->sum[i] + cost_of(t, i, j - 1, m) + cost_of(t, j, l, m - t->x[j]) == cost)
             return j;
+        least = dt_max_u64(least, ahead_by(t, i, j, l));
+    }
     return BY_TAPE;
 }
 
@@ -473,6 +478,11 @@ static dt_status read_stages(dti_number_lines *r, dt_chain *c)
                     r->line, k < 2 ? "costs" : "bytes");
             *to += v[k];
         }
+        if (v[3] < v[2])
+            return DT_FAIL(r->err, DT_E_DATA,
+                "%s:%zu: TAPE is %" PRIu64 " and BYTES %" PRIu64
+                "; a tape has the stage's output in it, so it is no less",
+                r->path, r->line, v[3], v[2]);
         c->stage[i] = (dt_chain_stage){v[0], v[1], v[2], v[3], v[4], v[5]};
     }
     if (c->stage[c->n - 1].bytes != 0 || c->stage[c->n - 1].tape != 0)

@@ -84,32 +84,32 @@ static uint64_t *cell(const least *x, size_t i, size_t l)
     return &x->of[l * (l + 1) / 2 + i];
 }
 
-static uint64_t alone(const dt_chain *c, size_t i)
+/* Keeping stage i's tape: forward beside the gradient of what stage l makes, then backward beside
+ * that of its own. */
+static uint64_t by_tape(const dt_chain *c, size_t i, size_t l)
 {
     const dt_chain_stage *s = &c->stage[i];
-    return s->bytes + s->tape + dt_max_u64(s->forward_extra, s->backward_extra);
+    return s->tape + dt_max_u64(c->stage[l].bytes + s->forward_extra, s->bytes + s->backward_extra);
 }
 
-/* Forward from i to l at all, the gradient of what l makes being there. */
-static uint64_t across(const dt_chain *c, size_t i, size_t l)
+/* Stage j runs ahead, keeping nothing. */
+static uint64_t ahead(const dt_chain *c, size_t i, size_t j, size_t l)
 {
-    uint64_t need = c->stage[i].bytes + c->stage[i].forward_extra;
-    for (size_t j = i + 1; j < l; j++)
-        need =
-            dt_max_u64(need, c->stage[j - 1].bytes + c->stage[j].bytes + c->stage[j].forward_extra);
-    return c->stage[l].bytes + need;
+    const uint64_t reads = j > i ? c->stage[j - 1].bytes : 0;
+    return c->stage[l].bytes + reads + c->stage[j].bytes + c->stage[j].forward_extra;
 }
 
 /* By the first stage's tape, or by keeping the input of stage j. */
 static uint64_t of_stretch(const least *x, size_t i, size_t l)
 {
     const dt_chain *c = x->c;
-    uint64_t best = dt_max_u64(alone(c, i), c->stage[i].tape + *cell(x, i + 1, l));
+    uint64_t best = dt_max_u64(by_tape(c, i, l), c->stage[i].tape + *cell(x, i + 1, l)), there = 0;
     for (size_t j = i + 1; j <= l; j++) {
+        there = dt_max_u64(there, ahead(c, i, j - 1, l));
         const uint64_t cut = dt_max_u64(c->stage[j - 1].bytes + *cell(x, j, l), *cell(x, i, j - 1));
-        best = cut < best ? cut : best;
+        best = dt_max_u64(cut, there) < best ? dt_max_u64(cut, there) : best;
     }
-    return dt_max_u64(best, across(c, i, l));
+    return best;
 }
 
 dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err)
@@ -119,7 +119,7 @@ dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err)
     if (x.of == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a table of %zu stages", n);
     for (size_t i = 0; i < n; i++)
-        *cell(&x, i, i) = alone(c, i);
+        *cell(&x, i, i) = by_tape(c, i, i);
     for (size_t length = 1; length < n; length++)
         for (size_t i = 0; i + length < n; i++)
             *cell(&x, i, i + length) = of_stretch(&x, i, i + length);

@@ -31,10 +31,10 @@ static void look(making *m)
     for (uint32_t v = 0; v < m->n_forward; v++) {
         m->last[v] = v;
         for (uint32_t i = g->out_at[v]; i < g->out_at[v + 1]; i++)
-            if (g->out[i] < m->n_forward)
-                m->last[v] = g->out[i];
-            else
+            if (g->out[i] >= m->n_forward)
                 m->back[v] = true;
+            else if (g->out[i] > m->last[v])
+                m->last[v] = g->out[i];
         for (uint32_t k = v; k < m->last[v]; k++)
             m->bytes[k] += g->bytes[v];
     }

@@ -134,7 +134,8 @@ static void a_plan_has_its_peak_and_a_chain_its_least_budget(void **state)
         for (uint32_t i = 0; i + 1 < c.n; i++) {
             const uint64_t bytes = 1 + below(&seed, 5);
             stage[i] = (dt_chain_stage){1 + below(&seed, 5), 1 + below(&seed, 5), bytes,
-                bytes + below(&seed, 5), below(&seed, 3), below(&seed, 3)};
+                bytes + below(&seed, 5), below(&seed, 3) * below(&seed, 9),
+                below(&seed, 3) * below(&seed, 9)};
         }
         uint64_t least = 0;
         assert_ok(dt_chain_least(&c, &least, &err), &err);
@@ -150,6 +151,30 @@ static void a_plan_has_its_peak_and_a_chain_its_least_budget(void **state)
             assert_int_equal(replay(&c, &p, peak - 1), -1);
             dt_chain_plan_deinit(&p);
         }
+    }
+}
+
+/* Each the least of all sequences, kept or not, by shortest paths: forward with its tape runs
+ * beside the gradient of the stretch's last output, not of its own, and what runs ahead to keep an
+ * input wants no room for what lies behind that. */
+static void a_tape_is_made_beside_the_gradient_that_waits(void **state)
+{
+    (void)state;
+    dt_chain_stage a[] = {
+        {5, 5, 1, 10, 20, 0}, {5, 5, 9, 9, 0, 0}, {5, 5, 1, 21, 0, 0}, {1, 1, 0, 0, 0, 0}};
+    dt_chain_stage b[] = {{9, 3, 4, 4, 9, 3}, {6, 1, 0, 0, 0, 0}};
+    dt_chain_stage d[] = {
+        {8, 1, 5, 9, 0, 0}, {7, 6, 5, 5, 0, 0}, {1, 9, 1, 6, 1, 0}, {4, 1, 0, 0, 0, 0}};
+    const struct {
+        dt_chain c;
+        uint64_t budget, cost;
+    } cases[] = {{{4, 0, a}, 31, 47}, {{2, 0, b}, 13, 19}, {{4, 2, d}, 19, 45}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_chain_plan p;
+        assert_ok(solve(&p, &cases[i].c, cases[i].budget), &err);
+        assert_int_equal(p.cost, cases[i].cost);
+        assert_int_equal(replay(&cases[i].c, &p, cases[i].budget), p.cost);
+        dt_chain_plan_deinit(&p);
     }
 }
 
@@ -206,8 +231,8 @@ static void revolves_sequence_has_its_number_of_steps(void **state)
 /* --- chains within graphs --- */
 
 /* Layers that each read the one before; backward of layer i reads layer i, what layer i read, and
- * the gradient behind it. */
-static dt_remat_graph layers(uint32_t n, uint64_t seed)
+ * the gradient behind it. @backwards: the edges stand in the other order. */
+static dt_remat_graph layers(uint32_t n, uint64_t seed, bool backwards)
 {
     uint64_t bytes[64], cost[64];
     uint8_t backward[64];
@@ -227,6 +252,11 @@ static dt_remat_graph layers(uint32_t n, uint64_t seed)
         if (v > 0)
             edge[m++] = (dti_remat_edge){v - 1, v};
     }
+    for (uint32_t i = 0; backwards && i < m / 2; i++) {
+        const dti_remat_edge first = edge[i];
+        edge[i] = edge[m - 1 - i];
+        edge[m - 1 - i] = first;
+    }
     assert_ok(dti_remat_graph_init(&g, 2 * n, bytes, cost, backward, m, edge, &err), &err);
     return g;
 }
@@ -239,7 +269,7 @@ static void chains_of_graphs_are_runs_of_their_ops(void **state)
     for (uint64_t seed = 0; seed < 12; seed++) {
         if (!dt_picked(seed, 4, 2, 1))
             continue;
-        dt_remat_graph g = layers(8, seed);
+        dt_remat_graph g = layers(8, seed, false);
         dti_chain_stages s;
         dt_remat_sequence whole;
         dt_remat_taken base;
@@ -296,6 +326,26 @@ static void chains_of_graphs_are_runs_of_their_ops(void **state)
             "ops of backward");
         dti_chain_stages_deinit(&s);
         dt_remat_graph_deinit(&g);
+    }
+}
+
+static void the_order_of_edges_says_nothing(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed < 4; seed++) {
+        dt_remat_graph g[2];
+        dti_chain_stages s[2];
+        for (int k = 0; k < 2; k++) {
+            g[k] = layers(8, seed, k == 1);
+            assert_ok(dti_chain_of_graph(&s[k], &g[k], DTI_CHAIN_LINEAR, 64, NULL, &err), &err);
+        }
+        assert_int_equal(s[0].chain.n, s[1].chain.n);
+        assert_memory_equal(
+            s[0].chain.stage, s[1].chain.stage, s[0].chain.n * sizeof *s[0].chain.stage);
+        for (int k = 0; k < 2; k++) {
+            dti_chain_stages_deinit(&s[k]);
+            dt_remat_graph_deinit(&g[k]);
+        }
     }
 }
 
@@ -410,9 +460,11 @@ DT_TEST_GROUP(remat_chain)
         cmocka_unit_test(revolve_is_its_table_and_its_recurrence),
         cmocka_unit_test(a_chain_worked_by_hand),
         cmocka_unit_test(a_plan_has_its_peak_and_a_chain_its_least_budget),
+        cmocka_unit_test(a_tape_is_made_beside_the_gradient_that_waits),
         cmocka_unit_test(alike_stages_cost_what_revolve_says),
         cmocka_unit_test(revolves_sequence_has_its_number_of_steps),
         cmocka_unit_test(chains_of_graphs_are_runs_of_their_ops),
+        cmocka_unit_test(the_order_of_edges_says_nothing),
         cmocka_unit_test(more_memory_never_costs_more_and_units_stay_within),
         cmocka_unit_test(no_short_sequence_is_cheaper),
         cmocka_unit_test(a_file_that_is_no_chain_is_refused),

@@ -5,7 +5,7 @@
 
 #include "memory/policy.h"
 
-enum { DT_POLICY_LISTS = 64 };
+enum { DT_POLICY_LISTS = 128 }; /* with the policies of a list that stand before it */
 
 /* @list: as a configuration says it, without blanks; the first is keep_all, and none stands twice
  * @all:  "all" was among them */

@@ -189,8 +189,11 @@ static void take_over(const dti_auto *s, const dti_remat_program *r, const dt_re
 static dt_status solve(
     dti_auto *s, const dti_remat_program *r, uint64_t budget, uint8_t *to, dt_err *err)
 {
-    const dti_remat_search how = {
-        .budget = budget, .seed = 1, .moves = MOVES_AN_OP * r->graph.n_op, .once = r->once};
+    const dti_remat_search how = {.budget = budget,
+        .seed = 1,
+        .moves = MOVES_AN_OP * r->graph.n_op,
+        .once = r->once,
+        .in_order = true};
     dt_remat_sequence runs = {0};
     dt_remat_taken taken;
     uint32_t *count = dt_alloc(r->graph.n_op + 1, sizeof *count);

@@ -24,7 +24,7 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"nodes",  DT_OPT_I64,   AT(nodes),  "0",    0, 1 << 30, NULL, NULL, "most nodes of each search, of which there are up to six; the best found is taken. 0: 20,000 divided by the program's columns, and what is not proved optimal is annealed as well"},
+    {"nodes",  DT_OPT_I64,   AT(nodes),  "0",    0, 1 << 30, NULL, NULL, "most nodes of each search, of which there are up to twelve, and as many again where nothing fits the budget; the best found is taken. 0: 20,000 divided by the program's columns, and what is not proved optimal is annealed as well"},
     {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DTI_REMAT_MOST_CHECKMATE, NULL, NULL, "most ops of a network for which the integer program is solved; larger ones are searched by annealing"},
     {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
@@ -34,12 +34,13 @@ static const dt_opt opts[] = {
 enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 
 /* How an answer was found. */
-typedef enum found_by { PROVED, BRANCHED, ANNEALED } found_by;
+typedef enum found_by { PROVED, BRANCHED, ANNEALED, CHAIN } found_by;
 static const char *const reasons[] = {
     [PROVED] = "checkmate: so the optimum in the order of the ops has it",
     [BRANCHED] =
         "checkmate: the best of the integer program within its nodes, not proved the least",
     [ANNEALED] = "checkmate: so annealing of the same problem has it, not proved the least",
+    [CHAIN] = "checkmate: so Rotor's best chain has it, of which the search found nothing better",
 };
 
 /* What was proved to be the best for an aim is so for all aims down to what it takes. */
@@ -73,8 +74,11 @@ static dt_status anneal(
     const search *s, uint64_t aim, dt_remat_sequence *runs, dt_remat_taken *taken, dt_err *err)
 {
     const dt_remat_graph *g = &s->x.r.graph;
-    const dti_remat_search how = {
-        .budget = aim, .seed = 1, .moves = (uint64_t)MOVES_AN_OP * g->n_op, .once = s->x.r.once};
+    const dti_remat_search how = {.budget = aim,
+        .seed = 1,
+        .moves = (uint64_t)MOVES_AN_OP * g->n_op,
+        .once = s->x.r.once,
+        .in_order = true};
     DT_CHECK(copy_runs(runs, &s->x.best, err));
     return dti_remat_anneal(g, &how, runs, taken, err);
 }
@@ -189,14 +193,13 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     dt_err why = {0};
     dt_status st = solve(s, aim, &runs, &why);
     *peak = UINT64_MAX;
-    if (st == DT_E_BUDGET)
-        return DT_OK;
-    if (st != DT_OK)
+    if (st != DT_OK && st != DT_E_BUDGET)
         st = dt_err_append(err, st, why.text);
     if (st == DT_OK)
         st = dti_problem_try(&s->x, &runs, peak, err);
     if (st == DT_OK && runs.op == NULL) /* it is the best now */
         s->best_by = s->by;
+    st = st == DT_E_BUDGET ? DT_OK : st;
     dti_remat_sequence_deinit(&runs);
     return st;
 }
@@ -223,7 +226,7 @@ static dt_status find_within(
     search *s, dt_program *p, const dt_pass_env *env, uint64_t budget, dt_err *err)
 {
     dti_problem_close(&s->x);
-    s->best_by = ANNEALED; /* as is what comes of Rotor's chains */
+    s->best_by = CHAIN;
     DT_CHECK(dti_problem_open(&s->x, p, env, err));
     s->x.budget = budget;
     return find(s, err);

@@ -64,6 +64,17 @@ static dt_status try_all_kept(dti_problem *x, dt_err *err)
     return st;
 }
 
+/* An input that is read again is copied again, which is not taken to hide behind ops. */
+static dt_status find_seconds(const dt_pass_env *env, dt_program *p, double *seconds, dt_err *err)
+{
+    DT_CHECK(dti_pass_op_seconds(env, p, seconds, err));
+    for (size_t i = 0; i < p->n_op; i++)
+        if (p->op[i].kind == DT_OP_FETCH)
+            seconds[i] = dti_pass_copy_seconds(
+                env, DT_TIER_INPUT, DT_ROW_COPY_IN, p->tensor[p->op[i].arg[0].tensor].bytes);
+    return DT_OK;
+}
+
 dt_status dti_problem_open(dti_problem *x, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const dt_lower_opts o = dti_pass_lower_opts(env);
@@ -71,7 +82,7 @@ dt_status dti_problem_open(dti_problem *x, dt_program *p, const dt_pass_env *env
     *x = (dti_problem){.p = p, .env = env, .budget = env->budgets.device};
     DT_CHECK(dt_program_index(p, err));
     double *seconds = dt_alloc(p->n_op + 1, sizeof *seconds);
-    dt_status st = seconds != NULL ? dti_pass_op_seconds(env, p, seconds, err)
+    dt_status st = seconds != NULL ? find_seconds(env, p, seconds, err)
                                    : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK)
         st = dt_lower(&plan, p, &o, err);

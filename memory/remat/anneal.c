@@ -150,6 +150,12 @@ static bool add(search *s)
     return s->n_log > had;
 }
 
+/* A first run that another of the op must not become. */
+static bool is_bound(const search *s, uint32_t slot)
+{
+    return s->how->in_order && s->r.before[slot] == DTI_NO_RUN;
+}
+
 /* Take a run out, and the runs of its inputs that nobody reads then. */
 static void take_idle(search *s, uint32_t slot, int depth)
 {
@@ -160,7 +166,8 @@ static void take_idle(search *s, uint32_t slot, int depth)
     for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1] && depth > 0; i++) {
         const uint32_t made = dti_runs_before(r, g->in[i], slot);
         /* none, where an input of another input has gone with that */
-        if (made != DTI_NO_RUN && r->end[made] == made && r->count[g->in[i]] > 1 && room(s))
+        if (made != DTI_NO_RUN && r->end[made] == made && r->count[g->in[i]] > 1 &&
+            !is_bound(s, made) && room(s))
             take_idle(s, made, depth - 1);
     }
 }
@@ -170,7 +177,8 @@ static bool drop(search *s)
     const dti_runs *r = &s->r;
     for (int k = 0; k < REACH; k++) {
         const uint32_t slot = r->run[below(s, r->n_run)];
-        if (r->count[r->op[slot]] < 2 || (r->before[slot] == DTI_NO_RUN && r->end[slot] > slot))
+        if (r->count[r->op[slot]] < 2 || is_bound(s, slot) ||
+            (r->before[slot] == DTI_NO_RUN && r->end[slot] > slot))
             continue;
         take_idle(s, slot, DEPTH);
         return true;
@@ -187,9 +195,10 @@ static bool swap(search *s)
 }
 
 /* Slots [*low, *high) to which a run may move: between the runs of the same op, and if it is the
- * first between its inputs' and its readers' first ones. */
-static void bounds_of(const dti_runs *r, uint32_t slot, uint32_t *low, uint32_t *high)
+ * first between its inputs' and its readers' first ones, or those of its neighbours. */
+static void bounds_of(const search *s, uint32_t slot, uint32_t *low, uint32_t *high)
 {
+    const dti_runs *r = &s->r;
     const dt_remat_graph *g = r->g;
     const uint32_t v = r->op[slot];
     *low = 0;
@@ -206,6 +215,10 @@ static void bounds_of(const dti_runs *r, uint32_t slot, uint32_t *low, uint32_t 
         const uint32_t read = r->first[g->out[i]];
         *high = read < *high ? read : *high;
     }
+    if (s->how->in_order && v > 0 && r->first[v - 1] < slot && r->first[v - 1] >= *low)
+        *low = r->first[v - 1] + 1;
+    if (s->how->in_order && v + 1 < g->n_op && r->first[v + 1] > slot && r->first[v + 1] < *high)
+        *high = r->first[v + 1];
 }
 
 /* Where to in [low, high): to an end of it, anywhere, or not far; an empty slot, or DTI_NO_RUN. */
@@ -233,7 +246,7 @@ static bool shift(search *s)
 {
     const uint32_t slot = s->r.run[below(s, s->r.n_run)];
     uint32_t low, high;
-    bounds_of(&s->r, slot, &low, &high);
+    bounds_of(s, slot, &low, &high);
     if (high - low < 2)
         return false;
     const uint32_t to = aim(s, slot, low, high);

@@ -13,13 +13,14 @@ enum { SMALL = 32 }; /* an output of less than this part of the op's largest is 
  * struct node - an op to be: whatever runs in one piece.
  * @op @tensor:  of the program; DT_NONE: of none
  * @taken_by:    the node that overwrites this one's value, and does its work; none: it stays
+ * @lies_in:     the node whose bytes this one's value takes over, from where on both are read; none
  * @first_edge:  edges to this node are this one or later ones
  */
 typedef struct node {
     uint64_t bytes, cost;
     bool once, backward;
     int32_t op, tensor;
-    uint32_t taken_by;
+    uint32_t taken_by, lies_in;
     size_t first_edge;
 } node;
 
@@ -105,7 +106,7 @@ static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *fr
     if (!backward || b->away == NULL || !b->away[tensor] || *from == none)
         return DT_OK;
     if (b->back[tensor] == none) {
-        const node v = {b->v[*from].bytes, 1, false, true, DT_NONE, DT_NONE, none, b->n_edge};
+        const node v = {b->v[*from].bytes, 1, false, true, DT_NONE, DT_NONE, none, none, b->n_edge};
         DT_CHECK(add_node(b, v, err));
         b->back[tensor] = (uint32_t)(b->n - 1);
     }
@@ -113,33 +114,49 @@ static dt_status source(building *b, int32_t tensor, bool backward, uint32_t *fr
     return DT_OK;
 }
 
-/* The node whose only reader this op is, and which it overwrites. */
-static uint32_t overwritten(building *b, const dt_op *op)
+/* The output that overwrites a value of which this op is the only reader; DT_NONE: none of the
+ * largest ones does. */
+static int32_t overwriting(building *b, const dt_op *op, uint64_t most)
 {
     for (int k = 0; k < op->n_arg; k++) {
         const int32_t t = op->arg[k].tensor, x = b->over[t];
-        if (op->arg[k].mode == DT_WRITE && x != DT_NONE && b->readers[x] == 1 &&
-            maker(b, x) != none && (b->away == NULL || !b->away[x]))
-            return maker(b, x);
+        if (op->arg[k].mode == DT_WRITE && b->p->tensor[t].bytes == most && x != DT_NONE &&
+            b->readers[x] == 1 && maker(b, x) != none && (b->away == NULL || !b->away[x]))
+            return t;
     }
-    return none;
+    return DT_NONE;
 }
 
-/* Outputs beside the largest: statistics, masks. They stay. */
+/* The first of the largest outputs, and how many there are. */
+static int32_t largest(const building *b, const dt_op *op, uint64_t most, uint32_t *n)
+{
+    int32_t first = DT_NONE;
+    *n = 0;
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor;
+        if (op->arg[k].mode != DT_WRITE || !counts(b, t) || b->p->tensor[t].bytes != most)
+            continue;
+        first = first == DT_NONE ? t : first;
+        ++*n;
+    }
+    return first;
+}
+
+/* Those beside the node's tensor, such as statistics and masks, stay; but as large ones as that
+ * are made again with it. */
 static dt_status add_outputs(building *b, const dt_op *op, uint32_t id, uint64_t most, dt_err *err)
 {
+    const bool again = !b->v[id].once;
     for (int k = 0; k < op->n_arg; k++) {
         const int32_t t = op->arg[k].tensor;
         if (op->arg[k].mode != DT_WRITE || !counts(b, t))
             continue;
         const uint64_t bytes = b->p->tensor[t].bytes;
-        if (bytes == most || bytes < most / SMALL) {
+        if (t == b->v[id].tensor || (bytes == most && again) || bytes < most / SMALL) {
             b->of[t] = bytes == most ? id : none;
-            if (bytes == most)
-                b->v[id].tensor = t;
             continue;
         }
-        const node v = {bytes, 0, true, b->v[id].backward, DT_NONE, t, none, b->n_edge};
+        const node v = {bytes, 0, true, b->v[id].backward, DT_NONE, t, none, none, b->n_edge};
         DT_CHECK(add_node(b, v, err));
         b->of[t] = (uint32_t)(b->n - 1);
         DT_CHECK(add_edge(b, id, b->of[t], err));
@@ -175,11 +192,26 @@ static void take_over(building *b, uint32_t under, uint32_t id)
             b->edge[i].to = id;
 }
 
+/* What runs once overwrites a value that is made once: its own takes no bytes, and the other's stay
+ * until it was read for the last time. */
+static void lie_in(const building *b, uint32_t under, node *v)
+{
+    const uint32_t first = b->v[under].lies_in;
+    v->lies_in = first != none ? first : under;
+    v->bytes = 0;
+}
+
+/* A value is read where it was made, and where it lies. */
+static dt_status read_from(building *b, uint32_t from, uint32_t to, dt_err *err)
+{
+    DT_CHECK(add_edge(b, from, to, err));
+    return from != none ? add_edge(b, b->v[from].lies_in, to, err) : DT_OK;
+}
+
 static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
 {
     const dt_op *op = &b->p->op[number];
-    const uint32_t under = overwritten(b, op);
-    uint32_t from[DT_MAX_ARGS];
+    uint32_t from[DT_MAX_ARGS], n_largest;
     int n_from = 0;
     uint64_t most = 0;
     for (int k = 0; k < op->n_arg; k++) {
@@ -191,15 +223,26 @@ static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
     }
     const bool again =
         op->kind == DT_OP_FETCH || (op->kind == DT_OP_FORWARD && largest_again(b, op, most));
-    const node v = {most, 1 + (uint64_t)(b->seconds[number] / b->unit), !again, backward, number,
-        DT_NONE, none, b->n_edge};
+    const int32_t first = largest(b, op, most, &n_largest), lies = overwriting(b, op, most);
+    const uint32_t under = lies != DT_NONE ? maker(b, b->over[lies]) : none;
+    node v = {.bytes = again && n_largest > 0 ? most * n_largest : most,
+        .cost = 1 + (uint64_t)(b->seconds[number] / b->unit),
+        .once = !again,
+        .backward = backward,
+        .op = number,
+        .tensor = lies != DT_NONE ? lies : first,
+        .taken_by = none,
+        .lies_in = none,
+        .first_edge = b->n_edge};
+    if (under != none && !again && b->v[under].once)
+        lie_in(b, under, &v);
     DT_CHECK(add_node(b, v, err));
     const uint32_t id = (uint32_t)(b->n - 1);
-    if (under != none)
+    if (under != none && v.lies_in == none)
         take_over(b, under, id);
     for (int k = 0; k < n_from; k++)
-        if (from[k] != under)
-            DT_CHECK(add_edge(b, from[k], id, err));
+        if (from[k] != under || v.lies_in != none)
+            DT_CHECK(read_from(b, from[k], id, err));
     return add_outputs(b, op, id, most, err);
 }
 

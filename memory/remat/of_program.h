@@ -8,8 +8,9 @@
 
 /**
  * struct dti_remat_program - the problem, and what its ops stand for.
- * @graph: an op for each op of the program, but one for those of which one overwrites what the
- * other made, and one more for a second output of some size
+ * @graph: an op for each op of the program, and one more for a second output of some size. Where an
+ * op overwrites what another made, both are one if they can run again; else its value takes no
+ * bytes, and the other's stay until it was read for the last time
  * @unit:  seconds that 1 of a cost stands for: a nanosecond, or more where costs would be too large
  * @once:  by op of the graph: it is none of forward's, or cannot run again
  * @op_of: by tensor of the program: the op of the graph that makes it; UINT32_MAX where none does

@@ -93,10 +93,12 @@ dt_status dt_remat_last_reads(
  * the same answer
  * @bound:  a sequence that costs no more ends the search; 0 if nothing is known
  * @once:   by op, 1: it must not run again; NULL: all may
+ * @in_order: first runs keep the graph's order, in which the search then has to begin
  */
 typedef struct dti_remat_search {
     uint64_t budget, seed, moves, bound;
     const uint8_t *once;
+    bool in_order;
 } dti_remat_search;
 
 /* From a valid sequence to one of the budget and the least cost that is found, or, while nothing

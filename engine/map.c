@@ -82,6 +82,7 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, const dt_context *c
     dt_home h = {.node = node, .param = i, .bytes = (size_t)dt_param_count(p) * sizeof(float)};
     if (k != NULL && k->param_bytes != NULL)
         DT_TRY(err, k->param_bytes(&c, i, &h.bytes, err), "layer '%s': %s", nd->name, p->name);
+    h.param_bytes = h.bytes;
     h.port = DT_P;
     h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_WEIGHTS;
     snprintf(h.name, sizeof h.name, "%s.%s", nd->name, p->name);

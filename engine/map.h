@@ -42,11 +42,11 @@ typedef enum dt_store { DT_STORE_F32, DT_STORE_CODES, DT_STORE_SCALES } dt_store
  * moment that is stored as codes are an entry of their own, DTI_SCALES_OF its port. tier:
  * DT_AT_DEVICE, DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier;
  * next: the slot of its next generation, to which a step writes what the steps after it read: off
- * itself where there is but one. */
+ * itself where there is but one. param_bytes: of its parameter, whatever is beside it takes. */
 typedef struct dt_home {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
-    size_t bytes, off, next;
+    size_t bytes, param_bytes, off, next;
     int32_t node, param;
     dt_port port;
     dt_store store;

@@ -129,10 +129,10 @@ static bool gene(const options *o, const dt_home *h)
     while (i >= BY_BYTES) {
         const dt_u32x4 of = {{(uint32_t)i, (uint32_t)h->node, (uint32_t)h->param, 1}};
         const dt_u32x4 r = dt_philox(of, (uint32_t)o->seed, (uint32_t)((uint64_t)o->seed >> 32));
-        turned = turned != (h->bytes >= LEAST && r.v[1] < often);
+        turned = turned != (h->param_bytes >= LEAST && r.v[1] < often);
         i = o->parent[i - BY_BYTES][r.v[0] & 1];
     }
-    return (i > 0 && h->bytes >= smallest[i]) != turned;
+    return (i > 0 && h->param_bytes >= smallest[i]) != turned;
 }
 
 static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, uint64_t *host)
@@ -141,7 +141,7 @@ static dt_tier home(const void *given, dt_device_kind device, const dt_home *h, 
     (void)device, (void)host;
     const bool moves =
         h->role == DT_ROLE_WEIGHTS || h->role == DT_ROLE_GRADIENTS || h->role == DT_ROLE_OPTIMIZER;
-    const bool away = o->chosen > 0 ? gene(o, h) : h->bytes >= o->weights_from;
+    const bool away = o->chosen > 0 ? gene(o, h) : h->param_bytes >= o->weights_from;
     return moves && away ? DT_TIER_HOST : DT_AT_DEVICE;
 }
 

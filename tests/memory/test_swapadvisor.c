@@ -470,7 +470,7 @@ static void put_option(const dt_policy *p, void *opts, const char *key, const ch
 }
 
 /* How many of 64 parameters of so many bytes live on the host, by a choice, of which those before
- * came to @worth. Gradients and states live where their parameter does. */
+ * came to @worth. Gradients and states live where their parameter does, be they in 8 bits. */
 static int on_the_host(uint64_t bytes, const char *mutation, const double *worth, size_t choice)
 {
     enum { N = 64 };
@@ -486,10 +486,12 @@ static int on_the_host(uint64_t bytes, const char *mutation, const double *worth
     p->choose_home(opts, worth, choice);
     for (int32_t i = 0; i < N; i++) {
         dt_home h = {.role = DT_ROLE_WEIGHTS, .bytes = bytes, .node = i, .param = i % 2};
+        h.param_bytes = bytes;
         const dt_tier tier = p->home(opts, DT_CPU, &h, &host);
         h.role = DT_ROLE_GRADIENTS;
         assert_int_equal(p->home(opts, DT_CPU, &h, &host), tier);
         h.role = DT_ROLE_OPTIMIZER;
+        h.bytes = bytes / sizeof(float);
         assert_int_equal(p->home(opts, DT_CPU, &h, &host), tier);
         n += tier == DT_TIER_HOST;
     }

@@ -200,6 +200,21 @@ static void a_moment_takes_a_byte_a_value_and_a_scale_for_each_block(void **stat
     dt_session_close(s);
 }
 
+/* Whatever their own bytes are. */
+static void swapadvisor_moves_codes_and_scales_with_their_parameter(void **state)
+{
+    (void)state;
+    static const char *const beside[] = {"f.weight", "g.f.weight", "m0.f.weight", "s1.f.weight"};
+    dt_session *s = dt_session_planned(
+        NETWORK "[data]\nsamples = 8\n[train]\nbatch = 8\noptimizer = adamw\nstates = 8bit\n"
+                "[memory]\npolicy = swapadvisor\n[policy.swapadvisor]\nweights = host\n"
+                "weights_from = 8MiB\n");
+    for (size_t i = 0; i < DT_COUNT(beside); i++)
+        assert_int_equal(home_named(s, beside[i])->tier, DT_TIER_HOST);
+    assert_int_equal(home_named(s, "m0.e.weight")->tier, DT_AT_DEVICE);
+    dt_session_close(s);
+}
+
 /* Slices of a MiB are of four; a slice has its part of the codes, and scales come once for all. */
 static void slices_cut_codes_and_leave_scales_whole(void **state)
 {
@@ -303,6 +318,7 @@ DT_TEST_GROUP(states)
         cmocka_unit_test(a_run_that_goes_on_ends_with_the_same_bits),
         cmocka_unit_test(micro_batches_and_threads_keep_what_they_promise),
         cmocka_unit_test(a_moment_takes_a_byte_a_value_and_a_scale_for_each_block),
+        cmocka_unit_test(swapadvisor_moves_codes_and_scales_with_their_parameter),
         cmocka_unit_test(slices_cut_codes_and_leave_scales_whole),
         cmocka_unit_test(it_learns_as_with_moments_in_fp32),
         cmocka_unit_test(what_there_is_no_state_for_is_refused),

@@ -12,6 +12,7 @@
  *
  * Where ours differs: the optimum is what annealing finds, not an integer program's, and so a lower
  * bound of it. */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -19,8 +20,9 @@
 #include "engine/base/numbers_text.h"
 #include "memory/accounts/account.h"
 #include "memory/remat/remat.h"
+#include "memory/remat/stages.h"
 
-enum { MOVES = 200000, ROUNDS = 12, NONE = -1 };
+enum { MOVES = 200000, NONE = -1 };
 
 /* ---- the graph ---- */
 
@@ -114,8 +116,15 @@ static dt_status fill(folding *f, dt_err *err)
 {
     const uint32_t loss = f->n_forward;
     int32_t scores = NONE;
+    if (2 * loss + 1 > DTI_STAGES_MOST_OPS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "checkmate: a network of %" PRIu32 " ops, forward and backward, is more than the %d "
+            "that its schedules are made for; name one of fewer layers",
+            2 * loss + 1, DTI_STAGES_MOST_OPS);
     for (size_t i = 0; i < f->g->n_node; i++) {
         const dt_node *nd = &f->g->node[i];
+        if (nd->with[0] != '\0')
+            return dti_account_fused(nd, err);
         if (nd->desc->loss)
             scores = op_of(f, nd->in[0]);
         if (nd->desc->loss || folded(f->g, nd))

@@ -31,8 +31,11 @@ static dt_status extra(uint32_t n, uint64_t s, double *value, dt_err *err)
 static dt_status count(const dt_graph *g, const dt_account_ask *ask, double *value, dt_err *err)
 {
     uint32_t n = 0;
-    for (size_t i = 0; i < g->n_node; i++)
+    for (size_t i = 0; i < g->n_node; i++) {
+        if (g->node[i].with[0] != '\0')
+            return dti_account_fused(&g->node[i], err);
         n += !g->node[i].desc->identity && !g->node[i].desc->loss;
+    }
     if (n == 0 || n > DT_CHAIN_MOST_STAGES)
         return DT_FAIL(err, DT_E_CONFIG, "revolve: a chain has 1 to %d layers, not %u",
             DT_CHAIN_MOST_STAGES, n);

@@ -427,7 +427,13 @@ static void accounts_are_shown_and_never_run(void **state)
             "mlp has no attention, and this count is of transformers"},
         {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
         {"plan configs/mlp.ini --set memory.account=checkmate", "memory.device_budget"},
-        {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"}};
+        {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"},
+        {"plan configs/resnet50.ini --set memory.account=revolve", "write [model] fuse = off"},
+        {"plan configs/resnet50.ini --set memory.account=checkmate --set memory.device_budget=16GB",
+            "write [model] fuse = off"},
+        {"plan configs/resnet50.ini --set model.name=resnet1001 --set model.fuse=off "
+         "--set memory.account=checkmate --set memory.device_budget=16GB",
+            "checkmate: a network of 6677 ops"}};
     for (size_t i = 0; i < DT_COUNT(refused); i++) {
         r = cli_run(refused[i][0], NULL);
         assert_code(&r, DT_E_CONFIG);

@@ -1,7 +1,8 @@
 /* Memonger (Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, as its
  * authors released it for MXNet: dmlc/mxnet-memonger). Its user marks layers as stages; forward is
  * walked, and whenever more than a threshold of bytes was made since the last value that is kept,
- * the next value of a stage is. Layers of one stage are kept or dropped together. The threshold is
+ * the next value of a stage is. Layers of one stage,
+ * with none of another between them, are kept or dropped together. The threshold is
  * the one of nine whose plan takes the fewest bytes (memonger_search.h).
  *
  * It is not chen_budget, which is the paper's: there split points are found, and so is a plan
@@ -28,7 +29,7 @@ typedef struct options {
 /* clang-format off */
 static const dt_opt opts[] = {
     {"stages",    DT_OPT_STR,  AT(stages),    "*",   0,  0,   NULL, NULL, "layers whose outputs may be kept: globs over their names, separated by commas"},
-    {"grouped",   DT_OPT_BOOL, AT(grouped),   "off", 0,  0,   NULL, NULL, "outputs of layers that match the same glob are kept or dropped together"},
+    {"grouped",   DT_OPT_BOOL, AT(grouped),   "off", 0,  0,   NULL, NULL, "outputs of layers that match the same glob, with none of another between them, are kept or dropped together"},
     {"threshold", DT_OPT_I64,  AT(threshold), "-1",  -1, 1e9, NULL, NULL, "MiB of values made since the last kept one after which the next is kept; -1: of nine tried, the one that takes the fewest bytes"},
     {NULL,        DT_OPT_I64,  0,             NULL,  0,  0,   NULL, NULL, NULL},
 };

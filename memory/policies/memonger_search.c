@@ -5,31 +5,25 @@
 
 enum { ROUNDS = 3, GRID = 6, MIB_SHIFT = 20 };
 
-/* Whether the first of a stage was kept: those before @i are decided. */
-static bool decided(const int32_t *stage, const bool *keep, size_t i, bool *kept)
-{
-    if (stage[i] <= DTI_STAGE_ALONE)
-        return false;
-    for (size_t k = 0; k < i; k++)
-        if (stage[k] == stage[i]) {
-            *kept = keep[k];
-            return true;
-        }
-    return false;
-}
-
 dti_memonger_sums dti_memonger_plan(
     const uint64_t *bytes, const int32_t *stage, size_t n, uint64_t threshold, bool *keep)
 {
     dti_memonger_sums s = {0, 0};
     uint64_t open = 0;
+    int32_t last = DTI_STAGE_NONE;
+    bool kept = false; /* the last stage */
     for (size_t i = 0; i < n; i++) {
         open += bytes[i];
-        keep[i] = stage[i] != DTI_STAGE_NONE && open > threshold;
-        (void)decided(stage, keep, i, &keep[i]);
-        if (!keep[i])
+        keep[i] = false;
+        if (stage[i] == DTI_STAGE_NONE)
             continue;
-        s.kept += bytes[i];
+        const bool first = stage[i] == DTI_STAGE_ALONE || stage[i] != last;
+        kept = first ? open > threshold : kept;
+        keep[i] = kept;
+        last = stage[i];
+        s.kept += kept ? bytes[i] : 0;
+        if (!first || !kept)
+            continue;
         s.largest = open > s.largest ? open : s.largest;
         open = 0;
     }

@@ -13,8 +13,8 @@ typedef struct dti_memonger_sums {
 
 /* Walk over n values: one that is of a stage is kept as soon as more than @threshold bytes were
  * made since the last, itself included. @stage: DTI_STAGE_NONE: it is none's and never kept;
- * DTI_STAGE_ALONE; else a number from 1 to n, and all of that number share the fate of the first.
- */
+ * DTI_STAGE_ALONE; else a number, and those of one number between which none is of another stage
+ * share the fate of the first, as whose end the bytes since are counted. */
 dti_memonger_sums dti_memonger_plan(
     const uint64_t *bytes, const int32_t *stage, size_t n, uint64_t threshold, bool *keep);
 

@@ -382,15 +382,16 @@ static dt_status note_try(
     return DT_OK;
 }
 
-static void assert_kept(uint64_t mib, const int32_t *stage, const char *want)
+static dti_memonger_sums assert_kept(uint64_t mib, const int32_t *stage, const char *want)
 {
     bool keep[SIZES];
     char got[SIZES + 1];
-    (void)plan_sizes(mib, stage, keep);
+    const dti_memonger_sums s = plan_sizes(mib, stage, keep);
     for (int i = 0; i < SIZES; i++)
         got[i] = keep[i] ? 'k' : '.';
     got[SIZES] = '\0';
     assert_string_equal(got, want);
+    return s;
 }
 
 /* By hand: all of 332 are kept at 0, so the first guess is floor(sqrt(332 64 / 2)) = 103, and the
@@ -403,6 +404,7 @@ static void memonger_looks_where_its_release_does(void **state)
     static const int32_t alone[SIZES];
     /* The third and the last of one stage, and nothing from the fourth to the sixth of any. */
     static const int32_t some[SIZES] = {0, 0, 1, -1, -1, -1, 0, 0, 0, 0, 0, 1};
+    static const int32_t pair[SIZES] = {-1, -1, 1, -1, 1, -1, 2, 0, -1, -1, -1, -1};
     walk w = {.n = 0};
     dti_memonger_found found;
     dt_err err = {0};
@@ -413,11 +415,14 @@ static void memonger_looks_where_its_release_does(void **state)
         assert_int_equal(w.cost[k], cost[k]);
     }
     assert_true(found.mib == 71 && found.cost >> 20 == 216 && found.tried == TRIED);
-    assert_kept(60, alone, "kkk..k......");
-    assert_kept(128, alone, "..k.......k.");
-    assert_kept(63, some, "kkk...k....k");
-    assert_kept(130, some, "..k.......kk");
-    assert_kept(200, some, "......k.....");
+    (void)assert_kept(60, alone, "kkk..k......");
+    (void)assert_kept(128, alone, "..k.......k.");
+    (void)assert_kept(63, some, "kkk...k.....");
+    (void)assert_kept(130, some, "..k.......k.");
+    (void)assert_kept(200, some, "......k.....");
+    /* The fifth follows the third, and takes no bytes off what the stage after it is told by. */
+    const dti_memonger_sums s = assert_kept(100, pair, "..k.k..k....");
+    assert_true(s.kept >> 20 == 112 && s.largest >> 20 == 192);
 }
 
 /* What the user names is kept, layers of a glob together; a name that nothing bears is refused. */

@@ -92,16 +92,18 @@ static int32_t release_place(const tflms *x, const dti_gap *g, const setting *s)
                : dti_levels_reach(&x->levels, x->p, g->from_pos, done, g->to_pos);
 }
 
-static void add(tflms *x, const dti_gap *g, const setting *s, int far)
+/* Whether there is time for it. */
+static bool add(tflms *x, const dti_gap *g, const setting *s, int far)
 {
     const int32_t release = release_place(x, g, s), fetch = fetch_place(x, g, s);
     if (fetch <= release + 1)
-        return;
+        return false;
     x->swap[x->n_swap++] = (dti_level_swap){.gap = *g,
         .release = x->p->order[release],
         .fetch = x->p->order[fetch],
         .far = far,
         .ahead = (int)(x->levels.level[g->to] - x->levels.level[x->p->order[fetch - 1]])};
+    return true;
 }
 
 static void find_swaps(tflms *x, const setting *s)
@@ -117,8 +119,8 @@ static void find_swaps(tflms *x, const setting *s)
             const int32_t far = dti_levels_behind(&x->levels, p, &g);
             if (far <= s->threshold || x->levels.level[g.to] - group <= s->groupby)
                 continue;
-            group = x->levels.level[g.to];
-            add(x, &g, s, far);
+            if (add(x, &g, s, far))
+                group = x->levels.level[g.to];
         }
     }
 }

@@ -664,6 +664,22 @@ static void a_trigger_is_as_far_ahead_as_asked(void **state)
     }
 }
 
+/* Four levels ahead of the sum no trigger is left, so backward shares no swap with it. */
+static void a_swap_that_is_not_made_is_not_shared(void **state)
+{
+    (void)state;
+    const dt_pass_env e = {0};
+    dt_lowered m = dt_program_of(
+        network_of_text("[conv a]\nout = 4\nkernel = 3\n[sigmoid s]\n[sigmoid t]\n[sigmoid u]\n"
+                        "[sigmoid v]\n[sigmoid w]\n[add j]\ninput = s, w\n[conv b]\nout = 4\n"
+                        "kernel = 3\n[fc c]\nout = 1000\n[cross_entropy loss]\n"),
+        DT_PROGRAM_FIRST, 4);
+    dt_rewrite_with(m.program, "tflms",
+        "[policy.tflms]\nleast = 0\nthreshold = 2\nahead = 4\ngroupby = 1000\nsync = 0\n", &e);
+    assert_true(has_op(m.program, "out.s.y"));
+    dt_lowered_close(&m);
+}
+
 /* What is alive at most by a policy with one number, as that rises. */
 static void bounds_never_fall(
     dt_lowered (*plan)(dt_graph *g, int number), uint64_t seed, int from, int to, int by)
@@ -1381,6 +1397,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_slow_disk_has_values_packed),
         cmocka_unit_test(a_threshold_swaps_a_prefix_of_a_chain),
         cmocka_unit_test(a_trigger_is_as_far_ahead_as_asked),
+        cmocka_unit_test(a_swap_that_is_not_made_is_not_shared),
         cmocka_unit_test(fewer_and_earlier_swaps_never_take_less),
         cmocka_unit_test(a_chain_swaps_what_is_farther_than_the_threshold),
         cmocka_unit_test(a_trigger_is_within_its_bounds),

@@ -394,6 +394,13 @@ static dt_status encode(applying *a, const dti_gap *g, const value *v, dt_err *e
     return packed != DT_NONE && v->to->moves ? move_packed(a->p, packed, v, g->reason, err) : DT_OK;
 }
 
+/* What packs a value; NULL: it is left as it is. */
+static const dt_codec *codec_of(const dt_pass_env *env, const dt_layer_fate *to, const dt_tensor *t)
+{
+    const bool packs = to->codec != NULL && dt_packs(t) && !(env->dense && to->codec->sparse);
+    return packs ? to->codec : NULL;
+}
+
 /* What cannot be packed moves as it is, and stays where encode asks for it. */
 static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
 {
@@ -401,8 +408,7 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
     const dt_pass_env *env = a->env;
     const dt_layer_fate *to = v->to;
     const dt_tensor *t = &p->tensor[g->tensor];
-    const bool packs = to->codec != NULL && dt_packs(t);
-    if ((to->pin == DT_PIN_ENCODE && !packs) ||
+    if ((to->pin == DT_PIN_ENCODE && !dt_packs(t)) ||
         (to->pin == DT_PIN_RECOMPUTE && !dti_repeatable(p, g->tensor)))
         return DT_OK;
     DT_CHECK(dt_reasons_add(
@@ -415,7 +421,7 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
     const dti_offload_opt o = {.release_after = DT_NONE,
         .fetch_before = v->fetch,
         .tier = to->tier,
-        .codec = packs && !(env->dense && to->codec->sparse) ? to->codec : NULL,
+        .codec = codec_of(env, to, t),
         .density = dti_pass_density(env, t, 1)};
     return dti_offloads_add(&a->moves, p, g, &o, err);
 }
@@ -467,6 +473,17 @@ static int last_needed_first(const void *a, const void *b)
     return x->v->tensor > y->v->tensor ? -1 : x->v->tensor < y->v->tensor;
 }
 
+/* Of what travels, which may be packed. */
+static double link_seconds(const dt_pass_env *env, const dt_layer_fate *f, const dt_tensor *t)
+{
+    const dt_tier tier = f->tier == DT_TIER_INPUT ? dti_offload_tier(env) : f->tier;
+    const dt_codec *codec = codec_of(env, f, t);
+    const size_t count = t->bytes / sizeof(uint32_t);
+    const uint64_t bytes =
+        codec != NULL ? dt_packed_bytes(codec, count, dti_pass_density(env, t, 1)) : t->bytes;
+    return dti_pass_copy_seconds(env, tier, DT_ROW_COPY_IN, bytes);
+}
+
 static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env *env, arrival *to)
 {
     size_t k = 0;
@@ -475,12 +492,10 @@ static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env
         const dt_layer_fate *f = v[i].to;
         if (f->pin != DT_PIN_MOVE && !f->moves)
             continue;
-        const dt_tier tier = f->tier == DT_TIER_INPUT ? dti_offload_tier(env) : f->tier;
         const dt_pin pinned = p->tensor[v[i].tensor].pin;
         p->tensor[v[i].tensor].pin = DT_PIN_NONE; /* which shows its gaps */
         if (dti_gap_crossing(p, v[i].tensor, &g))
-            to[k++] = (arrival){&v[i], g.to_pos,
-                dti_pass_copy_seconds(env, tier, DT_ROW_COPY_IN, p->tensor[v[i].tensor].bytes)};
+            to[k++] = (arrival){&v[i], g.to_pos, link_seconds(env, f, &p->tensor[v[i].tensor])};
         p->tensor[v[i].tensor].pin = pinned;
     }
     return k;

@@ -163,6 +163,33 @@ static void copies_back_hide_behind_backward(void **state)
     dt_session_close(s);
 }
 
+/* Ops that run beside the copy back of one value of ResNet-50 on a P100. */
+static int ops_beside(const char *fate)
+{
+    char text[256];
+    int n = 0;
+    dt_err err = {0};
+    const dt_planned *p = NULL;
+    snprintf(text, sizeof text,
+        "[model]\nname = resnet50\n[data]\nsamples = 320\n[train]\nbatch = 190\n"
+        "precision = fp32\n[memory]\nsimulate = p100\n[memory.layers]\nlayer1.0.conv3 = %s\n",
+        fate);
+    dt_session *s = dt_session_planned(text);
+    assert_ok(dti_session_plan(s, DT_PROGRAM_FIRST, 190, &p, &err), &err);
+    const size_t reader = compute_row(p->plan, "layer1.0.bn3.b");
+    for (size_t i = row_of(p->plan, DT_ROW_COPY_IN, "layer1.0.conv3.y"); i < reader; i++)
+        n += p->plan->row[i].kind == DT_ROW_COMPUTE;
+    dt_session_close(s);
+    return n;
+}
+
+static void what_travels_packed_comes_back_later(void **state)
+{
+    (void)state;
+    const int packed = ops_beside("offload fp16"), whole = ops_beside("offload");
+    assert_true(packed > 0 && packed < whole * 2 / 3);
+}
+
 static void move_takes_a_value_to_the_host_and_back(void **state)
 {
     (void)state;
@@ -752,6 +779,7 @@ DT_TEST_GROUP(memory_layers)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(globs_match_whole_names),
         cmocka_unit_test(without_lines_nothing_changes),
+        cmocka_unit_test(what_travels_packed_comes_back_later),
         cmocka_unit_test(move_takes_a_value_to_the_host_and_back),
         cmocka_unit_test(what_is_moved_comes_back_before_it_is_read),
         cmocka_unit_test(copies_back_hide_behind_backward),

@@ -240,6 +240,11 @@ static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
     return rewrite(p, env, &fixed, err);
 }
 
+static const dti_only_with only_with[] = {
+    {"budget", "segment", "auto"},
+    {NULL, NULL, NULL},
+};
+
 const dt_policy dt_policy_chen_budget = {
     .name = "chen_budget",
     .summary = "cut where a segment's bytes exceed a budget; search for the best (Chen 2016)",
@@ -247,5 +252,6 @@ const dt_policy dt_policy_chen_budget = {
     .by_budget = true,
     .opts = opts,
     .opts_bytes = sizeof(options),
+    .only_with = only_with,
     .pass = chen_budget,
 };

@@ -97,7 +97,7 @@ static double worth(const dti_auto *s, const dti_pass_cost *c, uint64_t budget)
     return c->seconds * (1 + 20 * over) * (dti_pass_fits(s->env, c) ? 1 : 100);
 }
 
-/* Another fate for a value or two. */
+/* Another fate for one to three values. */
 static void flip(dti_auto *s, uint8_t *to, const uint8_t *from)
 {
     memcpy(to, from, s->n_value);

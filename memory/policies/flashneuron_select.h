@@ -21,9 +21,9 @@ typedef struct dti_flash_value {
 } dti_flash_value;
 
 /* Choose among @n values so that @spill bytes or more go, or all. First in their order. If their
- * copies take longer than @forward seconds, those that can be packed are (the result: true), and as
- * long as it still takes longer, the last one chosen that cannot be packed is exchanged for others
- * that can, the best ratio first. */
+ * copies take longer than @forward seconds, those that can be packed are (the result: true), and
+ * the last one chosen that cannot be is exchanged for others that can, the best ratio first, once
+ * and then as long as it still takes longer. */
 bool dti_flash_select(dti_flash_value *v, size_t n, uint64_t spill, double forward);
 
 #endif

@@ -27,13 +27,16 @@ static bool untouched(const dt_program *p, int32_t node, int32_t forward)
     return true;
 }
 
-/* Whether the configuration has set fates of what this forward reads and writes. */
-static bool has_pins(const dt_program *p, int32_t forward)
+/* Whether the configuration has set fates of what this forward reads and writes, or it has slots,
+ * whose bytes are taken whatever backward reads. */
+static bool is_settled(const dt_program *p, int32_t forward)
 {
     const dt_op *op = &p->op[forward];
-    for (int k = 0; k < op->n_arg; k++)
-        if (p->tensor[op->arg[k].tensor].pin != DT_PIN_NONE)
+    for (int k = 0; k < op->n_arg; k++) {
+        const dt_tensor *t = &p->tensor[op->arg[k].tensor];
+        if (t->pin != DT_PIN_NONE || t->slot != DT_NONE)
             return true;
+    }
     return false;
 }
 
@@ -102,7 +105,7 @@ static dt_status choose(dt_program *p, int32_t node, int alt, int32_t reason, dt
     const int32_t forward = forward_op(p, node);
     if (alt < 0 || alt >= nd->desc->n_alt || forward == DT_NONE || p->loss == DT_NONE)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' has no alternative %d", nd->name, alt);
-    if (alt == p->alt[node] || nd->frozen || has_pins(p, forward) || !untouched(p, node, forward))
+    if (alt == p->alt[node] || nd->frozen || is_settled(p, forward) || !untouched(p, node, forward))
         return DT_OK;
     p->alt[node] = (uint8_t)alt;
     const dt_ports reads = nd->desc->alt[alt].reads;

@@ -17,7 +17,8 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
 {
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
-    if (p->tensor[tensor].home != DT_NONE || p->tensor[tensor].pin != DT_PIN_NONE)
+    const dt_tensor *t = &p->tensor[tensor];
+    if (t->home != DT_NONE || t->pin != DT_PIN_NONE || t->slot != DT_NONE)
         return false;
     const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
     for (; *i + 1 < n; ++*i) {

@@ -27,7 +27,8 @@ typedef enum dti_fate { DTI_KEEP, DTI_RECOMPUTE, DTI_OFFLOAD, DTI_FATES } dti_fa
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
  * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
- * them. The program's index must be fresh. */
+ * them. Nor does one in a slot: its bytes are taken all along, and no fate would free them. The
+ * program's index must be fresh. */
 bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
 
 /* Whether moving a tensor may free bytes, and at least so many: in a slot they are taken all along.

@@ -463,7 +463,7 @@ static double bytes_at_loss(const least *l, dt_program *p)
     for (size_t t = 0; t < p->n_tensor; t++) {
         const dt_tensor *of = &p->tensor[t];
         dti_gap g;
-        if (of->slot == DT_NONE && of->role != DT_ROLE_INPUT && dti_gap_crossing(p, (int32_t)t, &g))
+        if (of->role != DT_ROLE_INPUT && dti_gap_crossing(p, (int32_t)t, &g))
             sum += packed_bytes(l, of);
     }
     return sum;

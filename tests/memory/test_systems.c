@@ -1175,6 +1175,26 @@ static bool same_rows(const dt_plan *a, const dt_plan *b)
     return a->n_row == b->n_row && memcmp(a->row, b->row, a->n_row * sizeof *a->row) == 0;
 }
 
+/* In slots values take their bytes all along, so moving or packing them would be in vain. */
+static void what_lies_in_slots_is_left_there(void **state)
+{
+    (void)state;
+    static const char *const behind[] = {"gist", "actnn", "vdnn_all", "superneurons"};
+    const dt_pass_env e = {0};
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        dt_plan *alone = planned(seed, "network_wide", NULL, &e);
+        for (size_t i = 0; i < DT_COUNT(behind); i++) {
+            char list[64];
+            snprintf(list, sizeof list, "network_wide,%s", behind[i]);
+            dt_plan *both = planned(seed, list, NULL, &e);
+            if (!same_rows(alone, both))
+                fail_msg("seed %d: %s does something", (int)seed, list);
+            dt_plan_destroy(both);
+        }
+        dt_plan_destroy(alone);
+    }
+}
+
 /* ResNet-20 to the disk with room to spare, where copies to and from one tier take long, and all
  * others no time. */
 static dt_plan *to_disk(const char *policy, const char *ini, int slow)
@@ -1410,6 +1430,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(figure_13_has_its_signs),
         cmocka_unit_test(what_a_budget_has_room_for_stays),
         cmocka_unit_test(the_most_states_that_fit_are_taken),
+        cmocka_unit_test(what_lies_in_slots_is_left_there),
         cmocka_unit_test(copies_to_the_disk_take_the_disks_seconds),
         cmocka_unit_test(no_budget_takes_no_less_than_one),
         cmocka_unit_test(a_cache_of_small_values_does_not_take_more),

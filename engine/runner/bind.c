@@ -475,6 +475,23 @@ static dt_status bind_row(binder *b, const dt_row *row, dt_err *err)
     return DT_OK;
 }
 
+/* Packed copies whose slot is another's before the run is over, when a device that works later is
+ * asked how long they were. */
+static void find_reused(dti_plan *p)
+{
+    for (size_t i = 0; i < p->n_step; i++) {
+        dti_step *s = &p->step[i];
+        const dti_copy *c = &s->copy;
+        if (s->kind != DTI_COPY || !c->out || c->codec == NULL)
+            continue;
+        for (size_t k = i + 1; k < p->n_step && !s->copy.reused; k++) {
+            const dti_copy *x = &p->step[k].copy;
+            s->copy.reused = p->step[k].kind == DTI_COPY && x->out && x->tier == c->tier &&
+                             x->slot < c->slot + c->stored && c->slot < x->slot + x->stored;
+        }
+    }
+}
+
 /* Each stream of the plan becomes the runner's of its kind and tier. */
 static dt_status find_streams(binder *b, dt_err *err)
 {
@@ -655,6 +672,8 @@ static dt_status bind(binder *b, dt_err *err)
     for (size_t i = 0; i < b->plan->n_row; i++)
         DT_CHECK(bind_row(b, &b->plan->row[i], err));
     DT_CHECK(dti_values_check_end(&b->values, err));
+    if (!b->r->d->immediate)
+        find_reused(b->to);
     return b->r->d->launch_costs ? batch_updates(b->r, b->to, err) : DT_OK;
 }
 

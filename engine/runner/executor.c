@@ -110,6 +110,12 @@ static uint64_t slot_of(const dt_runner *r, const dti_copy *c)
     return c->slot < h->next ? c->slot + apart : c->slot - apart;
 }
 
+/* Bytes of a slot that say something: what is packed says in its first ones how long it is. */
+static uint64_t used_at(const dti_copy *c, const unsigned char *slot)
+{
+    return c->codec != NULL ? dti_packed_used(slot, c->stored) : c->bytes;
+}
+
 /* By a tier's write and read, which wait: from and to the arena itself, or by way of a stage. */
 static dt_status copy_by_stage(dti_step *s, uint64_t slot, uint64_t used, dt_err *err)
 {
@@ -126,7 +132,7 @@ static dt_status copy_by_stage(dti_step *s, uint64_t slot, uint64_t used, dt_err
     }
     if (!c->out)
         return DT_OK;
-    c->used = c->codec != NULL ? dti_packed_used(via, c->stored) : c->bytes;
+    c->used = used_at(c, via);
     return t->desc->write(t->state, slot, via, c->used, err);
 }
 
@@ -144,6 +150,8 @@ static dt_status copy(const dti_run *u, dti_step *s, dt_err *err)
         u->r->beside[c->home] = u->r->o.map->home[c->home].next != u->r->o.map->home[c->home].off;
     const dt_status st =
         t->map != NULL ? put_copy(s, t->map + slot, err) : copy_by_stage(s, slot, used, err);
+    if (c->out && t->map != NULL && u->r->d->immediate)
+        c->used = used_at(c, t->map + slot); /* now: the slot may be another tensor's next */
     DT_TRY(err, st, "copy %s %s the %s tier: slot at byte %" PRIu64 ", %" PRIu64 " bytes", s->name,
         c->out ? "out to" : "in from", dt_tier_name((int)c->tier), slot,
         c->out && t->map == NULL ? c->used : used);
@@ -283,7 +291,15 @@ static dt_status body(void *arg, int thread, dt_err *err)
     return DT_OK;
 }
 
-/* Of a run that was made: packed copies say in their first bytes how long they are. */
+/* A copy that a device which works later made, when all is done: where the slot is another tensor's
+ * by then, nobody knows how long it was, and all of it counts. */
+static uint64_t used_later(const dt_runner *r, const dti_copy *c)
+{
+    return c->codec != NULL && c->reused ? c->stored
+                                         : used_at(c, r->tier[c->tier].map + slot_of(r, c));
+}
+
+/* Of a run that was made. */
 static void count_copies(dt_runner *r, dti_plan *p)
 {
     dt_runner_stats *to = &r->stats;
@@ -294,9 +310,8 @@ static void count_copies(dt_runner *r, dti_plan *p)
         if (s->kind != DTI_COPY)
             continue;
         dti_copy *c = &s->copy;
-        if (c->out && r->tier[c->tier].map != NULL)
-            c->used = c->codec != NULL ? dti_packed_used(r->tier[c->tier].map + c->slot, c->stored)
-                                       : c->bytes;
+        if (c->out && r->tier[c->tier].map != NULL && !r->d->immediate)
+            c->used = used_later(r, c);
         *(c->out ? &to->out[c->tier] : &to->in[c->tier]) += dti_copy_used(p, c);
     }
 }

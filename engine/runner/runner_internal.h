@@ -45,10 +45,11 @@ typedef struct dti_compute {
 } dti_compute;
 
 /* A copy to or from a slot. @codec: NULL: as they are; @used: out: bytes of the slot that the last
- * run wrote; @pair: in: the step that copied them out; -1: they come from home; @home: entry of the
- * map whose home the slot is; -1: it is no home */
+ * run wrote; @reused: out: another copy writes to the slot, later in the same run; @pair: in: the
+ * step that copied them out; -1: they come from home; @home: entry of the map whose home the slot
+ * is; -1: it is no home */
 typedef struct dti_copy {
-    bool out;
+    bool out, reused;
     dt_tier tier;
     unsigned char *device;
     uint64_t slot, bytes, stored;

@@ -25,12 +25,18 @@ static void name_whole(dti_weight *row, const dt_node *nd)
             row->info->name);
 }
 
-dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool all, dt_err *err)
+static size_t count_weights(const dt_graph *g)
 {
-    *w = (dti_weights){0};
     size_t n = 0;
     for (size_t i = 0; i < g->n_node; i++)
         n += (size_t)g->node[i].info.n_param;
+    return n;
+}
+
+dt_status dti_weights_init(dti_weights *w, const dt_graph *g, bool all, dt_err *err)
+{
+    *w = (dti_weights){0};
+    const size_t n = count_weights(g);
     w->row = dt_alloc(n, sizeof *w->row);
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the names of %zu weights", n);
@@ -523,30 +529,17 @@ dt_status dti_weights_load_verified(
 
 /* ---- one in memory ---- */
 
-/* The node and the parameter of the @i-th. */
-static bool place_of(const dt_graph *g, size_t i, int32_t *node, int *param)
-{
-    for (size_t k = 0; k < g->n_node; k++) {
-        const size_t n = (size_t)g->node[k].info.n_param;
-        if (i < n) {
-            *node = (int32_t)k;
-            *param = (int)i;
-            return true;
-        }
-        i -= n;
-    }
-    return false;
-}
-
 bool dt_weight_at(const dt_graph *g, size_t i, dt_weight_place *to)
 {
-    int32_t node;
-    int param;
-    if (!place_of(g, i, &node, &param))
+    size_t k = 0;
+    for (; k < g->n_node && i >= (size_t)g->node[k].info.n_param; k++)
+        i -= (size_t)g->node[k].info.n_param;
+    if (k == g->n_node)
         return false;
-    to->info = &g->node[node].info.param[param];
-    to->trained = !to->info->buffer && !g->node[node].frozen;
-    snprintf(to->name, sizeof to->name, "%s.%s", g->node[node].name, to->info->name);
+    const dt_node *nd = &g->node[k];
+    to->info = &nd->info.param[i];
+    to->trained = !to->info->buffer && !nd->frozen;
+    snprintf(to->name, sizeof to->name, "%s.%s", nd->name, to->info->name);
     return true;
 }
 
@@ -564,24 +557,37 @@ static dt_status read_whole(dt_runner *r, int32_t home, float *to, dt_err *err)
     return st;
 }
 
+/* The row of a weight: a parameter's own name has no dot, so its layer's ends at the last one. */
+static bool find_row(dti_weight *row, const dt_graph *g, const char *name)
+{
+    char layer[DT_NAME_BYTES];
+    const char *dot = strrchr(name, '.');
+    if (dot == NULL || (size_t)(dot - name) >= sizeof layer)
+        return false;
+    snprintf(layer, sizeof layer, "%.*s", (int)(dot - name), name);
+    const int32_t node = dti_graph_find(g, layer);
+    for (int i = 0; node >= 0 && i < g->node[node].info.n_param; i++) {
+        const dt_param_info *p = &g->node[node].info.param[i];
+        if (strcmp(p->name, dot + 1) != 0)
+            continue;
+        *row = (dti_weight){.info = p, .node = node, .param = i};
+        snprintf(row->name, sizeof row->name, "%s", name);
+        return true;
+    }
+    return false;
+}
+
 /* The row and the home of a weight, asked for by its name and count. */
 static dt_status find_weight(dti_weight *row, int32_t *home, const dt_graph *g, const dt_map *m,
     const char *name, size_t count, dt_err *err)
 {
-    dt_weight_place at = {.name = ""};
-    size_t i = 0;
-    *row = (dti_weight){0};
-    while (dt_weight_at(g, i, &at) && strcmp(at.name, name) != 0)
-        i++;
-    if (!place_of(g, i, &row->node, &row->param))
+    if (!find_row(row, g, name))
         return DT_FAIL(err, DT_E_CONFIG,
             "network '%s' has no weight '%s'; it has %zu, and dt_run_weight tells their names",
-            g->name, name, i);
-    if (count != (size_t)dt_param_count(at.info))
-        return DT_FAIL(err, DT_E_CONFIG, "weight '%s' has %" PRId64 " values, not %zu", name,
-            dt_param_count(at.info), count);
-    row->info = at.info;
-    memcpy(row->name, at.name, sizeof row->name);
+            g->name, name, count_weights(g));
+    if (count != count_of(row))
+        return DT_FAIL(
+            err, DT_E_CONFIG, "weight '%s' has %zu values, not %zu", name, count_of(row), count);
     return find_home(home, row, m, DT_P, err);
 }
 

@@ -6,11 +6,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
+#include "layers/fc.h"
 #include "models/model.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/planned.h"
@@ -554,6 +556,45 @@ static void a_full_disk_keeps_the_old_file(void **state)
     dt_stage_close(&b);
 }
 
+/* A wrong count is refused before the runner is asked. */
+static void refused_by_name(const dt_graph *g, const char *name, const char *says)
+{
+    dt_err err = {0};
+    assert_fails(dt_weight_read(NULL, g, NULL, name, NULL, 3, &err), DT_E_CONFIG, &err, says);
+}
+
+/* Thousands of layers: who looks at all before each one takes a minute. */
+static void weights_of_deep_networks_are_found_by_name(void **state)
+{
+    enum { LAYERS = 4096 };
+    const dt_fc fc = {2, true};
+    dt_graph *g;
+    dt_err err = {0};
+    char name[DT_NAME_BYTES];
+    (void)state;
+    assert_ok(dt_graph_create(&g, "deep", (dt_shape){1, 1, 1, 2}, 2, &err), &err);
+    for (int32_t i = 0, in = DT_GRAPH_INPUT; i < LAYERS; i++) {
+        snprintf(name, sizeof name, "a.fc%d", (int)i);
+        assert_ok(dt_graph_add(g, &dt_layer_fc, name, &fc, &in, 1, &in, &err), &err);
+    }
+    const clock_t began = clock();
+    dt_weight_place w;
+    size_t n = 0;
+    for (; dt_weight_at(g, n, &w); n++)
+        refused_by_name(g, w.name, n % 2 == 0 ? ".weight' has 4 values" : ".bias' has 2 values");
+    assert_int_equal(n, 2 * LAYERS);
+    assert_true((double)(clock() - began) / CLOCKS_PER_SEC < 10);
+    static const char *const none[] = {"", ".", "bias", ".bias", "a.fc0", "a.fc0.", "a.fc0.bia",
+        "a.fc0.bias.", "a.bias", "fc0.bias", "a.fc4096.bias"};
+    for (size_t i = 0; i < DT_COUNT(none); i++)
+        refused_by_name(g, none[i], "has no weight");
+    char longer[2 * DT_NAME_BYTES + 8] = {0};
+    memset(longer, 'a', sizeof longer - 1);
+    memcpy(longer + DT_NAME_BYTES, ".bias", 5);
+    refused_by_name(g, longer, "it has 8192,");
+    dt_graph_destroy(g);
+}
+
 DT_TEST_GROUP(weights)
 {
     const struct CMUnitTest tests[] = {
@@ -578,6 +619,7 @@ DT_TEST_GROUP(weights)
         cmocka_unit_test(values_are_checked_to_the_last),
         cmocka_unit_test(a_file_that_is_not_there_is_bad_data),
         cmocka_unit_test(gradients_stand_under_the_parameters_names),
+        cmocka_unit_test(weights_of_deep_networks_are_found_by_name),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_full_disk_keeps_the_old_file),
     };

@@ -591,12 +591,19 @@ static dt_status make_room(dt_runner *r, int n, dt_err *err)
 {
     if (n <= r->fused.cap)
         return DT_OK;
+    const dt_call **call = dt_alloc((size_t)n, sizeof *call);
+    dt_args *args = dt_alloc((size_t)n, sizeof *args);
+    if (call == NULL || args == NULL) { /* plans that are bound still have their room */
+        dt_free(call);
+        dt_free(args);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    }
     dt_free(r->fused.call);
     dt_free(r->fused.args);
-    r->fused.call = dt_alloc((size_t)n, sizeof *r->fused.call);
-    r->fused.args = dt_alloc((size_t)n, sizeof *r->fused.args);
-    r->fused.cap = r->fused.call != NULL && r->fused.args != NULL ? n : 0;
-    return r->fused.cap > 0 ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    r->fused.call = call;
+    r->fused.args = args;
+    r->fused.cap = n;
+    return DT_OK;
 }
 
 static dt_status batch_updates(dt_runner *r, dti_plan *p, dt_err *err)

@@ -68,6 +68,33 @@ static void a_signal_ends_a_launch(void **state)
     assert_launches(way, 3); /* sgd before the signal, sgd and commit after it */
 }
 
+/* A plan that wants more room for its launches, and finds no memory for it, leaves others theirs.
+ */
+static void a_plan_that_is_not_bound_leaves_others_their_room(void **state)
+{
+    (void)state;
+    const dt_trainee_opts whole = {.policies = "keep_all"};
+    dt_trainee_opts cut = whole;
+    cut.edit = signal_third;
+    cut.edited = DT_PROGRAM_UPDATE;
+    cut.driver = dt_fake_driver(&(dt_fake_opts){.seed = 6});
+    dt_trainee t = dt_trainee_open(dt_trainee_plain(), &cut);
+    dt_trainee other = dt_trainee_open(dt_trainee_plain(), &whole);
+    bool bound = false;
+    for (long k = 1; !bound; k++) {
+        dt_err err = {0};
+        int id;
+        dti_alloc_fail_at(k);
+        const dt_status st = dt_runner_add(t.runner, other.plan[DT_PROGRAM_UPDATE], &id, &err);
+        bound = dti_alloc_fail_at(0) > 0;
+        assert_int_equal(st, bound ? DT_OK : DT_E_NOMEM);
+        dt_err_clear(&err);
+        assert_ok(dt_trainee_run(&t, DT_PROGRAM_UPDATE, &err), &err);
+    }
+    dt_trainee_close(&other);
+    dt_trainee_close(&t);
+}
+
 /* An optimizer that does many at once, the last one first. */
 static struct seen {
     long together, ops, alone;
@@ -321,6 +348,7 @@ DT_TEST_GROUP(driver_updates)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_updates_are_a_launch_a_kind),
         cmocka_unit_test(a_signal_ends_a_launch),
+        cmocka_unit_test(a_plan_that_is_not_bound_leaves_others_their_room),
         cmocka_unit_test(kernels_that_do_many_at_once_get_them_all),
         cmocka_unit_test(a_run_row_by_row_does_one_at_a_time),
         cmocka_unit_test(a_label_that_is_no_class_does_not_reach_the_device),

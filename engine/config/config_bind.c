@@ -136,6 +136,13 @@ static entry *misspelt(const dt_config *c, const section *s, const dt_opt *row)
     return found;
 }
 
+/* Whether what is pushed from now on is counted, and not told: of thousands, advice that nobody
+ * sees takes seconds. */
+static bool untold(const dt_err *err)
+{
+    return err == NULL || err->lost > 0;
+}
+
 static dt_status tell_unknown(
     const dt_config *c, const section *s, const entry *e, const char *advice, dt_err *err)
 {
@@ -365,7 +372,7 @@ static dt_status unknown_section(
     const dt_config *c, const section *s, const char *const *sections, dt_err *err)
 {
     char at[PLACE_BYTES], advice[512];
-    const char *near = dt_nearest(s->text, sections);
+    const char *near = untold(err) ? NULL : dt_nearest(s->text, sections);
     const char *key = near != NULL && s->n > 0 ? key_of(c, near, s->key[0].key) : NULL;
     const char *layer = s->set != NULL ? layer_called(c, s->text) : NULL; /* these are few */
     if (layer != NULL)
@@ -390,6 +397,10 @@ static dt_status unknown_keys(
         const entry *e = &s->key[i];
         if (e->known || e->told || dti_find_entry(s, e->key) != e) /* given again, which was told */
             continue;
+        if (untold(err)) {
+            st = tell_unknown(c, s, e, "", err);
+            continue;
+        }
         if (words == NULL && (words = known_keys(c, s->text)) == NULL)
             return dti_no_memory(c, err);
         char advice[512];

@@ -272,6 +272,30 @@ static void many_keys_and_sections_are_quick(void **state)
     free(text);
 }
 
+/* Of processor time: what is counted and not shown gets no advice. */
+static void many_unknown_keys_are_counted_quickly(void **state)
+{
+    (void)state;
+    enum { MANY = 200000, MOST_SECONDS = 2 };
+    char *text = malloc(MANY * 20 + 8), *to = text;
+    sample s;
+    dt_err err = {0};
+    assert_non_null(text);
+    to += snprintf(to, 8, "[s]\n");
+    for (int i = 0; i < MANY; i++)
+        to += snprintf(to, 20, "unknown%d=1\n", i);
+    dt_config *c = parse(text);
+    assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
+    const clock_t began = clock();
+    assert_fails(dt_config_check_known(c, &err), DT_E_CONFIG, &err, "unknown key 'unknown0'");
+    const double took = (double)(clock() - began) / CLOCKS_PER_SEC;
+    if (!(took < MOST_SECONDS))
+        fail_msg("%.1f seconds", took);
+    assert_int_equal(err.n, MANY);
+    dt_config_destroy(c);
+    free(text);
+}
+
 /* Of processor time. One look at each other name for each would take minutes. */
 static void many_layers_are_bound_checked_and_written_quickly(void **state)
 {
@@ -1305,8 +1329,9 @@ DT_TEST_GROUP(config)
         T(sections_have_kind_name_and_line), T(lines_that_mean_nothing_are_refused),
         T(duplicates_name_both_lines), T(all_problems_are_reported_at_once), T(bad_files_are_named),
         T(long_lines_are_refused_and_never_cut), T(long_names_are_kept_whole),
-        T(many_keys_and_sections_are_quick), T(many_layers_are_bound_checked_and_written_quickly),
-        T(whole_numbers_are_strict), T(sides_are_strict), T(bytes_are_strict), T(reals_are_strict),
+        T(many_keys_and_sections_are_quick), T(many_unknown_keys_are_counted_quickly),
+        T(many_layers_are_bound_checked_and_written_quickly), T(whole_numbers_are_strict),
+        T(sides_are_strict), T(bytes_are_strict), T(reals_are_strict),
         T(reals_do_not_depend_on_the_locale), T(units_do_not_depend_on_the_locale),
         T(words_are_checked_and_suggested), T(lists_lose_the_blanks_around_commas),
         T(defaults_fill_what_is_not_given), T(a_missing_required_key_is_named),

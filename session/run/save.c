@@ -13,14 +13,28 @@ static dt_trained trained(const dt_run *r)
     return (dt_trained){r->rig.runner, r->s->graph, r->s->plans->map};
 }
 
+/* Checkpoints that are due from here to the end. */
+static uint64_t to_come(const dt_run *r)
+{
+    const dt_checkpoint_opts *o = &r->s->opts.checkpoint;
+    const int64_t from = r->point.step, to = r->feeds.steps > from ? r->feeds.steps : from;
+    const int64_t epoch = r->feeds.steps_per_epoch;
+    int64_t n = 0;
+    if (o->every_steps > 0)
+        n += to / o->every_steps - from / o->every_steps;
+    if (o->every_epochs > 0)
+        n += to / epoch / o->every_epochs - from / epoch / o->every_epochs;
+    return (uint64_t)n;
+}
+
 /* Those kept, the one being written, the best, and the weights at the end. */
 void dti_run_foresee_space(dt_run *r)
 {
     const dt_checkpoint_opts *o = &r->s->opts.checkpoint;
     const dt_trained what = trained(r);
-    const bool some = o->every_steps > 0 || o->every_epochs > 0;
-    const uint64_t one = dt_checkpoint_bytes(&what);
-    const uint64_t n = some ? (uint64_t)o->keep_last + 2 + (o->best != DT_BEST_OFF) : 2;
+    const uint64_t one = dt_checkpoint_bytes(&what), all_due = to_come(r);
+    const bool all_kept = o->keep_last == 0 || (uint64_t)o->keep_last > all_due;
+    const uint64_t n = (all_kept ? all_due : (uint64_t)o->keep_last) + 2 + (o->best != DT_BEST_OFF);
     char need[DT_HUMAN_BYTES];
     uint64_t all;
     if (__builtin_mul_overflow(n, one, &all))

@@ -1360,6 +1360,41 @@ static void too_little_room_is_told_before_the_first_step(void **state)
     cli_done(&r);
 }
 
+/* The whole line, as of a run of 11 steps that saves after each. */
+static char *room_foreseen(const char *keep)
+{
+    char words[128];
+    snprintf(
+        words, sizeof words, "c.ini --set run.dir=part --set checkpoint.every=1 --set %s", keep);
+    trap.statfs = nearly_full;
+    ran r = run_here(words);
+    trap.statfs = NULL;
+    const char *told = strstr(r.err, "too little for checkpoints, which take up to ");
+    assert_non_null(told);
+    char *line = strndup(told, strcspn(told, "\n"));
+    cli_done(&r);
+    remove_all("part");
+    return line;
+}
+
+/* All is as many as are to come, and no run keeps more. */
+static void room_is_foreseen_for_all_that_are_kept(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    char *all = room_foreseen("checkpoint.keep_last=0");
+    char *eleven = room_foreseen("checkpoint.keep_last=11");
+    char *many = room_foreseen("checkpoint.keep_last=1000");
+    char *few = room_foreseen("checkpoint.keep_last=10");
+    assert_string_equal(all, eleven);
+    assert_string_equal(many, eleven);
+    assert_string_not_equal(few, eleven);
+    free(all);
+    free(eleven);
+    free(many);
+    free(few);
+}
+
 /* Counted in 32 bits they would be less than none, and the run over at once. */
 static void more_than_2_to_the_31_steps_are_counted(void **state)
 {
@@ -1496,6 +1531,7 @@ DT_TEST_GROUP(resume)
         T(a_checkpoint_that_cannot_be_written_ends_no_run),
         T(without_second_names_the_weights_are_written_again),
         T(too_little_room_is_told_before_the_first_step),
+        T(room_is_foreseen_for_all_that_are_kept),
         T(more_than_2_to_the_31_steps_are_counted),
         T(nobody_has_to_listen),
         T(a_run_that_another_process_has_is_left_alone),

@@ -154,6 +154,8 @@ static dt_status check_size(const dt_st_file *f, const dt_st_entry *e, dt_err *e
 {
     size_t bytes = types[e->type].bytes;
     for (int i = 0; i < e->rank; i++)
+        bytes = e->d[i] == 0 ? 0 : bytes; /* wherever it stands, nothing overflows */
+    for (int i = 0; i < e->rank; i++)
         if (!dt_mul_bytes(bytes, (size_t)e->d[i], &bytes))
             return DT_FAIL(
                 err, DT_E_DATA, "%s: tensor '%s': its shape overflows", f->path, e->name);

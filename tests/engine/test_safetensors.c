@@ -492,6 +492,8 @@ static void sizes_must_match_shapes(void **state) /* 45 */
     refuse(OF_SHAPE("U8", "[0]"), 8, "need 0 bytes");
     refuse(OF_SHAPE("F32", "[4294967296,4294967296]"), 8, "tensor 'w': its shape overflows");
     refuse(OF_SHAPE("F32", "[4294967296,1073741824]"), 8, "tensor 'w': its shape overflows");
+    refuse(OF_SHAPE("F32", "[0,4294967296,4294967296]"), 8, "need 0 bytes");
+    refuse(OF_SHAPE("F32", "[4294967296,4294967296,0]"), 8, "need 0 bytes");
     refuse(OF_SHAPE("F32", "[-2]"), 8, "dimension 0 (-2) is no whole number");
     refuse(OF_SHAPE("F32", "[2,0.5]"), 8, "dimension 1 (0.5)");
     refuse(OF_SHAPE("F32", "[2,null]"), 8, "dimension 1");

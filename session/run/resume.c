@@ -160,6 +160,19 @@ static void keep_best(dt_run *r)
     c->best_step = c->eval_step == c->step && isfinite(c->best) ? c->step : 0;
 }
 
+/* Each step before took a batch of the epoch's samples; what was skipped lies between them. */
+static dt_status check_place(const dt_run *r, const dt_course *c, dt_err *err)
+{
+    const int64_t taken = c->step % r->feeds.steps_per_epoch * r->s->opts.train.batch;
+    if (c->at >= taken && c->at - taken <= c->skipped)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "'%s': the epoch goes on at its sample %" PRId64 ", but before step %" PRId64 " %" PRId64
+        " were taken and, in all, %" PRId64
+        " skipped: the file was changed; remove this checkpoint to go on from the one before",
+        dt_checkpoint_path(r->from), c->at, c->step, taken, c->skipped);
+}
+
 /* From now on the run is where the checkpoint was taken, whatever becomes of it. */
 static dt_status stand_there(dt_run *r, dt_err *err)
 {
@@ -168,6 +181,7 @@ static dt_status stand_there(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_DATA,
             "'%s': step %" PRId64 " of epoch %" PRId64 ", but epochs have %" PRId64 " steps",
             dt_checkpoint_path(r->from), c->step, c->epoch, r->feeds.steps_per_epoch);
+    DT_CHECK(check_place(r, c, err));
     if (c->waits && !dt_map_waits(r->s->plans->map, c->step))
         return DT_FAIL(err, DT_E_CONFIG,
             "'%s' holds gradients of step %" PRId64 ", whose update is delayed, but the run that "

@@ -16,6 +16,7 @@
 #include "engine/base/io.h"
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/safetensors.h"
+#include "session/run/run_internal.h" /* to write what no run writes */
 #include "tests/fixture/bad_disk.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/leaks.h"
@@ -232,6 +233,44 @@ static void a_run_is_stopped_and_goes_on(void **state)
     assert_int_equal(w.steps, 5);
     assert_int_equal(w.resumed, 1);
     assert_same_weights("straight", "stopped");
+}
+
+/* A checkpoint of step 3, so many samples from where its batches end. */
+static void save_elsewhere(const char *dir, int64_t further, int64_t skipped)
+{
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", dir, NULL, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 3, &err), &err);
+    run->point.at += further;
+    run->began_skipped = skipped;
+    assert_ok(dt_run_save(run, &err), &err);
+    dt_run_close(run);
+}
+
+/* Training would go on with other samples. */
+static void a_checkpoint_that_is_not_where_its_steps_lead_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dir;
+        int64_t further, skipped;
+        bool fine;
+    } cases[] = {{"there", 0, 0, true}, {"behind", 1, 0, false}, {"skipped", 2, 2, true},
+        {"more", 2, 1, false}, {"before", -1, 1, false}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_run *run = NULL;
+        dt_err err = {0};
+        save_elsewhere(cases[i].dir, cases[i].further, cases[i].skipped);
+        assert_ok(open_net(&run, "relu", cases[i].dir, "checkpoint.resume=auto", &err), &err);
+        const dt_status st = dt_run_begin(run, NULL, &err);
+        if (cases[i].fine)
+            assert_ok(st, &err);
+        else
+            assert_fails(st, DT_E_DATA, &err, "step-00000003': the epoch goes on at its sample ");
+        dt_run_close(run);
+    }
 }
 
 static bool at_once(void *self)
@@ -1418,6 +1457,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_is_asked_and_then_trained),
         cmocka_unit_test(a_budget_that_does_not_hold_is_told_and_answered),
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
+        cmocka_unit_test(a_checkpoint_that_is_not_where_its_steps_lead_is_refused),
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
         cmocka_unit_test(weights_are_read_as_they_are_saved),
         cmocka_unit_test(weights_that_are_written_are_those_of_the_network),

@@ -128,8 +128,8 @@ static dt_status list_steps(int64_t **step, size_t *n, const char *folder, dt_er
 
 /* ---- space ---- */
 
-/* The manifest, the numbers of a course, and the blocks that files begin; and of each tensor its
- * name, shape and place in a header. */
+/* A usual manifest, the numbers of a course, and the blocks that files begin; and of each tensor
+ * its name, shape and place in a header. */
 enum { FILES_BYTES = 64 << 10, ENTRY_BYTES = 256 };
 
 uint64_t dt_checkpoint_bytes(const dt_trained *t)
@@ -510,11 +510,46 @@ static void DT_PRINTF(2, 3) say(const dt_teller *t, const char *fmt, ...)
     t->tell(t->self, line);
 }
 
-/* Folders of saves under way, ".step-N.tmp-PID", and of removals, ".step-N.old-PID"; a file under
- * way, ".NAME.tmp-PID". */
-static bool is_leftover(const char *name)
+static bool has_bytes(const char *folder, const char *name, uint64_t bytes)
 {
-    return strncmp(name, "." PREFIX, sizeof PREFIX) == 0 || dt_is_temporary(name);
+    char path[DTI_PATH_BYTES];
+    struct stat st;
+    return dti_path(path, folder, name, NULL) == DT_OK && lstat(path, &st) == 0 &&
+           S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
+}
+
+static bool looks_whole(const char *path)
+{
+    dti_manifest m;
+    if (!is_folder(path) || dti_manifest_read(&m, path, NULL) != DT_OK)
+        return false;
+    const bool whole = has_bytes(path, DT_CHECKPOINT_MODEL, m.model.bytes) &&
+                       has_bytes(path, DT_CHECKPOINT_STATE, m.state.bytes);
+    dti_manifest_deinit(&m);
+    return whole;
+}
+
+/* What was replaced or is being removed: of ".step-N.old-PID" N, of other names -1. */
+static int64_t old_step(const char *name)
+{
+    static const char mark[] = ".old-";
+    const char *end = name[0] == '.' ? strstr(name, mark) : NULL;
+    char step[DT_CHECKPOINT_NAME];
+    if (end == NULL || (size_t)(end - name) > sizeof step)
+        return -1;
+    snprintf(step, sizeof step, "%.*s", (int)(end - name - 1), name + 1);
+    end += sizeof mark - 1;
+    const size_t process = strspn(end, "0123456789");
+    return process > 0 && end[process] == '\0' ? step_of(step) : -1;
+}
+
+/* Of two renames the first may have been the last thing that a run did (see replace). */
+static bool put_back(const char *folder, const char *path, int64_t step)
+{
+    char name[DT_CHECKPOINT_NAME], to[DTI_PATH_BYTES];
+    return !dt_checkpoint_there(folder, step) && looks_whole(path) &&
+           dti_path(to, folder, dt_checkpoint_name(name, step), NULL) == DT_OK &&
+           dt_io->rename(path, to) == 0;
 }
 
 static bool remove_any(const char *path)
@@ -533,9 +568,12 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
     const char *name;
     dt_status st;
     while ((st = dt_next_name(&name, dir, folder, err)) == DT_OK && name != NULL) {
-        if (!is_leftover(name) || dti_path(path, folder, name, NULL) != DT_OK)
+        const int64_t step = old_step(name);
+        if ((step < 0 && !dt_is_temporary(name)) || dti_path(path, folder, name, NULL) != DT_OK)
             continue;
-        if (remove_any(path))
+        if (step >= 0 && put_back(folder, path, step))
+            say(tell, "%s is whole, and the checkpoint of step %" PRId64 " again", path, step);
+        else if (remove_any(path))
             say(tell, "removed %s, left by a save that was cut short", path);
         else
             say(tell, "cannot remove %s", path);
@@ -586,25 +624,6 @@ dt_status dt_checkpoint_tidy(
 }
 
 /* ---- pruning ---- */
-
-static bool has_bytes(const char *folder, const char *name, uint64_t bytes)
-{
-    char path[DTI_PATH_BYTES];
-    struct stat st;
-    return dti_path(path, folder, name, NULL) == DT_OK && lstat(path, &st) == 0 &&
-           S_ISREG(st.st_mode) && (uint64_t)st.st_size == bytes;
-}
-
-static bool looks_whole(const char *path)
-{
-    dti_manifest m;
-    if (!is_folder(path) || dti_manifest_read(&m, path, NULL) != DT_OK)
-        return false;
-    const bool whole = has_bytes(path, DT_CHECKPOINT_MODEL, m.model.bytes) &&
-                       has_bytes(path, DT_CHECKPOINT_STATE, m.state.bytes);
-    dti_manifest_deinit(&m);
-    return whole;
-}
 
 /* Once renamed it is no checkpoint any more, however far the removal comes. */
 static dt_status remove_checkpoint(

@@ -45,7 +45,7 @@ typedef struct dt_trained {
     const dt_map *map;
 } dt_trained;
 
-/* Bytes on disk, at most, and few more than it takes. */
+/* Bytes on disk: few more than it takes, with facts of a few KiB as a run's are. */
 uint64_t dt_checkpoint_bytes(const dt_trained *t);
 
 /* Before a run: DT_E_CONFIG when a checkpoint with these facts could not be read again: too many,
@@ -110,10 +110,11 @@ dt_status dt_checkpoint_newest(
  * and shapes first. DT_E_DATA when the network is another one. */
 dt_status dt_checkpoint_load(const dt_checkpoint *c, const dt_trained *t, dt_err *err) DT_NODISCARD;
 
-/* Before a run goes on from @step: remove what saves that were cut short have left, and give
- * checkpoints of later steps (damaged, or of a future that is now another) names under which they
- * are no longer found. So are the weights beside them, where they are of a later end; @ended: the
- * step of that, -1: not known. Each is told. A folder that is not there is tidy. */
+/* Before a run goes on from @step: remove what saves that were cut short have left, but for a whole
+ * checkpoint of a step that has no other, which gets its name again; and give checkpoints of later
+ * steps (damaged, or of a future that is now another) names under which they are no longer found.
+ * So are the weights beside them, where they are of a later end; @ended: the step of that, -1: not
+ * known. Each is told. A folder that is not there is tidy. */
 dt_status dt_checkpoint_tidy(const char *folder, int64_t step, int64_t ended, const dt_teller *tell,
     dt_err *err) DT_NODISCARD;
 

@@ -996,6 +996,33 @@ static void a_run_that_goes_on_finds_a_tidy_folder(void **state)
     assert_true(there("step-00000001"));
 }
 
+/* Where names cannot change places a run may end between two renames. What is not named as ours is
+ * left alone. */
+static void what_is_whole_and_lost_its_name_gets_it_back(void **state)
+{
+    (void)state;
+    static const char *const gone[] = {".step-00000002.tmp-77", ".step-00000003.old-77"};
+    static const char *const other[] = {".step-draft", ".step-00000001.old-",
+        ".step-00000001.old-7x", ".step-1.old-77", "step-00000001.old-77", ".step-00000001"};
+    dt_err err = {0};
+    save(1);
+    save(2);
+    assert_int_equal(rename(path_of("step-00000002"), path_of(".step-00000002.old-77")), 0);
+    for (size_t i = 0; i < DT_COUNT(gone); i++)
+        assert_int_equal(mkdir(path_of(gone[i]), 0777), 0);
+    for (size_t i = 0; i < DT_COUNT(other); i++)
+        assert_int_equal(mkdir(path_of(other[i]), 0777), 0);
+    told[0] = '\0';
+    assert_ok(dt_checkpoint_tidy(folder, 2, -1, &teller, &err), &err);
+    assert_told(".step-00000002.old-77 is whole, and the checkpoint of step 2 again");
+    for (size_t i = 0; i < DT_COUNT(gone); i++)
+        assert_false(there(gone[i]));
+    for (size_t i = 0; i < DT_COUNT(other); i++)
+        assert_true(there(other[i]));
+    assert_int_equal(files_in(folder), 2 + DT_COUNT(other));
+    assert_int_equal(newest(), 2);
+}
+
 /* ---- main ---- */
 
 static int fresh(void **state)
@@ -1055,6 +1082,7 @@ DT_TEST_GROUP(checkpoint)
         T(damaged_ones_do_not_count_as_kept),
         T(what_cannot_be_removed_does_no_harm),
         T(a_run_that_goes_on_finds_a_tidy_folder),
+        T(what_is_whole_and_lost_its_name_gets_it_back),
     };
     return cmocka_run_group_tests(tests, open_trainee, close_trainee);
 }

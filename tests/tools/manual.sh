@@ -75,6 +75,10 @@ wants resnet50 plan --set model.name = resn
 wants adamw plan --set train.optimizer = ad
 wants off plan --set model.fuse = o
 wants p100 plan --set memory.simulate = p1
+wants own plan --set memory.simulate = ow
+wants auto plan --set memory.tier = au
+wants h100 plan --set device.card = h1
+! offers plan --set device.card = p1 | grep -q . || die "a card is offered that is refused: it is for memory.simulate"
 wants auto plan --set memory.profile = au
 wants configs/chain.ini plan --set memory.profile = configs/ch
 wants policies list pol
@@ -95,6 +99,8 @@ dnntrain plan configs/chain.ini --set memory.policy=chen_s|dnntrain plan configs
 dnntrain plan configs/chain.ini --set memory.policy=chen_sqrt,vdnn_c|dnntrain plan configs/chain.ini --set memory.policy=chen_sqrt,vdnn_conv
 dnntrain plan configs/chain.ini --set train.optimizer=sg|dnntrain plan configs/chain.ini --set train.optimizer=sgd
 dnntrain plan configs/chain.ini --set memory.simulate=gtx1080|dnntrain plan configs/chain.ini --set memory.simulate=gtx1080ti
+dnntrain plan --set memory.simulate=ow|dnntrain plan --set memory.simulate=own
+dnntrain plan --set device.card=v100-|dnntrain plan --set device.card=v100-
 dnntrain plan --set memory.profile=configs/cha|dnntrain plan --set memory.profile=configs/chain.ini
 dnntrain list poli|dnntrain list policies
 dnntrain help chen_s|dnntrain help chen_sqrt

@@ -9,8 +9,11 @@ _dnntrain_values() { # PROGRAM KEY
             n = split($3, word, /[ ,]+/)
             for (i = 1; i <= n && $3 !~ /\.\.|^ (list|text|bytes)/; i++)
                 if (word[i] != "" && word[i] != "or") print word[i]
-            if (match($0, /dnntrain list [a-z]+/))
-                system("\"" program "\" " substr($0, RSTART + 9, RLENGTH - 9) " 2>/dev/null | sed -n \"s/^\\([^ ]\\{1,\\}\\).*/\\1/p\"")
+            if (!match($0, /dnntrain list [a-z]+/)) next
+            list = substr($0, RSTART + 9, RLENGTH - 9)
+            for (rest = $5; match(rest, /[.;] [a-z]+: /); rest = substr(rest, RSTART + RLENGTH)) # what else it may be: "; auto: ..."
+                print substr(rest, RSTART + 2, RLENGTH - 4)
+            system("\"" program "\" " list " 2>/dev/null | sed -n \"" (/simulated alone/ ? "/; simulated alone$/d; " : "") "s/^\\([^ ]\\{1,\\}\\).*/\\1/p\"")
         }'
 }
 

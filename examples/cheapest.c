@@ -116,6 +116,6 @@ int main(int argc, char **argv)
     for (size_t i = 0; st == DT_OK && i < sizeof others / sizeof *others; i++)
         st = plan(argc, argv, others[i], NULL, &err);
     if (st != DT_OK)
-        fprintf(stderr, "%s\n", err.text);
+        fprintf(stderr, "%s", err.text);
     return (int)st;
 }

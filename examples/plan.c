@@ -33,6 +33,6 @@ int main(int argc, char **argv)
     }
     const dt_status st = plan(argv[1], (const char *const *)argv + 2, (size_t)argc - 2, &err);
     if (st != DT_OK)
-        fprintf(stderr, "%s\n", err.text);
+        fprintf(stderr, "%s", err.text);
     return (int)st;
 }

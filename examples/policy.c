@@ -68,6 +68,6 @@ int main(int argc, char **argv)
     if (st == DT_OK)
         st = peak(argc, argv, large.name, &err);
     if (st != DT_OK)
-        fprintf(stderr, "%s\n", err.text);
+        fprintf(stderr, "%s", err.text);
     return (int)st;
 }

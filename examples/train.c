@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     if (st == DT_OK)
         printf("trained; the weights are in %s/checkpoints\n", dt_run_folder(run));
     else
-        fprintf(stderr, "%s\n", err.text);
+        fprintf(stderr, "%s", err.text);
     dt_run_close(run);
     return (int)st;
 }

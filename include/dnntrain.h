@@ -10,7 +10,7 @@
  *     if (st == DT_OK)
  *         st = dt_run_end(run, dt_run_train(run, 0, &err), &err);
  *     if (st != DT_OK)
- *         fprintf(stderr, "%s\n", err.text);
+ *         fprintf(stderr, "%s", err.text);
  *     dt_run_close(run);
  *
  * The library prints nothing, sets no signal handler, and ends the process only where a promise
@@ -107,7 +107,7 @@ typedef struct dt_memory {
     uint64_t device, host, disk;
     uint64_t device_budget, host_budget, disk_budget;
     uint64_t out, in; /* moved away and back in the plan of the highest peak */
-    bool exact;       /* no bit of what is trained is another for memory's sake */
+    bool exact;       /* the policies change no bit of what is trained */
 } dt_memory;
 DT_API dt_memory dt_run_memory(const dt_run *r); /* of the plans made so far */
 

@@ -3,8 +3,8 @@
  * Nothing is allocated before the header has been judged. Refused are: a side above 32768, more
  * than 64 Mi pixels, more than 2000 pixels a byte of the file when there are more than 1 Mi pixels
  * (a real picture of one colour has a few hundred), a JPEG of more than 500 scans, a PNG with a
- * wrong checksum or without its end, a BMP shorter than its pixels. A file that ends early is an
- * error, never a picture with a grey part.
+ * chunk of a wrong checksum or without its end, a BMP shorter than its pixels. A file that ends
+ * early is an error, never a picture with a grey part.
  *
  * Grey files give one channel, all others three. Palettes are looked up; 16 bits become the upper
  * 8; alpha is dropped and the colour below it taken as it is stored; CMYK becomes RGB by

@@ -7,14 +7,16 @@
  * learned are local patterns. Numbers come from counters, so a sample is a pure function of seed,
  * split and index; the splits use different counters.
  *
- * For a network that labels pixels a picture shows one texture and, in discs of it, PATCHES others:
- * a pixel's label is the class of the texture seen there.
+ * For a network that labels pixels a picture shows one texture and, in PATCHES discs, one that is
+ * drawn anew for each, which may be the same: a pixel's label is the class of the texture seen
+ * there.
  *
  * For a loss of values channel k of the labels is 1 where class k is seen, else 0: of the picture,
  * or of each pixel where the network gives as many as it takes. One channel tells class 0 from
  * another.
  *
- * Every class in use has at least 64 samples: of many classes only the first samples/64 occur. */
+ * Of many classes only the first samples/64 occur, so that each has at least 64 samples; but two
+ * occur in any case, as far as the network has them. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

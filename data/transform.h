@@ -8,8 +8,8 @@
  * and its middle is cut out. With augment, a part of 8 to 100 % of its area, of an aspect ratio of
  * 3/4 to 4/3, is resized to the network's size instead, as torchvision's RandomResizedCrop does.
  * Last, with augment, a square is cut out: its centre lies anywhere in the picture, and what of it
- * lies within becomes 0, the mean (cutout; DeVries and Taylor 2017, section 3.2).
- * What is drawn depends on the key alone. */
+ * lies within becomes 0: the mean, where one is taken off (cutout; DeVries and Taylor 2017,
+ * section 3.2). What is drawn depends on the key alone. */
 #ifndef DT_DATA_TRANSFORM_H
 #define DT_DATA_TRANSFORM_H
 

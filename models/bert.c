@@ -2,7 +2,8 @@
  * and the head that tells masked words. Names are those of Hugging Face's BertForMaskedLM below
  * "bert.", "encoder.layer.0.attention.self.query.weight". Sequences are one segment each, so there
  * is no embedding of segments: its row would be added to every position. The output head is the
- * embedding of tokens, transposed, and has no bias. Every position has a label. */
+ * embedding of tokens, transposed, and has no bias. Every position has a label. Probabilities of
+ * attention are not dropped. */
 #include "layers/activations.h"
 #include "layers/attention.h"
 #include "layers/concat.h"

@@ -3,7 +3,8 @@
  * steps is one: the discriminator's, which tells made images from real ones, and the generator's,
  * which goes from noise through both. What one step learns the other does not see: there is no run
  * that takes them in turn. Of the two scores the loss makes what the example makes of one by a
- * logistic function. */
+ * logistic function. Weights begin as those of every layer here (He-normal), the paper's from
+ * N(0, 0.02). */
 #include "models/model.h"
 #include "models/net.h"
 

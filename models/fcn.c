@@ -2,7 +2,8 @@
  * convolutions, and scores brought back to the image's size by transposed convolutions; of FCN-8s
  * scores of the third and fourth pool are added on the way. The paper pads the image by 100 pixels
  * and crops; here the first convolution of the classifier is padded, so that sizes agree without.
- * Names are those of the paper's files. */
+ * Weights begin as those of every layer here (He-normal), where the paper's transposed convolutions
+ * begin as bilinear interpolation and its scores at zero. Names are those of the paper's files. */
 #include "models/model.h"
 #include "models/net.h"
 

@@ -249,6 +249,12 @@ dt_status dt_policies_take(dt_policies *out, const dt_policies *from, const dt_r
 /* @from with one more at the end (NULL: none), likewise. */
 dt_status dt_policies_with(dt_policies *out, const dt_policies *from, const char *more,
     dt_config *c, dt_err *err) DT_NODISCARD;
+/* Whether what it does goes by the device's budget: its own rule, its search, or the rung that it
+ * takes. */
+static inline bool dt_policy_goes_by_budget(const dt_policy *p)
+{
+    return p->by_budget || p->searches || p->n_rung > 0;
+}
 /* Whether tensors have homes under a policy with its options as they are unless set. */
 static inline bool dti_policy_has_homes(const dt_policy *p)
 {

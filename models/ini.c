@@ -84,10 +84,10 @@ typedef struct wiring {
 } wiring;
 
 /* clang-format off */
-static const dt_opt wiring_rows[] = {
-    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "layers whose values it takes; default: the section above"},
-    {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "a layer whose weight it uses instead of one of its own"},
-    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DTI_MODEL_TILES, NULL, NULL, "number of tiles that a linear layer is cut into"},
+const dt_opt dt_ini_wiring[] = {
+    {"input", DT_OPT_LIST, offsetof(wiring, input), "", 0, 0, NULL, "layers", "layers above it whose values it takes, or image; not given: the section above"},
+    {"shares", DT_OPT_STR, offsetof(wiring, shares), "", 0, 0, NULL, NULL, "an embedding above it, whose weight it uses instead of one of its own: of a linear layer without bias"},
+    {"tiles", DT_OPT_I64, offsetof(wiring, tiles), "1", 1, DTI_MODEL_TILES, NULL, NULL, "number of tiles that the outputs of an fc or a linear layer are cut into; 1: none"},
     {0},
 };
 /* clang-format on */
@@ -205,7 +205,7 @@ static void wire(ini_net *t, size_t i)
 {
     ini_layer *l = &t->layer[i];
     wiring w = {NULL, NULL, 1};
-    const dt_status st = dt_config_bind(t->c, l->s.text, wiring_rows, &w, t->err);
+    const dt_status st = dt_config_bind(t->c, l->s.text, dt_ini_wiring, &w, t->err);
     if (st != DT_OK) {
         note(t, st);
         return;
@@ -306,7 +306,7 @@ static void check_keys(ini_net *t, const ini_layer *l)
 {
     const dt_opt *own = l->desc != NULL ? l->desc->opts : NULL;
     for (; own != NULL && own->key != NULL; own++)
-        for (const dt_opt *all = wiring_rows; all->key != NULL; all++)
+        for (const dt_opt *all = dt_ini_wiring; all->key != NULL; all++)
             if (strcmp(own->key, all->key) == 0)
                 WRONG(t, "%s: layer '%s' has an option '%s', a key that every layer has: %s", l->at,
                     l->desc->name, own->key, all->help);

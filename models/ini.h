@@ -22,6 +22,9 @@
 
 enum { DTI_INI_LAYERS = 4096 };
 
+/* The keys that a section of a layer may have besides the layer's options. */
+extern const dt_opt dt_ini_wiring[];
+
 /* Whether any section writes a layer: its kind is one, or it carries a name, which only layers do.
  */
 bool dt_ini_has_layers(const dt_config *c);

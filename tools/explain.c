@@ -8,6 +8,7 @@
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
 #include "engine/config/options.h"
+#include "engine/tier.h"
 #include "memory/policy.h"
 #include "session/human.h"
 #include "session/open.h"
@@ -143,30 +144,74 @@ static void print_options(const dt_policy *p)
     }
 }
 
-/* The tensors of which a rule of this name tells, each once. */
-static void print_decisions(explained *e, const char *policy)
+/* A ladder's plan is that of the rung that fits, auto's has the rules of what it found best. */
+static bool takes_others(const dt_policy *p)
+{
+    return p->n_rung > 0 || p->takes_homes;
+}
+
+/* The reason of a row as far as it is the policy's own; all of it where others' are; NULL: neither
+ * is. */
+static const char *reason_of(const dti_value_view *w, const dt_row *r, const dt_policy *p)
+{
+    const size_t n = strlen(p->name);
+    const char *reason = r->reason >= 0 ? w->p->reason[r->reason] : "";
+    if (strncmp(reason, p->name, n) == 0 && reason[n] == ':')
+        return reason + n + 2;
+    return takes_others(p) && reason[0] != '\0' ? reason : NULL;
+}
+
+static void print_decision(const dt_plan_tensor *t, const char *fate)
+{
+    char size[DT_HUMAN_BYTES];
+    printf("  ");
+    dti_column_name(t->name, 2, MOST_NAME);
+    printf(" %11s  %s\n", dt_human_bytes(size, t->bytes), fate);
+}
+
+/* What becomes of values by its rules, each once; whether anything does. */
+static bool print_fates(explained *e, const dt_policy *p)
 {
     dti_value_view *w = &e->view;
-    const size_t n = strlen(policy);
     int32_t last = -1;
     for (size_t i = 0; i < w->p->n_row; i++) {
         const dt_row *r = &w->p->row[i];
-        const char *reason = r->reason >= 0 ? w->p->reason[r->reason] : "";
-        if (strncmp(reason, policy, n) != 0 || reason[n] != ':')
-            continue;
-        for (size_t k = 0; k < w->p->n_tensor; k++) {
+        const char *reason = reason_of(w, r, p);
+        for (size_t k = 0; reason != NULL && k < w->p->n_tensor; k++) {
             w->tensor = (int32_t)k;
             const char *fate = w->value[k] == (int32_t)k ? dti_value_fate(w, r) : NULL;
             if (fate == NULL || strcmp(fate, "in place") == 0 || (int32_t)k == last)
                 continue;
             last = (int32_t)k;
-            char size[DT_HUMAN_BYTES];
-            printf("  ");
-            dti_column_name(w->p->tensor[k].name, 2, MOST_NAME);
-            printf(" %11s  %s\n    ", dt_human_bytes(size, w->p->tensor[k].bytes), fate);
-            dti_term_wrap(stdout, REASON, REASON, reason + n + 2);
+            print_decision(&w->p->tensor[k], fate);
+            printf("%*s", REASON, "");
+            dti_term_wrap(stdout, REASON, REASON, reason);
         }
     }
+    return last >= 0;
+}
+
+/* What lives elsewhere, where it may be the policy that says so; whether anything does. */
+static bool print_homes(const dt_plan *plan, const dt_policy *p)
+{
+    bool any = false;
+    for (size_t i = 0; (p->home != NULL || takes_others(p)) && i < plan->n_tensor; i++) {
+        const dt_plan_tensor *t = &plan->tensor[i];
+        char where[32];
+        if (!t->persistent || dt_plan_resident(t))
+            continue;
+        snprintf(where, sizeof where, "lives on the %s", dt_tier_name(t->tier));
+        print_decision(t, where);
+        any = true;
+    }
+    return any;
+}
+
+static void print_decisions(explained *e, const dt_policy *p)
+{
+    const bool fates = print_fates(e, p), homes = print_homes(e->x->plan, p);
+    if (!fates && !homes)
+        printf("  nothing\n");
 }
 
 static void print_exact(const dt_session *s, const dt_policy *p)
@@ -200,7 +245,7 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
         if (r.saving.text[0] != '\0')
             dti_term_wrap(stdout, 0, REASON, r.saving.text);
         printf("what it deals with in program '%s'\n", e->x->plan->program);
-        print_decisions(e, p->name);
+        print_decisions(e, p);
     }
     dti_report_deinit(&r);
     return st;

@@ -9,6 +9,7 @@
 #include "engine/config/run_options.h"
 #include "layers/registry.h"
 #include "memory/policy.h"
+#include "models/ini.h"
 #include "tools/help_policy.h"
 #include "tools/terminal.h"
 
@@ -48,7 +49,7 @@ static const dt_opt *key_of(const dt_opt *rows, const char *key)
 static void print_policy(const dt_policy *p)
 {
     char text[TEXT_BYTES];
-    const bool by_budget = p->by_budget || p->n_rung > 0;
+    const bool by_budget = dt_policy_goes_by_budget(p);
     snprintf(text, sizeof text, "%s: %s", p->name, p->summary);
     dti_term_wrap(stdout, 0, INDENT, text);
     snprintf(text, sizeof text, "A policy, %s.%s",
@@ -143,6 +144,34 @@ static bool layer_topic(const char *word)
     return false;
 }
 
+/* "conv.kernel", "conv.input" */
+static bool layer_key(const char *word)
+{
+    size_t n;
+    const dt_layer_desc *const *all = dt_layer_all(&n);
+    const char *dot = strchr(word, '.');
+    for (size_t i = 0; dot != NULL && i < n; i++) {
+        const char *name = all[i]->name;
+        if (strlen(name) != (size_t)(dot - word) || strncmp(name, word, strlen(name)) != 0)
+            continue;
+        const dt_opt *o = key_of(all[i]->opts, dot + 1);
+        o = o != NULL ? o : key_of(dt_ini_wiring, dot + 1);
+        if (o != NULL)
+            print_key(name, o);
+        return o != NULL;
+    }
+    return false;
+}
+
+/* "shares", which any section of a layer may have. */
+static bool wiring_key(const char *word)
+{
+    const dt_opt *o = key_of(dt_ini_wiring, word);
+    if (o != NULL)
+        print_key("[KIND NAME]", o);
+    return o != NULL;
+}
+
 /* A word that is the value of keys: "adam", "bf16", "fp8". */
 static bool value_in(const char *section, const dt_opt *rows, const char *word)
 {
@@ -184,16 +213,17 @@ bool dti_help_value(const char *word)
     return found;
 }
 
-/* "card" is both. */
+/* "card" and "tiles" are several. */
 static bool key_or_section(const char *word)
 {
-    const bool key = key_topic(word), section = section_topic(word);
-    return key || section;
+    const bool key = key_topic(word), wiring = wiring_key(word), section = section_topic(word);
+    return key || wiring || section;
 }
 
 bool dti_help_topic(const char *word)
 {
-    return policy_topic(word) || policy_key(word) || layer_topic(word) || key_or_section(word);
+    return policy_topic(word) || policy_key(word) || layer_topic(word) || layer_key(word) ||
+           key_or_section(word);
 }
 
 bool dti_help_named(const char *word)

@@ -54,6 +54,24 @@ static const entry notes[] = {
         "Weights go to PyTorch and back by tools/weights.py: `tools/weights.py to-torch "
         "RUN/" DT_RUN_WEIGHTS " FILE` (docs/commands.md). model.weights = FILE begins "
         "with weights of torchvision's names."},
+    {"finetune, finetuning, fine-tune, fine-tuning, transfer, transfer learning", "-",
+        "model.weights = FILE begins with weights that were trained before, model.fresh names "
+        "those "
+        "that begin anew, train.freeze the layers that stay as they are, train.rates those that "
+        "learn "
+        "slower (docs/commands.md, Another number of classes)."},
+    {"imagefolder, class folders", "-",
+        "data.source = images: below data.path a folder for each class, with its pictures."},
+    {"dataloader, loader, num_workers", "-",
+        "Threads read and decode data.ahead batches before their step; data.source says what they "
+        "read, data.shuffle whether in a new order each epoch."},
+    {"oom, out of memory", "-",
+        "A run that does not fit its budgets, or the machine, is refused before its first step "
+        "(exit "
+        "code 4), with what would fit. `dnntrain plan CONFIG` says what it takes, `compare` and "
+        "`sweep` what policies make of it."},
+    {"residual, skip connection, shortcut", "-",
+        "[add NAME] with input = A, B adds what two layers write, element by element."},
     {"evaluation, validation, accuracy", "-",
         "What is not learned from: data.eval_path names it where the source has no such part of "
         "its own, train.eval_every says how often, and `dnntrain eval RUN` evaluates once more."},

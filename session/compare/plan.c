@@ -308,7 +308,7 @@ static dt_status by_budget(const dt_compare *c, const dt_variant_list *pair, boo
     const dt_status st = dt_policies_open(&p, c->lists.list[pair->list], s->config, err);
     for (size_t i = 0; i < p.n && st == DT_OK; i++) {
         const dt_policy *one = p.pass[i].policy;
-        *yes = *yes || one->by_budget || one->searches || one->rung != NULL;
+        *yes = *yes || dt_policy_goes_by_budget(one);
     }
     dt_policies_close(&p);
     return st;
@@ -356,7 +356,7 @@ static dt_status find_least_of_all(
     const dt_variant_list first = {.variant = variant};
     for (size_t i = 0; i < n; i++) {
         dt_compare_row r = row_of(c, &first, 0);
-        if (all[i]->by_budget || all[i]->searches || all[i]->rung != NULL || r.session == NULL)
+        if (dt_policy_goes_by_budget(all[i]) || r.session == NULL)
             continue;
         r.policy = all[i]->name;
         const dt_status st = fill_row(c, &r, err);

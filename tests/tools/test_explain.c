@@ -92,6 +92,15 @@ static void layers_and_policies_are_explained_by_their_rules(void **state)
     says("explain FILE vdnn_all",
         (const char *const[]){"under vdnn_all, 9.39 MiB with all kept", "a step moves 7.00 MiB out",
             "r7.y ", "input of convolution c8", NULL});
+    says("explain FILE vdnn_dyn --set memory.device_budget=6500KiB",
+        (const char *const[]){
+            "under vdnn_conv", "r7.y ", "vdnn_conv: input of convolution c8", NULL});
+    says("explain FILE auto --set memory.simulate=p100 --set memory.device_budget=6500KiB "
+         "--set memory.cache=none",
+        (const char *const[]){"under auto", "made again", NULL});
+    says("explain FILE zero_offload --set train.momentum=0.9",
+        (const char *const[]){"g.c1.weight ", "lives on the host", NULL});
+    says("explain FILE keep_all", (const char *const[]){"program 'first'\n  nothing\n", NULL});
     says("explain FILE gist --set policy.gist.dpr=fp8 --set memory.policy=gist",
         (const char *const[]){
             "results   change", "policy.gist.dpr", "waits for backward in fp8", NULL});
@@ -164,6 +173,12 @@ static void there_is_help_on_keys_layers_and_commands(void **state)
     says("help checkpoint", (const char *const[]){"[checkpoint]", "checkpoint.keep_last", NULL});
     says("help train", (const char *const[]){"--resume", "train.batch = ", NULL});
     says("help policy.gist.dpr", (const char *const[]){"fp16, fp10, fp8", NULL});
+    says("help conv.kernel", (const char *const[]){"conv.kernel = ", NULL});
+    says("help linear.shares", (const char *const[]){"linear.shares = ", "an embedding", NULL});
+    says("help input", (const char *const[]){"[KIND NAME].input = ", NULL});
+    says("help tiles", (const char *const[]){"model.tiles = ", "[KIND NAME].tiles = ", NULL});
+    says("help memory.layers", (const char *const[]){"its value a fate; the last", NULL});
+    says("help auto", (const char *const[]){"--set memory.device_budget=6500KiB", NULL});
     says("help conv", (const char *const[]){"[conv NAME]", "kernel = ", NULL});
     says("help profile", (const char *const[]){"--margin", "memory.profile = ", NULL});
 }
@@ -255,6 +270,13 @@ static void there_is_help_on_words_values_and_what_is_listed(void **state)
         {"plan", "plan, row: what is run"},
         {"checkpoint", "of a run: what it saves"},
         {"glossary", "| gap | idle interval"},
+        {"onnx", "tools/weights.py"},
+        {"rmsprop", "train.optimizer is sgd"},
+        {"fine-tuning", "model.fresh"},
+        {"ImageFolder", "data.source = images"},
+        {"DataLoader", "data.ahead"},
+        {"OOM", "refused before its first step"},
+        {"residual", "[add NAME]"},
     };
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         char words[128];

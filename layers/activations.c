@@ -58,7 +58,7 @@ static dt_status gelu_infer(
 
 const dt_layer_desc dt_layer_gelu = {
     .name = "gelu",
-    .summary = "x times the share of a normal distribution below x",
+    .summary = "x * Phi(x), Phi the cumulative distribution function of the normal distribution",
     .opts = gelu_opts,
     .opts_bytes = sizeof(dt_gelu),
     .min_in = 1,

@@ -309,6 +309,6 @@ const dti_command dt_command_compare = {
              "[--budgets N|LIST]",
     .summary =
         "policies under budgets, and variants of a configuration: bytes, predicted seconds, and "
-        "which of them none is ahead of",
+        "which of them are Pareto-optimal",
     .run = compare,
 };

@@ -44,8 +44,8 @@ static void overview(void)
 
 static const char fates_text[] =
     "Fates of single layers, set before any policy. A key is a glob over the names of layers (`*` "
-    "any text, `?` one character), its value\na fate; the last line that matches a layer counts. A "
-    "fate says what becomes of what forward leaves for backward: the layer's output,\nmasks, "
+    "any text, `?` one character), its value a fate; the last line that matches a layer counts. A "
+    "fate says what becomes of what forward leaves for backward: the layer's output, masks, "
     "statistics. Policies leave these values as they are.";
 
 static const struct {
@@ -65,11 +65,11 @@ static const struct {
 
 static const char homes_text[] =
     "Tensors that outlive a step are named as in files of weights, `conv1.weight`; the gradient is "
-    "`conv1.weight.gradient`, the optimizer's\nstate `conv1.weight.moments`, and running "
-    "statistics that a step has made and not yet committed `bn1.running_mean.pending`. So\n"
+    "`conv1.weight.gradient`, the optimizer's state `conv1.weight.moments`, and running "
+    "statistics that a step has made and not yet committed `bn1.running_mean.pending`. So "
     "`*.moments = home host` moves all of the optimizer's state, and `* = home disk` everything. "
-    "What lives in a tier is on the device only\nwhile ops need it; bits never change. Homes count "
-    "against `memory.host_budget` and `memory.disk_budget`; the disk's file is in\n"
+    "What lives in a tier is on the device only while ops need it; bits never change. Homes count "
+    "against `memory.host_budget` and `memory.disk_budget`; the disk's file is in "
     "`memory.disk_path`, else in /var/tmp.";
 
 static void tiers_text(char *to, size_t bytes)

@@ -70,7 +70,7 @@ static const dt_opt data_rows[] = {
     {"target", DT_OPT_ENUM, AT(target), "labels", 0, 0, target_words, NULL, "what a loss of values (mse and others) compares with: labels of the source, or the input itself, as an autoencoder learns it; then any source of pictures will do"},
     {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what happens at a bad sample: fail ends the run, skip leaves the sample out"},
     {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip, how many different bad samples may be left out; one more ends the run"},
-    {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source; if the network has more than samples / 64 classes, only that many occur"},
+    {"samples", DT_OPT_I64, AT(samples), "8192", 1, 1e9, NULL, "samples", "length of an epoch of the synthetic source; if the network has more than samples / 64 classes, only that many occur, but at least two"},
     {"ahead", DT_OPT_I64, AT(ahead), "2", 1, 16, NULL, "batches", "batches to decode ahead of the step"},
     END};
 #undef AT
@@ -88,7 +88,7 @@ static const dt_opt train_rows[] = {
     {"beta2", DT_OPT_F64, AT(beta2), "0.999", 0, 0.9999999, NULL, NULL, "decay rate of the mean squared gradient, for adam and adamw; for lion, whose paper has 0.99, of the mean gradient that it keeps"},
     {"eps", DT_OPT_F64, AT(eps), "1e-8", 1e-30, 1, NULL, NULL, "added to the denominator of adam and adamw"},
     {"weight_decay", DT_OPT_F64, AT(weight_decay), "1e-4", 0, 1e3, NULL, NULL, "share of the weights that is added to their gradients; with adamw and lion, share times lr that is subtracted from the weights"},
-    {"states", DT_OPT_ENUM, AT(states), "fp32", 0, 0, states_words, NULL, "type of the moments that the optimizer keeps. 8bit: a byte each, with a scale for every 2048 of them, which changes results; parameters of fewer than 4096 values keep fp32"},
+    {"states", DT_OPT_ENUM, AT(states), "fp32", 0, 0, states_words, NULL, "type of the moments that the optimizer keeps. 8bit: a byte each, with a scale for every 2048 of them (block-wise quantization), which changes results; parameters of fewer than 4096 values keep fp32"},
     {"no_decay", DT_OPT_BOOL, AT(no_decay), "off", 0, 0, NULL, NULL, "exempt biases and the weights of norms, that is all parameters of one dimension, from weight decay"},
     {"clip", DT_OPT_F64, AT(clip), "0", 0, 1e12, NULL, NULL, "largest norm of all gradients together; larger ones are scaled down to it; 0: no limit"},
     {"update", DT_OPT_ENUM, AT(update), "step", 0, 0, update_words, NULL, "when parameters are updated: step: after all gradients; early: each as soon as its gradient is complete, which saves memory and changes no bit. early needs one micro-batch and, unless memory.generations = 2, clip = 0 and finite = off"},

@@ -162,7 +162,7 @@ static dt_status decode(const void *src, size_t used, void *dst, size_t count, d
 
 const dt_codec dt_codec_lz4 = {
     .name = "lz4",
-    .summary = "LZ4: bytes that were there before by where and how many (liblz4)",
+    .summary = "LZ4: repeated bytes become (distance, length) (liblz4)",
     .exact = true,
     .sparse = true,
     .capacity = capacity_of,

@@ -232,4 +232,4 @@ static dt_status decode(
 QUANTIZED(8, "256 levels for 256 values of a sample, rounded at random")
 QUANTIZED(4, "16 levels for 256 values of a sample, rounded at random")
 QUANTIZED(2, "4 levels for 256 values of a sample, rounded at random")
-QUANTIZED(1, "the ends of 256 values of a sample, one or the other at random")
+QUANTIZED(1, "1 bit: each of 256 values becomes their minimum or maximum, at random")

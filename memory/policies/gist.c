@@ -48,7 +48,7 @@ static dt_status gist(dt_program *p, const dt_pass_env *env, dt_err *err)
 
 const dt_policy dt_policy_gist = {
     .name = "gist",
-    .summary = "gist_lossless, and everything else in 16, 10 or 8 bits until backward: lossy",
+    .summary = "gist_lossless; lossy: all other stashed values in 16, 10 or 8 bits",
     .exact = false,
     .opts = opts,
     .opts_bytes = sizeof(options),

@@ -130,20 +130,41 @@ static dt_status bandwidth(dt_machine *m, dt_err *err)
     return DT_OK;
 }
 
+typedef enum meeting { NOBODY, ONE_WAITS, BOTH, GIVEN_UP } meeting;
+
 /* Two threads hand a number to and fro, in turns, in two lines of the cache. */
 typedef struct talk {
     _Alignas(2 * ALIGNMENT) int said[2][ALIGNMENT / sizeof(int)];
-    int begun[2];
+    int met; /* a meeting */
     double best;
 } talk;
 
-/* Whether the other one comes, soon. */
-static bool meet(talk *t, int64_t i)
+static bool goes_on(talk *t, int from, int to)
+{
+    return __atomic_compare_exchange_n(
+        &t->met, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Whether the other one comes, soon. Who comes when the first has given up, and be it the same
+ * thread with the other task, has nobody to talk to. */
+static bool meet(talk *t)
 {
     const double until = dt_seconds() + seconds_each;
-    __atomic_store_n(&t->begun[i], 1, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&t->begun[1 - i], __ATOMIC_ACQUIRE) == 0)
-        if (dt_seconds() > until)
+    if (!goes_on(t, NOBODY, ONE_WAITS))
+        return goes_on(t, ONE_WAITS, BOTH);
+    while (__atomic_load_n(&t->met, __ATOMIC_ACQUIRE) == ONE_WAITS)
+        if (dt_seconds() > until && goes_on(t, ONE_WAITS, GIVEN_UP))
+            return false;
+    return true;
+}
+
+/* Whether the other one says this turn in time: where others want the processors too, each turn may
+ * wait for them. */
+static bool hear(const int *said, int turn, double until)
+{
+    enum { LOOKS = 1024 }; /* between two at the clock, which takes longer than an answer */
+    for (int i = 1; __atomic_load_n(said, __ATOMIC_ACQUIRE) < turn; i++)
+        if (i % LOOKS == 0 && dt_seconds() > until)
             return false;
     return true;
 }
@@ -152,15 +173,16 @@ static void say_and_hear(const void *job, int64_t i)
 {
     enum { TIMES = 40, TURNS = 1000 };
     talk *t = *(talk *const *)job;
-    if (!meet(t, i))
+    if (!meet(t))
         return;
+    const double until = dt_seconds() + seconds_each;
     for (int k = 0; k < TIMES; k++) {
         const double from = dt_seconds();
         for (int turn = k * TURNS + 1; turn <= (k + 1) * TURNS; turn++) {
             if (i == 0)
                 __atomic_store_n(&t->said[0][0], turn, __ATOMIC_RELEASE);
-            while (__atomic_load_n(&t->said[1 - i][0], __ATOMIC_ACQUIRE) < turn)
-                ;
+            if (!hear(&t->said[1 - i][0], turn, until))
+                return;
             if (i == 1)
                 __atomic_store_n(&t->said[1][0], turn, __ATOMIC_RELEASE);
         }

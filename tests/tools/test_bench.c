@@ -1,7 +1,10 @@
 /* `dnntrain bench`: its parts add up, nothing is missing, and a step takes no memory. */
 #include <math.h>
+#include <omp.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "engine/base/team.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 #include "session/budget.h"
@@ -250,6 +253,27 @@ static void the_machine_is_measured(void **state)
     assert_false(m.flops[DT_BF16] > 0);
 }
 
+static void measure_one(const void *job, int64_t i)
+{
+    dt_err err = {0};
+    if (i == 0 && dti_machine_measure(*(dt_machine *const *)job, DT_F32, &err) != DT_OK)
+        abort();
+}
+
+/* Within a task there is no team: who would answer comes when the first has given up. */
+static void a_thread_whom_nobody_answers_goes_on(void **state)
+{
+    (void)state;
+    dt_machine m = {0}, *at = &m;
+    const int threads = omp_get_max_threads();
+    omp_set_num_threads(2);
+    dt_team_run(2, measure_one, &at);
+    omp_set_num_threads(threads);
+    assert_true(m.bytes > 0);
+    if (dt_team_member() == 0)
+        assert_false(m.answer > 0);
+}
+
 DT_TEST_GROUP(bench)
 {
     const struct CMUnitTest tests[] = {
@@ -263,6 +287,7 @@ DT_TEST_GROUP(bench)
         cmocka_unit_test(a_trace_tells_every_op_in_order),
         cmocka_unit_test(the_floor_is_the_higher_of_two),
         cmocka_unit_test(the_machine_is_measured),
+        cmocka_unit_test(a_thread_whom_nobody_answers_goes_on),
     };
     return cmocka_run_group_tests(tests, bench_once, forget);
 }

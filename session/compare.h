@@ -112,8 +112,8 @@ typedef struct dt_compare_budgets {
     uint64_t budget[DT_COMPARE_BUDGETS];
 } dt_compare_budgets;
 
-/* Plan all there is to plan under them. What is wrong with a plan, where there is but one variant;
- * of several that row is refused. */
+/* Plan all there is to plan under them. What is wrong with a plan, where there is but one variant
+ * and the policy is named; otherwise that row is refused. */
 dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err *err) DT_NODISCARD;
 
 /* All that it holds, whatever of it there is. */

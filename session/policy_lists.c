@@ -5,17 +5,19 @@
 
 #include "engine/base/alloc.h"
 
-static dt_status add(dt_policy_lists *p, const char *list, dt_err *err)
+static dt_status add(dt_policy_lists *p, const char *list, bool asked, dt_err *err)
 {
     for (size_t i = 0; i < p->n; i++)
-        if (strcmp(p->list[i], list) == 0)
+        if (strcmp(p->list[i], list) == 0) {
+            p->unasked[i] = p->unasked[i] && !asked;
             return DT_OK;
+        }
     if (p->n == DT_POLICY_LISTS)
         return DT_FAIL(err, DT_E_CONFIG, "no more than %d lists of policies", DT_POLICY_LISTS);
     p->list[p->n] = dt_strdup(list);
     if (p->list[p->n] == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lists of policies");
-    p->n++;
+    p->unasked[p->n++] = !asked;
     return DT_OK;
 }
 
@@ -26,7 +28,7 @@ static dt_status add_all(dt_policy_lists *p, dt_err *err)
     p->all = true;
     for (size_t i = 0; i < n; i++)
         if (!all[i]->searches)
-            DT_CHECK(add(p, all[i]->name, err));
+            DT_CHECK(add(p, all[i]->name, false, err));
     return DT_OK;
 }
 
@@ -37,9 +39,9 @@ static dt_status add_list(
     for (size_t i = 0; parts != DT_PARTS_NONE && i < of->n; i++) {
         const dt_policy *one = of->pass[i].policy;
         if (parts == DT_PARTS_ALL || !one->searches)
-            DT_CHECK(add(p, one->name, err));
+            DT_CHECK(add(p, one->name, true, err));
     }
-    return add(p, dt_policies_list(of, list), err);
+    return add(p, dt_policies_list(of, list), true, err);
 }
 
 /* One of those between semicolons. */
@@ -64,7 +66,7 @@ dt_status dt_policy_lists_open(
     dt_policy_lists *out, const char *text, dt_list_parts parts, dt_config *c, dt_err *err)
 {
     *out = (dt_policy_lists){.n = 0};
-    DT_CHECK(add(out, "keep_all", err));
+    DT_CHECK(add(out, "keep_all", true, err));
     char *own = dt_strdup(text);
     if (own == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lists of policies");

@@ -8,10 +8,11 @@
 enum { DT_POLICY_LISTS = 128 }; /* with the policies of a list that stand before it */
 
 /* @list: as a configuration says it, without blanks; the first is keep_all, and none stands twice
- * @all:  "all" was among them */
+ * @all:  "all" was among them
+ * @unasked: by list, it came by "all" alone, and nobody named it */
 typedef struct dt_policy_lists {
     size_t n;
-    bool all;
+    bool all, unasked[DT_POLICY_LISTS];
     char *list[DT_POLICY_LISTS];
 } dt_policy_lists;
 

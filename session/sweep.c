@@ -68,6 +68,11 @@ static dt_status search(trial *t, int64_t first, int64_t *largest, dt_err *err)
     return DT_OK;
 }
 
+static void refuse(dt_sweep_row *row, const dt_err *why)
+{
+    snprintf(row->refused, sizeof row->refused, "%.*s", (int)strcspn(why->text, "\n"), why->text);
+}
+
 static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
 {
     DT_CHECK(plan_batch(t, row->batch > 0 ? row->batch : 1, err));
@@ -77,7 +82,7 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     if (dti_plan_set_check_updates(t->plans, &why) != DT_OK) {
         row->batch = 0;
         row->capped = false;
-        snprintf(row->refused, sizeof row->refused, "%.*s", (int)strcspn(why.text, "\n"), why.text);
+        refuse(row, &why);
         DT_CHECK(plan_batch(t, 1, err));
     }
     const dt_need need = dt_plan_set_need(t->plans);
@@ -103,16 +108,28 @@ static dt_status describe(trial *t, dt_sweep_row *row, dt_err *err)
     return DT_OK;
 }
 
+static dt_status fill(trial *t, dt_sweep_row *row, dt_err *err)
+{
+    dt_err why = {0};
+    const dt_status st = search(t, 1, &row->batch, &why);
+    if (st == DT_E_CONFIG && row->unasked) {
+        row->exact = dt_policies_exact(t->policies);
+        refuse(row, &why);
+        return DT_OK;
+    }
+    if (st != DT_OK)
+        return dt_err_append(err, st, why.text);
+    row->capped = row->batch >= DTI_SWEEP_MOST;
+    return describe(t, row, err);
+}
+
 dt_status dt_sweep_policy(const dt_session *s, dt_sweep_row *row, dt_err *err)
 {
     dt_policies policies;
     trial t = {.s = s, .policy = row->policy, .policies = &policies, .eval = true};
     dt_status st = dt_policies_open(&policies, row->policy, s->config, err);
     if (st == DT_OK)
-        st = search(&t, 1, &row->batch, err);
-    row->capped = row->batch >= DTI_SWEEP_MOST;
-    if (st == DT_OK)
-        st = describe(&t, row, err);
+        st = fill(&t, row, err);
     dt_plan_set_destroy(t.plans);
     dt_policies_close(&policies);
     return st;

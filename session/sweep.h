@@ -10,6 +10,8 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
 /**
  * struct dt_sweep_row - a policy and its largest batch.
  * @policy:   its name, or a list of names; borrowed
+ * @unasked:  nobody named it: where planning refuses the configuration, so does the row, which has
+ *            no plans then
  * @batch:    the largest that fits; 0: not even one sample does, or a run of it is refused
  * @refused:  why a run of it is, whatever its batch; "": none is
  * @capped:   larger ones were not tried
@@ -28,7 +30,7 @@ typedef enum dt_sweep_check { DT_SWEEP_UNCHECKED, DT_SWEEP_HOLDS, DT_SWEEP_BROKE
  */
 typedef struct dt_sweep_row {
     const char *policy;
-    bool exact, capped, beyond;
+    bool unasked, exact, capped, beyond;
     int64_t batch;
     uint64_t peak, host_peak, disk_peak, out_bytes, in_bytes, memory, measured;
     dt_traffic traffic;

@@ -138,6 +138,15 @@ dt_status dti_compare_json(const dt_compare *c, dt_err *err)
     return dti_json_out(&list, err);
 }
 
+/* Where none can be or is refused, there is no column for it. */
+static bool tells_refused(const dt_compare *c)
+{
+    bool any = c->vary.n > 0;
+    for (size_t i = 0; i < c->n; i++)
+        any = any || c->row[i].refused != NULL;
+    return any;
+}
+
 static void csv_head(const dt_compare *c, FILE *f)
 {
     fprintf(f,
@@ -149,7 +158,8 @@ static void csv_head(const dt_compare *c, FILE *f)
         fputc(',', f);
         dti_csv_text(f, c->vary.key[k].name);
     }
-    fputs(c->vary.n > 0 ? ",bits,own_algorithms,refused\n" : "\n", f);
+    fprintf(f, "%s%s\n", c->vary.n > 0 ? ",bits,own_algorithms" : "",
+        tells_refused(c) ? ",refused" : "");
 }
 
 static void csv_found(const dt_compare *c, const entry *e, FILE *f)
@@ -181,21 +191,20 @@ static void csv_refused(const entry *e, FILE *f)
 
 static void csv_variant(const dt_compare *c, const dt_compare_row *r, FILE *f)
 {
-    char bits[DTI_COMPARE_BITS], why[WHY_BYTES];
+    char bits[DTI_COMPARE_BITS];
     for (size_t k = 0; k < c->vary.n; k++) {
         fputc(',', f);
         dti_csv_text(f, dti_vary_value(&c->vary, dt_compare_variant(c, r), k, ""));
     }
-    fprintf(f, ",%s,%s,",
+    fprintf(f, ",%s,%s",
         r->refused == NULL && r->exact ? dti_compare_letter(dt_compare_variant(c, r)->group, bits)
                                        : "",
         r->other_algorithms ? "yes" : "no");
-    if (r->refused != NULL)
-        dti_csv_text(f, dt_compare_why(r, why, sizeof why));
 }
 
 static void csv_line(const dt_compare *c, const entry *e, FILE *f)
 {
+    char why[WHY_BYTES];
     dti_csv_text(f, e->r->policy);
     if (e->r->refused == NULL)
         csv_found(c, e, f);
@@ -203,6 +212,10 @@ static void csv_line(const dt_compare *c, const entry *e, FILE *f)
         csv_refused(e, f);
     if (c->vary.n > 0)
         csv_variant(c, e->r, f);
+    if (tells_refused(c))
+        fputc(',', f);
+    if (e->r->refused != NULL)
+        dti_csv_text(f, dt_compare_why(e->r, why, sizeof why));
     fputc('\n', f);
 }
 

@@ -260,9 +260,9 @@ static void reasons(const dt_compare *c)
         const dt_compare_row *r = &c->row[i];
         if (r->refused == NULL || !dti_compare_is_shown(c, i))
             continue;
+        dt_variant_text(&c->vary, dt_compare_variant(c, r), what, sizeof what);
         snprintf(text, sizeof text, "refused: %s%s%s: %s", r->session != NULL ? r->policy : "",
-            r->session != NULL ? ", " : "",
-            dt_variant_text(&c->vary, dt_compare_variant(c, r), what, sizeof what),
+            r->session != NULL && what[0] != '\0' ? ", " : "", what,
             dt_compare_why(r, why, sizeof why));
         dti_term_wrap(stdout, 0, 2, text);
     }

@@ -668,9 +668,20 @@ static bool changes(const picture *m, size_t list)
     return yes;
 }
 
+static bool is_refused(const picture *m, size_t list)
+{
+    bool yes = true;
+    for (size_t i = 0; i < m->c->n; i++)
+        yes = yes && (m->c->row[i].refused != NULL || m->c->row[i].list != list);
+    return yes;
+}
+
 static const char *list_text(const picture *m, size_t l, char to[KEY_TEXT])
 {
-    snprintf(to, KEY_TEXT, "%s%s", m->c->lists.list[l], changes(m, l) ? " (changes results)" : "");
+    snprintf(to, KEY_TEXT, "%s%s", m->c->lists.list[l],
+        is_refused(m, l) ? " (refused)"
+        : changes(m, l)  ? " (changes results)"
+                         : "");
     return to;
 }
 

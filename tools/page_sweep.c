@@ -28,13 +28,20 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
     dti_page_row_end(p);
 }
 
+static void hint(const dti_page *p, const char *text)
+{
+    fputs("<p class=\"hint\">", p->f);
+    dti_xml_text(p->f, text);
+    fputs("</p>\n", p->f);
+}
+
 static void table(const dti_page *p, const dti_sweep *w)
 {
     static const dti_page_column columns[] = {{"policy", false}, {"largest batch", true},
         {"of the largest", false}, {"peak", true}, {"host", true}, {"disk", true},
         {"moved out", true}, {"moved in", true}, {"again", true}, {"samples/s", true},
         {"results", false}};
-    char missing[DTI_SWEEP_LEFT_OUT];
+    char missing[DTI_SWEEP_LEFT_OUT], why[DT_SWEEP_REFUSED + 128];
     int64_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = w->row[i].batch > most ? w->row[i].batch : most;
@@ -48,11 +55,14 @@ static void table(const dti_page *p, const dti_sweep *w)
         "machine has. Again: operations computed again, of those of forward and backward. Samples "
         "a second: %s, where costs are known.</p>\n",
         dt_costs_said(&w->session->costs));
-    if (dti_sweep_left_out(w, missing)[0] != '\0') {
-        fputs("<p class=\"hint\">", p->f);
-        dti_xml_text(p->f, missing);
-        fputs("</p>\n", p->f);
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->row[i].refused[0] == '\0')
+            continue;
+        snprintf(why, sizeof why, "%.100s is refused: %s", w->row[i].policy, w->row[i].refused);
+        hint(p, why);
     }
+    if (dti_sweep_left_out(w, missing)[0] != '\0')
+        hint(p, missing);
     dti_page_section_end(p);
 }
 

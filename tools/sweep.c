@@ -29,7 +29,8 @@ static dt_status name_rows(dti_sweep *w, const char *lists, dt_err *err)
     if (w->row == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for %zu policies", w->lists.n);
     for (w->n = 0; w->n < w->lists.n; w->n++)
-        w->row[w->n].policy = w->lists.list[w->n];
+        w->row[w->n] =
+            (dt_sweep_row){.policy = w->lists.list[w->n], .unasked = w->lists.unasked[w->n]};
     return DT_OK;
 }
 

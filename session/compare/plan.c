@@ -231,10 +231,11 @@ static dt_status refuse(dt_compare_row *r, const char *why, dt_err *err)
     return r->refused != NULL ? DT_OK : no_memory(err);
 }
 
-/* Of several variants one that cannot be planned is a row that says so. */
-static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, dt_err *err)
+/* Of several variants one that cannot be planned is a row that says so, and so is a policy that
+ * nobody named. */
+static dt_status plan_or_refuse(const dt_compare *c, dt_compare_row *r, bool named, dt_err *err)
 {
-    if (c->variants.n == 1)
+    if (c->variants.n == 1 && named)
         return plan_row(r, c->run, err);
     dt_err *why = dt_alloc(1, sizeof *why);
     if (why == NULL)
@@ -257,7 +258,7 @@ static dt_compare_row row_of(const dt_compare *c, const dt_variant_list *pair, u
         .budget = budget};
 }
 
-static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
+static dt_status fill_row(const dt_compare *c, dt_compare_row *r, bool named, dt_err *err)
 {
     const dt_variant *v = &c->variants.variant[r->variant];
     const double began = dt_seconds();
@@ -266,7 +267,7 @@ static dt_status fill_row(const dt_compare *c, dt_compare_row *r, dt_err *err)
     if (r->list > 0 && dt_compare_kept(c, r)->refused != NULL)
         return refuse(r, dt_compare_kept(c, r)->refused, err);
     dti_session_enter(v->session);
-    const dt_status st = plan_or_refuse(c, r, err);
+    const dt_status st = plan_or_refuse(c, r, named, err);
     dti_session_leave(v->session);
     if (c->planned != NULL && dt_seconds() - began > 1)
         c->planned(c, r, v, dt_seconds() - began);
@@ -286,7 +287,7 @@ static dt_status add_row(dt_compare *c, const dt_variant_list *pair, uint64_t bu
         return no_memory(err);
     dt_compare_row *r = &c->row[c->n];
     *r = row_of(c, pair, budget);
-    DT_CHECK(fill_row(c, r, err));
+    DT_CHECK(fill_row(c, r, !c->lists.unasked[r->list], err));
     r->other_algorithms = r->refused == NULL && r->algorithms != dt_compare_kept(c, r)->algorithms;
     r->again = c->n > 0 && r->refused == NULL && r[-1].refused == NULL && r[-1].list == r->list &&
                r[-1].variant == r->variant && !r[-1].missed && same_plans(r, &r[-1]);
@@ -359,7 +360,7 @@ static dt_status find_least_of_all(
         if (dt_policy_goes_by_budget(all[i]) || r.session == NULL)
             continue;
         r.policy = all[i]->name;
-        const dt_status st = fill_row(c, &r, err);
+        const dt_status st = fill_row(c, &r, false, err);
         if (st == DT_OK)
             take_less(c, &r, least);
         forget(&r);

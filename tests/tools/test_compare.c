@@ -584,6 +584,38 @@ static void files_hold_the_same(void **state)
     dt_free(picture);
 }
 
+/* One that is named ends the command; with those that "all" brings the others are compared. */
+static void only_a_policy_that_is_named_must_be_planned(void **state)
+{
+    NEED_BINARY();
+    char csv[1024], svg[1024], words[4096];
+    snprintf(csv, sizeof csv, "%s", dt_temp_path("refused.csv"));
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("refused.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --set train.precision=bf16 --policies all --budgets 1 --csv %.1000s "
+        "--svg %.1000s",
+        csv, svg);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "\n  actnn          refused\n");
+    assert_has(r.out, "\nrefused: actnn: actnn packs values of 32 bits, but");
+    cli_done(&r);
+    char *table = cli_text(csv), *picture = cli_text(svg);
+    assert_has(table, ",in_vain,refused\n");
+    assert_has(table, "\nactnn,,no,,,");
+    assert_has(table, ",\"actnn packs values of 32 bits, but");
+    assert_has(picture, ">actnn (refused)<");
+    dt_free(table);
+    dt_free(picture);
+    r = cli_run("compare FILE --set train.precision=bf16 --policies vdnn_dyn --json", lenet());
+    assert_code(&r, 0); /* where the least is sought among all policies */
+    cli_done(&r);
+    r = cli_run("compare FILE --set train.precision=bf16 --policies all;actnn", lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "actnn packs values of 32 bits");
+    cli_done(&r);
+}
+
 /* What the column beside the plot says, line by line, each within the picture: letters are some 7
  * pixels wide. @to: all of it, without breaks. */
 static void read_column(const char *picture, char *to, size_t bytes)
@@ -1278,6 +1310,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(a_list_that_is_no_better_than_a_part_is_told),
         cmocka_unit_test(what_misses_its_budgets_has_one_row),
+        cmocka_unit_test(only_a_policy_that_is_named_must_be_planned),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(a_key_of_a_card_is_a_panel),
         cmocka_unit_test(the_survey_shows_every_policy),

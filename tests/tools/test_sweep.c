@@ -405,6 +405,29 @@ static void what_cannot_be_counted_does_not_fit(void **state)
     done(&r, &t);
 }
 
+static void only_a_policy_that_is_named_must_be_planned(void **state)
+{
+    NEED_BINARY();
+    char words[2048];
+    const char *page = dt_temp_path("refused.html");
+    snprintf(words, sizeof words,
+        "sweep FILE --set memory.device_budget=3MiB --set train.precision=bf16 --html %.1000s",
+        page);
+    ran r = cli_run(words, lenet());
+    assert_code(&r, 0);
+    assert_has(r.out, "\nactnn is refused by a run: actnn packs values of 32 bits, but");
+    cli_done(&r);
+    char *text = cli_text(page);
+    assert_has(text, ">actnn is refused: actnn packs values of 32 bits, but");
+    dt_free(text);
+    r = cli_run("sweep FILE --set memory.device_budget=3MiB --set train.precision=bf16 "
+                "--policies actnn",
+        lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "actnn packs values of 32 bits");
+    cli_done(&r);
+}
+
 static void a_missing_budget_is_an_error_that_shows_how_to_give_one(void **state)
 {
     NEED_BINARY();
@@ -706,6 +729,7 @@ DT_TEST_GROUP(sweep)
         cmocka_unit_test(what_saves_nothing_is_told),
         cmocka_unit_test(what_this_machine_cannot_hold_is_marked),
         cmocka_unit_test(what_cannot_be_counted_does_not_fit),
+        cmocka_unit_test(only_a_policy_that_is_named_must_be_planned),
         cmocka_unit_test(a_missing_budget_is_an_error_that_shows_how_to_give_one),
         cmocka_unit_test(files_that_cannot_be_written_are_refused_first),
         cmocka_unit_test(a_budget_too_small_for_anything_is_refused),

@@ -21,6 +21,7 @@ enum { WANTED = 3, MOST_DIVISORS = 256, MOST_PAIRS = 8, SMALL_OPS = 400 };
 /* @all: every policy by itself at the configured batch, exact ones first, then by what they cost
  * @micro @batch: the largest parts and the largest batch that fit under the run's own policy, where
  * that does not search
+ * @least: what takes the least of the device, as the run's own budget plans it
  * @below: the budget is below what any plan of these samples takes
  * @most_host: what may be on the host beside the disk: more would make no process smaller
  * @said: when something was last heard of the search
@@ -31,7 +32,7 @@ typedef struct search {
     bool eval;
     dti_alternative own;
     size_t n_tried, cap_tried, n_all;
-    dti_trial *tried, *all, micro, batch;
+    dti_trial *tried, *all, micro, batch, least;
     int n_told;
     bool auto_fits, typed; /* how the first suggestion is typed was said */
     dti_alternative told[WANTED];
@@ -172,11 +173,12 @@ static dt_status largest_batch(search *x, const char *policy, dti_trial *best, d
     return DT_OK;
 }
 
-static dt_status largest_micro(search *x, const char *policy, dti_trial *best, dt_err *err)
+/* Of the batch of @v as large parts as fit. */
+static dt_status largest_micro(search *x, dti_alternative v, dti_trial *best, dt_err *err)
 {
     int64_t divisor[MOST_DIVISORS];
     size_t n = 0, fits = 0;
-    const int64_t whole = by(x, policy).micro;
+    const int64_t whole = v.micro;
     *best = (dti_trial){0};
     for (int64_t d = 1; d < whole && n < MOST_DIVISORS; d++)
         if (x->own.batch % d == 0)
@@ -184,7 +186,6 @@ static dt_status largest_micro(search *x, const char *policy, dti_trial *best, d
     for (size_t fails = n + 1; fails - fits > 1;) {
         dti_trial t;
         const size_t mid = fits + (fails - fits) / 2;
-        dti_alternative v = by(x, policy);
         v.micro = divisor[mid - 1];
         DT_CHECK(try_variant(x, v, &t, err));
         if (t.fits || !t.can) { /* too small to be trained: larger ones might be */
@@ -460,6 +461,21 @@ static dt_status try_small(search *x, dti_alternative v, dti_trial *t, dt_err *e
     return try_variant(x, v, t, err);
 }
 
+/* The run's own policy where neither parts nor algorithms are enough. */
+static dt_status suggest_small_parts(search *x, dt_err *err)
+{
+    dti_trial micro = {0};
+    dti_alternative v = x->own;
+    v.algorithms = DT_ALGORITHMS_SMALL;
+    if (x->own.algorithms == DT_ALGORITHMS_FAST)
+        DT_CHECK(largest_micro(x, v, &micro, err));
+    tell_micro(x, &micro, err);
+    if (!micro.fits)
+        (void)DT_FAIL(
+            err, DT_E_BUDGET, "  not even one sample fits under policy %s", x->own.policy);
+    return DT_OK;
+}
+
 /* One change, of each kind the best. */
 static dt_status suggest_one_change(search *x, dt_err *err)
 {
@@ -474,7 +490,7 @@ static dt_status suggest_one_change(search *x, dt_err *err)
     if (first < x->n_all)
         tell(x, &x->all[first], "", err);
     DT_CHECK(suggest_tier(x, err));
-    DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
+    DT_CHECK(largest_micro(x, x->own, &micro, err));
     tell_micro(x, &micro, err);
     DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
     tell_batch(x, &batch, err);
@@ -482,10 +498,7 @@ static dt_status suggest_one_change(search *x, dt_err *err)
         tell(x, &x->all[i], "", err);
     for (size_t i = 0; i < first && i < x->n_all; i++) /* no exact one fits: the others */
         tell(x, &x->all[i], "", err);
-    if (!micro.fits && !batch.fits && !small.fits)
-        (void)DT_FAIL(
-            err, DT_E_BUDGET, "  not even one sample fits under policy %s", x->own.policy);
-    return DT_OK;
+    return micro.fits || batch.fits || small.fits ? DT_OK : suggest_small_parts(x, err);
 }
 
 /* A policy and the algorithms of fewest bytes, where neither is enough. */
@@ -517,7 +530,7 @@ static dt_status suggest_two_changes(search *x, int64_t micro, int64_t batch, dt
         if (x->all[i].fits || strcmp(x->all[i].v.policy, x->own.policy) == 0 ||
             saves_nothing(x, &x->all[i]))
             continue;
-        DT_CHECK(largest_micro(x, x->all[i].v.policy, &t, err));
+        DT_CHECK(largest_micro(x, by(x, x->all[i].v.policy), &t, err));
         if (t.fits && t.v.micro > micro)
             tell_micro(x, &t, err);
         if (t.fits)
@@ -651,7 +664,7 @@ static dt_status tell_least(search *x, dt_err *err)
     (void)DT_FAIL(err, DT_E_BUDGET, "  the least found for this batch is %s%s%s%s",
         dt_human_exact(size, least.need.device), c.lines[0] != '\0' ? ": " : "", c.lines,
         parts_of(x, &least, parts));
-    return DT_OK;
+    return try_variant(x, least.v, &x->least, err);
 }
 
 /* Planned before what takes long, so that it is told whenever the search ends. */
@@ -661,7 +674,7 @@ static dt_status try_smaller(search *x, dt_err *err)
     for (size_t i = 0; i < own->n; i++)
         if (own->pass[i].policy->searches)
             return DT_OK;
-    DT_CHECK(largest_micro(x, x->own.policy, &x->micro, err));
+    DT_CHECK(largest_micro(x, x->own, &x->micro, err));
     return largest_batch(x, x->own.policy, &x->batch, err);
 }
 
@@ -676,11 +689,13 @@ static dt_status search_all(search *x, dt_err *err)
     DT_CHECK(suggest_small_policies(x, err));
     if (x->n_told < WANTED) { /* first those that make the parts larger than one change does */
         dti_trial micro, batch;
-        DT_CHECK(largest_micro(x, x->own.policy, &micro, err));
+        DT_CHECK(largest_micro(x, x->own, &micro, err));
         DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
         DT_CHECK(suggest_two_changes(x, micro.v.micro, batch.v.batch, err));
         DT_CHECK(suggest_two_changes(x, 0, 0, err));
     }
+    if (x->n_told == 0 && !x->auto_fits)
+        tell_micro(x, &x->least, err);
     return DT_OK;
 }
 
@@ -695,6 +710,8 @@ static void tell_found(search *x, dt_err *err)
         tell(x, &x->all[i], "", err);
     tell_micro(x, &x->micro, err);
     tell_batch(x, &x->batch, err);
+    if (x->n_told == 0 && !x->auto_fits)
+        tell_micro(x, &x->least, err);
 }
 
 static void tell_end(const search *x, const dt_plan *p, dt_err *err)

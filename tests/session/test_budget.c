@@ -294,6 +294,31 @@ static void the_least_is_the_same_whatever_was_asked(void **state)
     cli_done(&r);
 }
 
+/* Where nothing else fits, what takes the least is offered, and before that the run's own policy by
+ * small algorithms in parts. */
+static void what_takes_the_least_is_offered(void **state)
+{
+    NEED_BINARY();
+    dt_take_turns(2, 3);
+    char net[512], words[1024];
+    snprintf(net, sizeof net, "%.500s", dt_source_path("configs/tiny_ini_network.ini"));
+    snprintf(words, sizeof words, "plan %s --set memory.device_budget=1KiB", net);
+    ran r = refused(words, DT_E_BUDGET);
+    const char *at = strstr(r.err, "the least found for this batch is ");
+    assert_non_null(at);
+    snprintf(words, sizeof words, "%s --set memory.device_budget=%" PRIu64, net, exact_bytes(at));
+    cli_done(&r);
+    assert_true(all_suggestions_fit(words, false) > 0);
+    snprintf(words, sizeof words,
+        "plan %s --json --set memory.algorithms=small --set train.micro_batch=2", net);
+    const uint64_t parts = peak(words, "device");
+    snprintf(words, sizeof words, "plan %s --set memory.device_budget=%" PRIu64, net, parts);
+    r = refused(words, DT_E_BUDGET);
+    assert_has_not(r.err, "not even one sample");
+    assert_has(r.err, "micro_batch = 2, of the same batch in 16 parts");
+    cli_done(&r);
+}
+
 /* The first that is said; what it says that a step takes is no less than what it takes. */
 static void auto_is_offered_first(void **state)
 {
@@ -731,6 +756,7 @@ DT_TEST_GROUP(budget)
         T(suggestions_are_of_different_kinds),
         T(a_batch_beyond_a_part_is_tried),
         T(the_least_is_the_same_whatever_was_asked),
+        T(what_takes_the_least_is_offered),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),
         T(what_a_policy_costs_is_told),

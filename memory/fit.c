@@ -94,11 +94,14 @@ static void aim(choice *c)
             return;
 }
 
-/* The smallest by the limit that says so, as costs go by it. */
+/* The fastest and the smallest by the limits that say so: costs go by the one, and by the other the
+ * op is the one that a profile of the fastest has measured. */
 static void take(const choice *c, int i)
 {
     const size_t bytes = c->all.algorithm[i].bytes;
     *c->limit = i + 1 < c->all.n && bytes > DT_LIMIT_LEAST ? bytes : DT_LIMIT_LEAST;
+    if (i == 0)
+        *c->limit = DT_LIMIT_ANY;
 }
 
 /* Whether the plans made last take too much, or longer than those before them. */

@@ -367,8 +367,10 @@ static void fit_takes_the_fastest_that_fits(void **state)
         assert_ok(dt_fit_algorithms(&e, &c.table, &err), &err);
         asked += c.plans;
         assert_true(peak_now(&c) <= ceiling);
-        for (int i = 0; i < CHOICES; i++)
+        for (int i = 0; i < CHOICES; i++) {
             taken[i] = chosen(&c, i);
+            assert_int_equal(taken[i] == 0, *limit_of(&c, i) == DT_LIMIT_ANY);
+        }
         c.plans = 0;
         choose_one_by_one(&c, ceiling);
         alone += c.plans;
@@ -482,7 +484,8 @@ static void an_algorithm_turns_where_its_scratch_costs_what_it_saves(void **stat
     close_chain(&c);
 }
 
-/* An op without a choice is as fast as it is; were it limited, costs would take it for slow. */
+/* An op without a choice is as fast as it is; were it limited, costs would take it for slow. Nor is
+ * one that takes its fastest. */
 static void what_has_no_choice_is_not_limited(void **state)
 {
     (void)state;
@@ -496,7 +499,7 @@ static void what_has_no_choice_is_not_limited(void **state)
         for (int i = 0; i < CHOICES; i++) {
             const int all = algorithms_of(i)->n;
             without += all == 1;
-            assert_true((*limit_of(&c, i) == DT_LIMIT_ANY) == (all == 1));
+            assert_true((*limit_of(&c, i) == DT_LIMIT_ANY) == (chosen(&c, i) == 0));
         }
         close_chain(&c);
     }

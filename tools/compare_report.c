@@ -105,13 +105,14 @@ static bool same_budgets(const dt_compare *c, const dt_compare_under **of)
 
 static void print_budgets(const dt_compare *c)
 {
-    char text[512] = "budgets of the device:", size[DT_HUMAN_BYTES];
+    char text[64 + DT_COMPARE_BUDGETS * (DT_HUMAN_BYTES + 2)] = "budgets of the device:";
+    char size[DT_HUMAN_BYTES];
     size_t at = strlen(text);
     const dt_compare_under *u;
     if (!same_budgets(c, &u))
         snprintf(text + at, sizeof text - at, " each variant's own");
     else
-        for (size_t b = 0; b < u->n && at + DT_HUMAN_BYTES < sizeof text; b++)
+        for (size_t b = 0; b < u->n; b++)
             at += (size_t)snprintf(text + at, sizeof text - at, "%s %s", b > 0 ? "," : "",
                 dt_human_bytes(size, u->budget[b]));
     dti_term_wrap(stdout, 0, 2, text);

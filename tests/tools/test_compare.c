@@ -1145,6 +1145,21 @@ static bool line_has(const char *text, const char *line, const char *word)
     return found != NULL && found < at + strcspn(at, "\n");
 }
 
+static void all_budgets_are_told(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("compare FILE --policies chen_sqrt --budgets 64", lenet());
+    assert_code(&r, 0);
+    unfold(r.out);
+    const char *at = strstr(r.out, "budgets of the device: ");
+    assert_non_null(at);
+    int n = 1;
+    for (; *at != '\n'; at++)
+        n += *at == ',';
+    assert_int_equal(n, 64);
+    cli_done(&r);
+}
+
 /* Either in the head of the table, and explained below, or named as hidden. */
 static void titles_are_explained_where_they_are_shown(void **state)
 {
@@ -1322,6 +1337,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(a_picture_ends_where_its_key_does),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
+        cmocka_unit_test(all_budgets_are_told),
         cmocka_unit_test(titles_are_explained_where_they_are_shown),
         cmocka_unit_test(times_of_defaults_say_so),
         cmocka_unit_test(what_is_run_stands_beside_it),

@@ -33,8 +33,17 @@ _Static_assert(DT_USUAL_STREAMS == 6, "a one for each pair");
         }                                                                                          \
     }
 
+#define RATE                                                                                       \
+    {                                                                                              \
+        2e11, 2e11                                                                                 \
+    }
+
 const dt_costs dt_costs_default = {.name = "defaults",
-    .flops = {{2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}, {2e11, 2e11}},
+    .flops = {[DT_WORK_MATRIX] = RATE,
+        [DT_WORK_CONV] = RATE,
+        [DT_WORK_CONV_POINTWISE] = RATE,
+        [DT_WORK_CONV_DEPTHWISE] = RATE,
+        [DT_WORK_CONV_SMALL] = {2e11 / 1.5, 2e11 / 1.5}},
     .bytes = 2e10,
     .host = 2e10,
     .slower = 0.5,

@@ -456,6 +456,8 @@ static void convolutions_have_rates_by_their_kernels(void **state)
     const dt_plan_op least = {.n1 = 1, .flops = 1e12, .dtype = DT_F32, .limit = DT_LIMIT_LEAST};
     assert_true(fabs(dt_costs_floor(&c, &plain, &least) - 1) < 1e-9);
     dt_costs_deinit(&c);
+    assert_true(fabs(c.flops[DT_WORK_CONV][DT_F32] / c.flops[DT_WORK_CONV_SMALL][DT_F32] - 1.5) <
+                1e-9); /* the defaults */
 }
 
 /* ---- profiles ---- */

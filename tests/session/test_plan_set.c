@@ -377,6 +377,25 @@ static void what_all_kept_would_take_is_noted_as_plans_are_made(void **state)
     }
 }
 
+/* Where those of fewest bytes are the faster ones, too. */
+static void algorithms_that_fit_are_not_below_the_bound(void **state)
+{
+    (void)state;
+    static const char *const sets[] = {"memory.algorithms=fit"};
+    for (int times = 1; times <= 4; times *= 4) {
+        dt_session *s = open_session(sets, 1);
+        dt_prediction step;
+        double least = 0;
+        dt_err err = {0};
+        s->costs.flops[DT_WORK_CONV_SMALL][DT_F32] *= times;
+        assert_ok(dt_session_plan_run(s, false, 5, 0, &err), &err);
+        assert_ok(dt_plan_set_predict(s->plans, &step, &err), &err);
+        assert_ok(dt_plan_set_bound(s->plans, 0, &least, &err), &err);
+        assert_true(least > 0 && step.seconds >= least * (1 - 1e-9));
+        dt_session_close(s);
+    }
+}
+
 DT_TEST_GROUP(plan_set)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +410,7 @@ DT_TEST_GROUP(plan_set)
         cmocka_unit_test(a_further_micro_batch_has_no_second_weight),
         cmocka_unit_test(a_step_that_is_run_again_keeps_to_the_hosts_budget),
         cmocka_unit_test(what_all_kept_would_take_is_noted_as_plans_are_made),
+        cmocka_unit_test(algorithms_that_fit_are_not_below_the_bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

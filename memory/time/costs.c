@@ -99,11 +99,14 @@ static size_t put(char *to, size_t at, const char *text)
     return at + n;
 }
 
-/* A text that is too long ends in a number that tells it from others. */
+/* A text that is too long ends in a number that tells it from others: behind what of it there is,
+ * which is less where a whole piece did not fit. */
 static void shorten(char *to, size_t whole, uint64_t hash)
 {
+    enum { NUMBER = 20 };
+    const size_t there = strlen(to), most = DT_SIGNATURE_BYTES - NUMBER;
     if (whole >= DT_SIGNATURE_BYTES)
-        snprintf(to + DT_SIGNATURE_BYTES - 20, 20, "~%016" PRIx64, hash);
+        snprintf(to + (there < most ? there : most), NUMBER, "~%016" PRIx64, hash);
 }
 
 typedef struct line {

@@ -460,6 +460,24 @@ static void convolutions_have_rates_by_their_kernels(void **state)
                 1e-9); /* the defaults */
 }
 
+/* Of options that are longer than there is room for, too. */
+static void signatures_tell_ops_apart(void **state)
+{
+    (void)state;
+    char text[2][DT_SIGNATURE_BYTES + 1], signature[2][DT_SIGNATURE_BYTES];
+    int64_t samples;
+    for (size_t i = 0; i < 2; i++) {
+        memset(text[i], 'x', sizeof text[i]);
+        text[i][DT_SIGNATURE_BYTES - 1] = (char)('0' + i);
+        text[i][DT_SIGNATURE_BYTES] = '\0';
+        dt_plan_node node = {.name = "a"};
+        const dt_plan p = {.node = &node, .n_node = 1, .text = text[i]};
+        const dt_plan_op op = {.layer = "conv", .node = 0, .n1 = 1};
+        dt_cost_signature(&p, &op, signature[i], &samples);
+    }
+    assert_string_not_equal(signature[0], signature[1]);
+}
+
 /* ---- profiles ---- */
 
 static char path[] = "/tmp/dt_time_XXXXXX";
@@ -937,6 +955,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(a_cost_says_where_it_is_from),
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(convolutions_have_rates_by_their_kernels),
+        cmocka_unit_test(signatures_tell_ops_apart),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
         cmocka_unit_test(a_profile_may_begin_with_a_byte_order_mark),
         cmocka_unit_test(links_that_nobody_measured_are_left_out),

@@ -87,7 +87,8 @@ typedef struct dt_kind_ratio {
  * @slow:      by stream and other stream: how many times as long a row takes while the other works
  * @wake:      seconds after an event until a stream that waits for it goes on
  * @rest:      seconds of a step that are no row's
- * @scale:     all ops take so many times as long: calibrated; 1 otherwise
+ * @scale:     ops take so many times as long, but for packing, which goes by @codec and @rate:
+ *             calibrated; 1 otherwise
  */
 typedef struct dt_costs {
     char name[128], hash[65];

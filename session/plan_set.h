@@ -165,7 +165,8 @@ dt_status dti_plan_set_predict_by(
 /* What no plan of the set's step takes less than within @budget bytes of the device, whatever exact
  * policy makes it, by the algorithms that were asked for (memory/step_bound.h), of what lives where
  * the set's does, and of values that pack no better than in its plans or as was counted; 0: any
- * budget. DT_E_NOMEM. */
+ * budget. Of DT_ALGORITHMS_FIT the lower of what the fastest give and those of fewest bytes: where
+ * each are faster for some ops, a plan that mixes them may be below. DT_E_NOMEM. */
 dt_status dt_plan_set_bound(
     const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err) DT_NODISCARD;
 

@@ -81,6 +81,58 @@ dt_status dt_graph_freeze(dt_graph *g, const char *globs, dt_err *err)
     return st;
 }
 
+/* Whether backward writes a gradient for the values that it reads, or passes its own on. */
+static bool gives_gradient(const dt_layer_desc *d)
+{
+    const dt_ports writes = d->form[DT_BACKWARD].writes | d->form[DT_BACKWARD2].writes;
+    return !d->identity && (d->shares_dy || (writes & DT_BIT(DT_DX)) != 0);
+}
+
+/* Mark the nodes that a gradient reaches. */
+static void mark_taught(const dt_graph *g, const bool *trained, bool *taught)
+{
+    for (size_t i = 0; i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        for (int k = 0; k < nd->n_in && trained[i] && gives_gradient(nd->desc); k++)
+            if (dt_graph_behind(g, nd->in[k]) != DT_GRAPH_INPUT)
+                taught[dt_graph_behind(g, nd->in[k])] = true;
+    }
+}
+
+/* One that reads a value and is more than a view of it. */
+static int32_t reader_of(const dt_graph *g, int32_t node)
+{
+    for (size_t i = (size_t)node + 1; i < g->n_node; i++)
+        for (int k = 0; k < g->node[i].n_in && !g->node[i].desc->identity; k++)
+            if (dt_graph_behind(g, g->node[i].in[k]) == node)
+                return (int32_t)i;
+    return DT_GRAPH_INPUT;
+}
+
+dt_status dt_graph_untaught(const dt_graph *g, int32_t *node, int32_t *reader, dt_err *err)
+{
+    bool *before = dt_alloc(g->n_node, sizeof *before);
+    bool *trained = dt_alloc(g->n_node, sizeof *trained);
+    bool *taught = dt_alloc(g->n_node, sizeof *taught);
+    dt_status st = DT_OK;
+    *node = *reader = DT_GRAPH_INPUT;
+    if (before == NULL || trained == NULL || taught == NULL) {
+        st = DT_FAIL(err, DT_E_NOMEM, "no memory for marks of %zu layers", g->n_node);
+    } else {
+        dti_graph_trained(g, before, trained);
+        mark_taught(g, trained, taught);
+        for (size_t i = 0; i < g->n_node && *node == DT_GRAPH_INPUT; i++)
+            if (trained[i] && !taught[i] && !g->node[i].desc->identity && !g->node[i].desc->loss)
+                *node = (int32_t)i;
+        if (*node != DT_GRAPH_INPUT)
+            *reader = reader_of(g, *node);
+    }
+    dt_free(before);
+    dt_free(trained);
+    dt_free(taught);
+    return st;
+}
+
 int64_t dt_graph_frozen(const dt_graph *g)
 {
     int64_t n = 0;

@@ -19,6 +19,14 @@
  */
 dt_status dt_graph_freeze(dt_graph *g, const char *globs, dt_err *err) DT_NODISCARD;
 
+/**
+ * dt_graph_untaught() - find a layer that is to be trained and that no gradient reaches.
+ * @node:   the first one, or DT_GRAPH_INPUT where there is none
+ * @reader: one that reads its value; none of them gives a gradient, as maxpool_index does not
+ */
+dt_status dt_graph_untaught(
+    const dt_graph *g, int32_t *node, int32_t *reader, dt_err *err) DT_NODISCARD;
+
 /* How many parameters of it, in elements. */
 int64_t dt_graph_frozen(const dt_graph *g);
 

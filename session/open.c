@@ -98,6 +98,29 @@ static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
     return DT_OK;
 }
 
+/* A layer that would be trained, and of which nobody knows how: told at its section, where the
+ * network has sections. */
+static dt_status check_taught(const dt_session *s, const dt_graph *g, dt_err *err)
+{
+    char at[512], place[256];
+    int32_t node, reader;
+    DT_CHECK(dt_graph_untaught(g, &node, &reader, err));
+    if (node == DT_GRAPH_INPUT)
+        return DT_OK;
+    const dt_node *nd = &g->node[node], *by = &g->node[reader];
+    snprintf(at, sizeof at, "network '%.200s'", g->name);
+    for (size_t i = 0; i < dt_config_section_count(s->config); i++) {
+        const dt_section l = dt_config_section(s->config, i);
+        if (strcmp(l.name, nd->name) == 0)
+            snprintf(at, sizeof at, "%s: [%.120s]",
+                dt_config_place(place, sizeof place, l.file, l.line), l.text);
+    }
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: no gradient reaches '%s': '%s' (%s) reads it and gives none, nor does another layer; "
+        "freeze it and those before it by train.freeze, or let a layer that gives one read it too",
+        at, nd->name, by->name, by->desc->name);
+}
+
 /* As [train] rates says, by the same names. */
 static dt_status set_rates(const dt_session *s, dt_graph *g, dt_err *err)
 {
@@ -565,6 +588,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(check_loss(s, g, err));
     DT_CHECK(fuse(s, &g, err));
     DT_CHECK(freeze(s, g, err));
+    DT_CHECK(check_taught(s, g, err));
     DT_CHECK(set_rates(s, g, err));
     DT_CHECK(check_fresh(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));

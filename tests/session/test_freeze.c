@@ -363,6 +363,24 @@ static void what_cannot_be_frozen_is_refused(void **state)
     refused("--set train.freeze=h.0.*", "is behind 'wte', which is trained");
 }
 
+/* Found before anything is planned, at the layer's section: as soon as a configuration is read. */
+static void layers_that_no_gradient_reaches_are_refused(void **state)
+{
+    NEED_BINARY();
+    put_text("net.ini", TRAIN "[conv c]\nout = 4\nkernel = 1\n[flatten v]\n[relu r]\n"
+                              "[maxpool_index m]\nkernel = 1\n[fc f]\nout = 3\n");
+    static const char says[] = "net.ini:21: [relu r]: no gradient reaches 'r': 'm' (maxpool_index) "
+                               "reads it and gives none";
+    refused("", says);
+    run_well("--set train.steps=1 --set train.freeze=c --set run.dir=kept");
+    put_text("net.ini", TRAIN "[conv c]\nout = 1\nkernel = 1\n[flatten v]\n"
+                              "[embedding e]\nvocab = 10\nout = 4\n[fc f]\nout = 3\n");
+    ran r = cli_run("config --check net.ini", NULL);
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "'e' (embedding) reads it and gives none");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(freeze)
 {
     const struct CMUnitTest tests[] = {
@@ -374,6 +392,7 @@ DT_TEST_GROUP(freeze)
         cmocka_unit_test(a_run_goes_on_with_what_is_frozen),
         cmocka_unit_test(what_is_fresh_is_not_taken_from_the_file),
         cmocka_unit_test(what_cannot_be_frozen_is_refused),
+        cmocka_unit_test(layers_that_no_gradient_reaches_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,13 +207,18 @@ static dt_status check_budgets(
     return first;
 }
 
+static uint64_t disk_free(const struct statfs *fs)
+{
+    return times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
+}
+
 static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)
 {
     const uint64_t need = dt_plan_set_tier_peak(s->plans, DT_TIER_DISK);
     char needs[DT_HUMAN_EXACT], has[DT_HUMAN_BYTES];
     if (need == 0 || fs == NULL)
         return DT_OK;
-    const uint64_t rest = times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
+    const uint64_t rest = disk_free(fs);
     if (need <= rest)
         return DT_OK;
     return DT_FAIL(err, DT_E_IO,
@@ -243,16 +248,22 @@ static uint64_t outside_bytes(const dt_session *s, const dt_need *need, bool loa
     return LIBRARIES + need->weights + need->batches / (loaded ? dti_batches_held(s) : 1);
 }
 
-/* Why no file can be made in the disk tier's folder. */
-static int disk_error(const dt_plan_set *p)
+/* Why no file as large as the disk tier's can be made in its folder; *rest: what is free there. */
+static int disk_error(const dt_plan_set *p, uint64_t *rest)
 {
     struct stat st;
+    struct statfs fs;
     const char *path = dt_session_disk_path(p->session);
-    if (dt_plan_set_tier_peak(p, DT_TIER_DISK) == 0)
+    const uint64_t need = dt_plan_set_tier_peak(p, DT_TIER_DISK);
+    if (need == 0)
         return 0;
     if (stat(path, &st) != 0 || (S_ISDIR(st.st_mode) && access(path, W_OK | X_OK) != 0))
         return errno;
-    return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+    if (!S_ISDIR(st.st_mode))
+        return ENOTDIR;
+    if (dt_io->statfs(path, &fs) == 0)
+        *rest = disk_free(&fs);
+    return need > *rest ? ENOSPC : 0;
 }
 
 void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
@@ -264,7 +275,8 @@ void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
     *out = (dt_here){
         .need = arena_bytes(s, &need) + need.tier[DT_TIER_HOST] + outside_bytes(s, &need, false),
         .memory = UINT64_MAX,
-        .disk_error = disk_error(p)};
+        .disk_free = UINT64_MAX};
+    out->disk_error = disk_error(p, &out->disk_free);
     dt_limits_read(s->context.limits, &l);
     const dt_limit *passed = dt_limits_passed(&l, out->need, threads);
     const dt_limit *m = passed != NULL ? passed : dt_limits_least(&l);

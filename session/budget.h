@@ -37,12 +37,14 @@ dt_status dti_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODI
  * @fits:         no limit is passed, nor the card's memory where one answered
  * @disk_error:   why the disk tier's file cannot be made in its folder, an errno; 0 where it can,
  * or where nothing is moved to the disk
+ * @disk_free:    what is free there; UINT64_MAX: it is not known, or not asked for
  */
 typedef struct dt_here {
     uint64_t need, memory;
     char from[DT_LIMIT_FROM];
     bool fits;
     int disk_error;
+    uint64_t disk_free;
 } dt_here;
 void dt_plan_set_here(const dt_plan_set *p, dt_here *out);
 

@@ -45,7 +45,7 @@ static void machine(dt_json *to, const dti_report *r)
     if (r->session->card.bytes > 0)
         dt_json_whole(&m, "card", r->session->card.bytes);
     dt_json_whole(&m, "needed", h->need);
-    dt_json_flag(&m, "fits", h->fits);
+    dt_json_flag(&m, "fits", h->fits && h->disk_error == 0);
     if (h->disk_error != 0)
         dt_json_text(&m, "disk_error", strerror(h->disk_error));
     dt_json_leave(to, &m);

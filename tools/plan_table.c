@@ -166,6 +166,8 @@ static const char *verdict(const dti_report *r)
         return "DOES NOT FIT the card";
     if (!r->here.fits)
         return "DOES NOT FIT this machine";
+    if (r->here.disk_error == ENOSPC)
+        return "DOES NOT FIT the disk here";
     if (r->here.disk_error != 0)
         return "CANNOT START here without its disk folder";
     if (s->context.card != NULL)
@@ -294,11 +296,12 @@ static void here(const dti_report *r)
             dt_human_bytes(need, h->need), dt_human_bytes(size, h->memory));
     if (h->disk_error == 0)
         return;
-    char text[DISK_TEXT];
+    char text[DISK_TEXT], full[DT_HUMAN_BYTES + 16];
     const int at = printf("disk folder  ");
+    snprintf(full, sizeof full, "%s are free", dt_human_bytes(size, h->disk_free));
     snprintf(text, sizeof text,
         "'%s': %s; a run here would be refused: %s --set memory.disk_path=FOLDER",
-        dt_session_disk_path(s), strerror(h->disk_error),
+        dt_session_disk_path(s), h->disk_error == ENOSPC ? full : strerror(h->disk_error),
         h->disk_error == ENOENT ? "create it, or name another by" : "name another by");
     dti_term_wrap(stdout, at, at, text);
 }

@@ -1,4 +1,5 @@
 /* Budgets from outside: what is refused, and whether what a refusal says is true. */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -682,6 +683,10 @@ static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50
     assert_ok(dti_session_check_run(s, false, &err), &err);
     free_blocks--;
     assert_fails(dti_session_check_run(s, false, &err), DT_E_IO, &err, "in '/var/tmp', where ");
+    dt_here here;
+    dt_plan_set_here(s->plans, &here); /* as plan and compare ask */
+    assert_int_equal(here.disk_error, ENOSPC);
+    assert_int_equal(here.disk_free, free_blocks * 4096);
     dt_io = &dt_io_system;
     dt_session_close(s);
 }

@@ -351,9 +351,46 @@ static void bind_options(ini_net *t, ini_layer *l)
         note(t, dt_config_bind(t->c, l->s.text, l->desc->opts, l->opts, t->err));
 }
 
+/* What the layers say themselves, with what takes the place of [model]'s key. */
+static const struct {
+    const char *key, *instead;
+} of_named_models[] = {
+    {"width", "each layer states its channels, as out"},
+    {"counts", "write a section for each layer"},
+    {"layers", "write a section for each layer"},
+    {"heads", "[attention NAME] has heads"},
+    {"vocab", "[embedding NAME] has vocab, and the output layer out"},
+    {"tiles", "[linear NAME] and [fc NAME] have tiles"},
+    {"head_tiles", "write [softmax_tile NAME] sections and [tiled_cross_entropy loss]"},
+    {"attention", "[attention NAME] has kind"},
+    {"dropout", "write a [dropout NAME] section"},
+};
+
+/* A key that would change nothing. Of a run's own configuration, in which all stand, defaults are
+ * let pass. */
+static void check_model_keys(ini_net *t)
+{
+    for (size_t i = 0; i < DT_COUNT(of_named_models); i++) {
+        const char *key = of_named_models[i].key, *file;
+        int line;
+        char place[PLACE_BYTES];
+        bool same = false;
+        const char *value = dt_config_get(t->c, "model", key, &file, &line);
+        if (value == NULL)
+            continue;
+        if (!dt_config_typed(t->c, "model", key))
+            note(t, dt_config_same(t->c, "model", key, value, NULL, &same, t->err));
+        if (!same)
+            WRONG(t, "%s: [model] %s = %.80s is for models with a name; here %s",
+                dt_config_place(place, sizeof place, file, line), key, value,
+                of_named_models[i].instead);
+    }
+}
+
 /* Everything that can be said without shapes. */
 static dt_status read_layers(ini_net *t)
 {
+    check_model_keys(t);
     for (size_t i = 0; i < t->n; i++) {
         check_kind(t, &t->layer[i]);
         check_keys(t, &t->layer[i]);
@@ -419,36 +456,8 @@ static void name_from_file(char *to, const char *file)
             *p = '_';
 }
 
-/* What the layers say themselves. */
-static dt_status refuse(const ini_net *t, const char *key, int64_t given)
-{
-    if (given > 0)
-        return DT_FAIL(t->err, DT_E_CONFIG,
-            "[model] %s = %" PRId64 " is for models with a name; the layers in %s state theirs",
-            key, given, t->layer[0].s.file);
-    return DT_OK;
-}
-
 static dt_status check_opts(const ini_net *t, const dt_model_opts *o)
 {
-    if (o->width > 0 && o->width != 64)
-        return DT_FAIL(t->err, DT_E_CONFIG,
-            "[model] width = %" PRId64
-            " scales models with a name; in %s the layers state their channels",
-            o->width, t->layer[0].s.file);
-    if (o->dropout > 0)
-        return DT_FAIL(t->err, DT_E_CONFIG,
-            "[model] dropout = %g is for models with a name; write a [dropout NAME] section in %s",
-            o->dropout, t->layer[0].s.file);
-    DT_CHECK(refuse(t, "layers", o->layers));
-    DT_CHECK(refuse(t, "heads", o->heads));
-    DT_CHECK(refuse(t, "vocab", o->vocab));
-    DT_CHECK(refuse(t, "tiles", o->tiles));
-    DT_CHECK(refuse(t, "head_tiles", o->head_tiles));
-    if (o->n_counts > 0)
-        return DT_FAIL(t->err, DT_E_CONFIG,
-            "[model] counts is for models with a name; the layers in %s state theirs",
-            t->layer[0].s.file);
     if ((o->image < 1) == (o->context < 1))
         return DT_FAIL(t->err, DT_E_CONFIG,
             "%s: a network of layers needs [model] image, its height and width in pixels, or "

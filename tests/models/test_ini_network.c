@@ -421,11 +421,11 @@ static void the_input_is_an_image_or_a_sequence(void **state)
     (void)state;
     const char *const neither[] = {"[model] image", "[model] context", NULL};
     const char *const both[] = {"[model] image", "not both", NULL};
-    const char *const heads[] = {"[model] heads = 2", "net.ini", NULL};
+    const char *const heads[] = {"net.ini:2: [model] heads = 2", NULL};
     const char *const channels[] = {"[model] channels = 3 is of images", "net.ini", NULL};
     refuse(TIED(""), (dt_model_opts){.dropout = -1}, neither);
     refuse(TIED(""), (dt_model_opts){.image = 8, .context = 8, .dropout = -1}, both);
-    refuse(TIED(""), (dt_model_opts){.context = 8, .heads = 2, .dropout = -1}, heads);
+    refuse("[model]\nheads = 2\n" TIED(""), (dt_model_opts){.context = 8, .dropout = -1}, heads);
     refuse(TIED(""), (dt_model_opts){.context = 8, .channels = 3, .dropout = -1}, channels);
 }
 
@@ -452,13 +452,12 @@ static void what_belongs_to_named_models_is_refused(void **state)
 {
     (void)state;
     const char *const text = "[fc a]\nout = 5\n";
-    const char *const width[] = {"width = 32", "net.ini", NULL};
-    const char *const dropout[] = {"[dropout NAME]", "net.ini", NULL};
+    const char *const keys[] = {"net.ini:2: [model] width = 64 ", "net.ini:3: [model] dropout = 0 ",
+        "[dropout NAME]", "net.ini:4: [model] attention = naive ", "has kind", NULL};
     const char *const image[] = {"[model] image", "net.ini", NULL};
     const char *const classes[] = {"net.ini:1: [fc a]", "5 scores", "6 classes", NULL};
     const char *const both[] = {"net.ini:2", "name = vgg16", "net.ini:3: [fc a]", NULL};
-    refuse(text, (dt_model_opts){.image = 8, .width = 32, .dropout = -1}, width);
-    refuse(text, (dt_model_opts){.image = 8, .dropout = 0.5}, dropout);
+    refuse("[model]\nwidth = 64\ndropout = 0\nattention = naive\n[fc a]\nout = 5\n", small, keys);
     refuse(text, (dt_model_opts){.dropout = -1}, image);
     refuse(text, (dt_model_opts){.image = 8, .classes = 6, .dropout = -1}, classes);
     refuse("[model]\nname = vgg16\n[fc a]\nout = 5\n", small, both);

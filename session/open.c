@@ -11,6 +11,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/base/isa.h"
+#include "engine/checkpoint/weights.h"
 #include "engine/config/nearest.h"
 #include "engine/graph_freeze.h"
 #include "engine/graph_rates.h"
@@ -25,11 +26,17 @@
 #include "session/human.h"
 #include "session/parts.h"
 #include "session/profile_cache.h"
+#include "session/rig.h"
 #include "session/run_dir.h"
 #include "session/run_plans.h"
 
 /* Of a card that is not here: what CUDA, its libraries and their kernels take is not known. */
 static const uint64_t left_to_cuda = (uint64_t)1 << 30;
+
+static dt_status first_of(dt_status a, dt_status b)
+{
+    return a != DT_OK ? a : b;
+}
 
 /* The network of the file's layer sections, or the model named. */
 static dt_status build_graph(const dt_session *s, dt_graph **out, dt_err *err)
@@ -72,7 +79,7 @@ static dt_status fuse(dt_session *s, dt_graph **g, dt_err *err)
     return DT_OK;
 }
 
-/* What is said of a file of weights, where there is none. */
+/* What is said of a file of weights: where there is none, or of weights that there are not. */
 static dt_status check_fresh(const dt_session *s, dt_err *err)
 {
     char asked[DT_ASKED];
@@ -80,6 +87,8 @@ static dt_status check_fresh(const dt_session *s, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: without model.weights all begin so; set that, or leave this out",
             dt_session_asked(asked, s, "model", "fresh"));
+    DT_TRY(err, dt_weights_check_fresh(s->graph, dti_session_fresh(s), err), "%s",
+        dt_session_asked(asked, s, "model", "fresh"));
     return DT_OK;
 }
 
@@ -96,6 +105,24 @@ static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
             "%.400s: without model.weights these layers stay as they are drawn at random",
             dt_session_asked(asked, s, "train", "freeze"));
     return DT_OK;
+}
+
+/* As [train] rates says, by the same names. */
+static dt_status set_rates(const dt_session *s, dt_graph *g, dt_err *err)
+{
+    char asked[DT_ASKED];
+    if (s->opts.train.rates != NULL)
+        DT_TRY(err, dt_graph_rates(g, s->opts.train.rates, err), "%s",
+            dt_session_asked(asked, s, "train", "rates"));
+    return DT_OK;
+}
+
+/* What names layers or weights: its mistakes are told together. */
+static dt_status name_layers(dt_session *s, dt_graph *g, dt_err *err)
+{
+    dt_status st = freeze(s, g, err);
+    st = first_of(st, set_rates(s, g, err));
+    return first_of(st, check_fresh(s, err));
 }
 
 /* A layer that would be trained, and of which nobody knows how: told at its section, where the
@@ -119,16 +146,6 @@ static dt_status check_taught(const dt_session *s, const dt_graph *g, dt_err *er
         "%s: no gradient reaches '%s': '%s' (%s) reads it and gives none, nor does another layer; "
         "freeze it and those before it by train.freeze, or let a layer that gives one read it too",
         at, nd->name, by->name, by->desc->name);
-}
-
-/* As [train] rates says, by the same names. */
-static dt_status set_rates(const dt_session *s, dt_graph *g, dt_err *err)
-{
-    char asked[DT_ASKED];
-    if (s->opts.train.rates != NULL)
-        DT_TRY(err, dt_graph_rates(g, s->opts.train.rates, err), "%s",
-            dt_session_asked(asked, s, "train", "rates"));
-    return DT_OK;
 }
 
 /* What is said of classes, where the loss has values, and of values where it has classes. */
@@ -253,11 +270,6 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
     return DT_FAIL(err, DT_E_CONFIG,
         "%s: of this card nothing but its speed is known, which is for memory.simulate = %s",
         dt_session_asked(asked, s, "device", "card"), name);
-}
-
-static dt_status first_of(dt_status a, dt_status b)
-{
-    return a != DT_OK ? a : b;
 }
 
 /* A wrong name in one of the registries, before anything is built. */
@@ -587,10 +599,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(dt_graph_check(s->graph, err));
     DT_CHECK(check_loss(s, g, err));
     DT_CHECK(fuse(s, &g, err));
-    DT_CHECK(freeze(s, g, err));
+    DT_CHECK(name_layers(s, g, err));
     DT_CHECK(check_taught(s, g, err));
-    DT_CHECK(set_rates(s, g, err));
-    DT_CHECK(check_fresh(s, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
     DT_CHECK(dti_session_read_costs(s, err));
     return dti_session_choose_parts(s, err);

@@ -205,6 +205,7 @@ static bool is_turned(const dt_st_entry *e, const dt_param_info *p)
 static void hint_shapes(const comparison *c, const dt_graph *g)
 {
     int64_t classes = 0;
+    const dt_node *last = NULL;
     size_t turned = 0, others = 0;
     for (size_t i = 0; i < c->w->n; i++) {
         const dti_weight *row = &c->w->row[i];
@@ -216,21 +217,24 @@ static void hint_shapes(const comparison *c, const dt_graph *g)
                     e->d[0] != g->classes;
         for (int k = 1; head && k < e->rank; k++)
             head = e->d[k] == row->info->d[k];
-        if (head)
+        if (head) {
             classes = e->d[0];
-        else if (is_turned(e, row->info))
+            last = &g->node[row->node];
+        } else if (is_turned(e, row->info))
             turned++;
         else
             others++;
     }
     const bool tokens = reads_tokens(g);
-    if (classes > 0)
+    if (last != NULL)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "the file is for %" PRId64 " %s, the network has %" PRId64 ": set model.%s = %" PRId64
-            "; to begin with another head, name its weights in model.fresh, as in fc.*: they are "
+            ", or in a network of layers [%s %s] %s = %" PRId64
+            "; to begin with another head, name its weights in model.fresh, as in %s.*: they are "
             "not taken from the file",
             classes, tokens ? "kinds of tokens" : "classes", g->classes,
-            tokens ? "vocab" : "classes", classes);
+            tokens ? "vocab" : "classes", classes, last->desc->name, last->name,
+            last->desc->reads_ids ? "vocab" : "out", classes, last->name);
     if (turned > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "%zu of them %s turned: write v.t().contiguous() for v, as linear layers of GPT-2 "
@@ -456,8 +460,7 @@ static void hint_folder(const char *path, dt_err *err)
         }
 }
 
-/* Leave out what is not asked of the file. */
-static dt_status leave_out(dti_weights *w, const char *fresh, dt_err *err)
+static dt_status check_fresh(const dti_weights *w, const char *fresh, dt_err *err)
 {
     char glob[DTI_GLOB_BYTES];
     for (const char *at = fresh; at != NULL && *at != '\0';) {
@@ -467,16 +470,30 @@ static dt_status leave_out(dti_weights *w, const char *fresh, dt_err *err)
             any = dt_glob(glob, w->row[i].name);
         if (glob[0] != '\0' && !any)
             return DT_FAIL(err, DT_E_CONFIG,
-                "model.fresh: the network has no weight '%s'; they are called as in a file of "
-                "weights, LAYER.weight, and * stands for any letters",
+                "the network has no weight '%s'; they are called as in a file of weights, "
+                "LAYER.weight, and * stands for any letters",
                 glob);
     }
+    return DT_OK;
+}
+
+dt_status dt_weights_check_fresh(const dt_graph *g, const char *fresh, dt_err *err)
+{
+    dti_weights w;
+    DT_CHECK(dti_weights_init(&w, g, true, err));
+    const dt_status st = check_fresh(&w, fresh, err);
+    dti_weights_deinit(&w);
+    return st;
+}
+
+/* Leave out what is not asked of the file. */
+static void leave_out(dti_weights *w, const char *fresh)
+{
     size_t n = 0;
     for (size_t i = 0; i < w->n; i++)
         if (!dti_glob_any(fresh, w->row[i].name))
             w->row[n++] = w->row[i];
     w->n = n;
-    return DT_OK;
 }
 
 /* How much of a file is looked at before anything is put. */
@@ -489,9 +506,8 @@ static dt_status load(dt_runner *r, const dt_graph *g, const dt_map *m, const ch
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, true, err));
     dt_st_file *f = NULL;
-    dt_status st = leave_out(&w, fresh, err);
-    if (st == DT_OK)
-        st = dt_st_open(&f, path, err);
+    leave_out(&w, fresh);
+    dt_status st = dt_st_open(&f, path, err);
     if (st == DT_E_DATA && f == NULL)
         hint_folder(path, err);
     if (st == DT_OK)

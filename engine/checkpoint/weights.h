@@ -18,10 +18,13 @@
  * tensor and index of the first value that is not finite. Reads the whole file, a piece at a time.
  *
  * @fresh: globs, with commas between them, of weights that are not asked of the file, and are left
- * as they are; NULL: none. DT_E_CONFIG for one that no weight has.
+ * as they are; NULL: none.
  */
 dt_status dt_weights_check(
     const dt_graph *g, const char *path, const char *fresh, dt_err *err) DT_NODISCARD;
+
+/* DT_E_CONFIG for a glob of @fresh that no weight has. */
+dt_status dt_weights_check_fresh(const dt_graph *g, const char *fresh, dt_err *err) DT_NODISCARD;
 
 /* Check a file as above, then put its weights where the runner has them. Nothing has changed after
  * an error, but for one case: a file that breaks or changes between the check and the second read.

@@ -306,7 +306,8 @@ static void what_is_fresh_is_not_taken_from_the_file(void **state)
     put_text("net.ini", FIVE("") HEAD(5));
     ran r = cli_run("net.ini " BEGIN, NULL);
     assert_code(&r, DT_E_DATA);
-    assert_has(r.err, "name its weights in model.fresh, as in fc.*");
+    assert_has(r.err, "in a network of layers [fc head.f] out = 3;");
+    assert_has(r.err, "name its weights in model.fresh, as in head.f.*");
     cli_done(&r);
     run_well(BEGIN FROZEN "--set model.fresh=head.f.* --set train.steps=1 --set run.dir=other");
     run_well("--set train.steps=1 --set run.dir=first");
@@ -340,6 +341,7 @@ static void what_is_fresh_is_not_taken_from_the_file(void **state)
     cli_done(&r);
     put_text("net.ini", FIVE("") HEAD(5));
     refused(BEGIN "--set model.fresh=tail.*", "the network has no weight 'tail.*'");
+    refused(BEGIN "--set model.fresh=tail.*", "--set: [model] fresh = tail.*\n");
     refused("--set model.fresh=head.f.*", "without model.weights all begin so");
 }
 
@@ -351,6 +353,7 @@ static void what_cannot_be_frozen_is_refused(void **state)
     refused("--set train.freeze=base.c1,base.c2", "layer 'base.c2' is behind 'base.n1'");
     refused("--set train.freeze=bas.*", "'bas.*' matches no layer; the 9 layers are 'base.c1' to");
     refused("--set train.freeze=base.c3", "matches no layer, did you mean 'base.c");
+    refused("--set train.freeze=base.c3 --set train.rates=zz:3", "'zz' matches no layer");
     refused("--set train.freeze=*", "no layer is left to train");
     put_text("net.ini", /* a is trained, and not on the way to c */
         TRAIN "[conv a]\ninput = image\nout = 4\nkernel = 1\n[conv b]\ninput = image\nout = 4\n"

@@ -70,11 +70,18 @@ static void clear(const evaluation *e)
         fputs("\r\033[K", stderr);
 }
 
+/* What a run tells besides, as it is told while training. */
+static void tell_line(void *self, const char *label, const char *text)
+{
+    clear(self);
+    fprintf(stderr, "%-9s %s\n", label, text);
+}
+
 /* ---- the pass ---- */
 
 static dt_status pass(evaluation *e, dt_err *err)
 {
-    const dt_run_observer o = {.self = e, .ready = begin, .stop = after_batch};
+    const dt_run_observer o = {.self = e, .ready = begin, .stop = after_batch, .line = tell_line};
     const dt_status st = dt_run_evaluate(e->run, &o, &e->result, err);
     clear(e);
     return st;
@@ -130,6 +137,7 @@ static dt_status print_json(const evaluation *e, dt_err *err)
     if (r->pixels)
         dt_json_real(&j, "mean_iou", r->mean_iou, 9);
     dt_json_whole(&j, "samples", (uint64_t)r->samples);
+    dt_json_whole(&j, "skipped", (uint64_t)dt_loader_feed(e->run->feeds.eval_loader)->skipped);
     dt_json_real(&j, "seconds", r->seconds, 6);
     return dti_json_out(&j, err);
 }

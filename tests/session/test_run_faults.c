@@ -228,6 +228,12 @@ static void skipped_pictures_are_told_once(void **state) /* case 21 */
     dt_free(told);
     cli_done(&r);
     assert_outputs_of_ten("out");
+    r = cli_run("eval out --json", NULL);
+    assert_code(&r, 0);
+    assert_int_equal(count(r.err, "skipped "), 2);
+    assert_int_equal(count(r.err, "/w/set/b/void.jpg: "), 1);
+    assert_has(r.out, "\"skipped\":\t2,");
+    cli_done(&r);
     remove_all("out");
     run_course(&(course){NULL,
         "--set data.on_error=skip --set data.max_skips=1 --set train.epochs=1 --set train.steps=0",

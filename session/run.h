@@ -81,6 +81,8 @@ dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* How often training has left out a bad sample (data.on_error = skip), over the whole run. */
 int64_t dt_run_skipped(const dt_run *r);
+/* The best evaluation so far of which there is a checkpoint. */
+dt_run_best dt_run_best_of(const dt_run *r);
 
 enum { DT_SAMPLE_SIDE = 40, DT_SAMPLE_GUESSES = 3 };
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "engine/checkpoint/files.h"
+#include "engine/config/run_options.h"
 #include "engine/train.h"
 
 typedef struct dt_run_dir dt_run_dir;
@@ -124,6 +125,15 @@ bool dti_run_dir_network(const char *folder, char *to, size_t bytes);
  * say, or there is none. A run that went on since may be further. */
 int64_t dt_run_dir_ended(const char *folder);
 
+/* The best evaluation of a run by checkpoint.best, of which it keeps a checkpoint. */
+typedef struct dt_run_best {
+    int64_t step; /* 0: none */
+    dt_best by;
+    double value; /* the loss, or the share that is right */
+} dt_run_best;
+/* That of the run in @folder when it last came to an end, by its summary.json. */
+dt_run_best dt_run_dir_best(const char *folder);
+
 /* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
  * goes on; a line written later takes its place, so the file never holds half a line but at its
  * end. Allocates nothing. */
@@ -144,6 +154,7 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
  * @device_peak_measured: 0: not measured, written as null
  * @first_loss @final_loss: of the first and the last step done; null without any
  * @eval:    the last evaluation; NULL: none
+ * @best:    left out without any
  */
 typedef struct dti_run_summary {
     dt_status status;
@@ -159,6 +170,7 @@ typedef struct dti_run_summary {
     int64_t reruns;               /* steps run again because packed values did not fit */
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;
+    dt_run_best best;
 } dti_run_summary;
 /* "done", "stopped" or "failed", as it says of a run that ended so. */
 const char *dt_run_word(dt_status s);

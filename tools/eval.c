@@ -21,6 +21,8 @@ typedef struct evaluation {
     int64_t done; /* samples */
     double began, drawn;
     int64_t step;        /* after which the run saved the weights; -1: not told */
+    dt_run_best best;    /* whose weights are others; step 0: none */
+    const char *folder;  /* of the run */
     const char *outputs; /* file for what the network gives; NULL: none is written */
     bool random, json;
 } evaluation;
@@ -92,13 +94,16 @@ static void print(const evaluation *e)
     const dt_eval_report *r = &e->result;
     const bool many = !r->values && dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
-    char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
+    char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES], best[DTI_BEST_TEXT], name[DT_CHECKPOINT_NAME];
     const int at = printf("%s on ", e->run->s->graph->name);
     dti_term_wrap(stdout, at, 2, e->run->feeds.eval_note);
     printf(
         "weights   %s\n", e->random ? "random, as before training" : e->run->s->opts.model.weights);
     if (e->step >= 0)
         printf("          after step %s\n", dt_human_count(count, (uint64_t)e->step));
+    if (e->best.step > 0)
+        printf("best      %s: dnntrain eval %s/" DT_CHECKPOINTS "/%s\n",
+            dti_best_text(best, &e->best), e->folder, dt_checkpoint_name(name, e->best.step));
     putchar('\n');
     if (many)
         printf("loss      %.4f nats a %s, %.4f bits\n", r->loss, pixels ? "pixel" : "position",
@@ -243,6 +248,8 @@ static dt_status ask(
     evaluation *e, const dti_cli *cli, const dti_run_paths *paths, const eval_flags *f, dt_err *err)
 {
     e->step = paths->step;
+    e->best = dti_better_than(paths);
+    e->folder = paths->run;
     dt_status st = dt_run_open(&e->run, cli->word[0], cli->set, cli->n_set, err);
     if (st == DT_OK && paths->run[0] != '\0')
         st = dt_run_take_classes(e->run, paths->run, err);

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "engine/checkpoint/checkpoint.h"
-#include "session/run_dir.h"
+#include "session/human.h"
 
 static bool is_file(const char *path)
 {
@@ -186,4 +186,24 @@ dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
 void dti_run_paths_deinit(dti_run_paths *p)
 {
     dt_checkpoint_close(p->held);
+}
+
+const char *dti_best_text(char to[DTI_BEST_TEXT], const dt_run_best *b)
+{
+    char loss[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES], what[DT_HUMAN_BYTES + 8];
+    if (b->by == DT_BEST_LOSS)
+        snprintf(what, sizeof what, "loss %s", dt_human_number(loss, b->value));
+    else
+        snprintf(what, sizeof what, "top-1 %.2f %%", 100 * b->value);
+    snprintf(to, DTI_BEST_TEXT, "%s after step %s", what, dt_human_count(step, (uint64_t)b->step));
+    return to;
+}
+
+dt_run_best dti_better_than(const dti_run_paths *p)
+{
+    char checkpoints[DTI_RUN_PATH];
+    if (p->run[0] == '\0' || p->held != NULL || !join(checkpoints, p->run, DT_CHECKPOINTS))
+        return (dt_run_best){0};
+    const dt_run_best b = dt_run_dir_best(p->run);
+    return b.step != p->step && dt_checkpoint_there(checkpoints, b.step) ? b : (dt_run_best){0};
 }

@@ -2,6 +2,7 @@
 #ifndef DT_TOOLS_OF_RUN_H
 #define DT_TOOLS_OF_RUN_H
 
+#include "session/run_dir.h"
 #include "tools/args.h"
 
 enum { DTI_RUN_PATH = 4096 };
@@ -28,5 +29,12 @@ typedef struct dti_run_paths {
  * word is something else. */
 dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err) DT_NODISCARD;
 void dti_run_paths_deinit(dti_run_paths *p);
+
+/* "loss 0.123 after step 1,200" */
+enum { DTI_BEST_TEXT = 80 };
+const char *dti_best_text(char to[DTI_BEST_TEXT], const dt_run_best *b);
+/* The best evaluation of the run whose last weights were taken, where those are others and a
+ * checkpoint of it is there; a step of 0: it is not so. */
+dt_run_best dti_better_than(const dti_run_paths *p);
 
 #endif

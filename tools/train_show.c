@@ -12,6 +12,7 @@
 #include "session/human.h"
 #include "session/parts.h"
 #include "tools/course.h"
+#include "tools/of_run.h"
 
 /* ---- lines ---- */
 
@@ -156,19 +157,12 @@ static const char *written(char to[WRITTEN], const dti_train_show *s, const dt_r
 /* The evaluation by which a checkpoint was kept, if one is. */
 static const char *best(char to[WRITTEN], const dt_run *r)
 {
-    char name[DT_CHECKPOINT_NAME], loss[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES], what[32];
-    char folder[4096];
-    const dt_course *c = &r->course;
-    const int by = r->s->opts.checkpoint.best;
-    snprintf(folder, sizeof folder, "%s/" DT_CHECKPOINTS, dt_run_dir_path(r->dir));
-    if (by == DT_BEST_OFF || c->best_step == 0 || !dt_checkpoint_there(folder, c->best_step))
+    char name[DT_CHECKPOINT_NAME], what[DTI_BEST_TEXT];
+    const dt_run_best b = dt_run_best_of(r);
+    if (b.step == 0)
         return NULL;
-    if (by == DT_BEST_LOSS)
-        snprintf(what, sizeof what, "loss %s", dt_human_number(loss, -c->best));
-    else
-        snprintf(what, sizeof what, "top-1 %.2f %%", 100 * c->best);
-    snprintf(to, WRITTEN, "%s after step %s: " DT_CHECKPOINTS "/%s", what,
-        dt_human_count(step, (uint64_t)c->best_step), dt_checkpoint_name(name, c->best_step));
+    snprintf(to, WRITTEN, "%s: " DT_CHECKPOINTS "/%s", dti_best_text(what, &b),
+        dt_checkpoint_name(name, b.step));
     return to;
 }
 

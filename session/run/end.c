@@ -118,7 +118,8 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .reruns = c->reruns,
         .process_peak = r->process_peak,
         .outside_arena_bytes = r->outside,
-        .eval = c->eval_step > 0 ? &eval : NULL};
+        .eval = c->eval_step > 0 ? &eval : NULL,
+        .best = dt_run_best_of(r)};
     const dt_status written = dti_run_dir_summary(r->dir, &sum, err);
     r->summarised = written == DT_OK;
     return st != DT_OK ? st : written;

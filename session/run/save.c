@@ -50,6 +50,16 @@ int64_t dt_run_skipped(const dt_run *r)
            (r->feeds.train_loader != NULL ? dt_loader_feed(r->feeds.train_loader)->skipped : 0);
 }
 
+dt_run_best dt_run_best_of(const dt_run *r)
+{
+    const dt_course *c = &r->course;
+    const dt_best by = (dt_best)r->s->opts.checkpoint.best;
+    if (by == DT_BEST_OFF || c->best_step == 0 ||
+        !dt_checkpoint_there(dti_run_dir_file(r->dir, DT_CHECKPOINTS), c->best_step))
+        return (dt_run_best){0};
+    return (dt_run_best){c->best_step, by, by == DT_BEST_LOSS ? -c->best : c->best};
+}
+
 /* The numbers as they stand at r->point. */
 static dt_course course_now(dt_run *r)
 {

@@ -184,6 +184,22 @@ int64_t dt_run_dir_ended(const char *folder)
     return told ? (int64_t)steps : -1;
 }
 
+dt_run_best dt_run_dir_best(const char *folder)
+{
+    dt_run_best b = {0};
+    uint64_t step;
+    cJSON *j = read_object(folder, DT_RUN_SUMMARY);
+    const cJSON *loss = cJSON_GetObjectItemCaseSensitive(j, "best_loss");
+    const cJSON *top1 = cJSON_GetObjectItemCaseSensitive(j, "best_top1");
+    const cJSON *value = cJSON_IsNumber(loss) ? loss : top1;
+    if (cJSON_IsNumber(value) &&
+        dt_json_natural(cJSON_GetObjectItemCaseSensitive(j, "best_step"), &step))
+        b = (dt_run_best){
+            (int64_t)step, value == loss ? DT_BEST_LOSS : DT_BEST_TOP1, value->valuedouble};
+    cJSON_Delete(j);
+    return b;
+}
+
 /* ---- summary ---- */
 
 const char *dt_run_word(dt_status s)
@@ -230,6 +246,10 @@ static void add_course(dt_json *j, const dti_run_summary *s)
     } else {
         dt_json_null(j, "first_loss");
         dt_json_null(j, "final_loss");
+    }
+    if (s->best.step > 0) {
+        add_int(j, "best_step", s->best.step);
+        add_real(j, s->best.by == DT_BEST_LOSS ? "best_loss" : "best_top1", s->best.value);
     }
     if (s->eval == NULL)
         return;

@@ -973,7 +973,22 @@ static void the_best_is_kept(void **state)
     put_text("c.ini", INI);
     run_well("c.ini --set run.dir=part --set checkpoint.best=loss --set checkpoint.keep_last=1 "
              "--set train.lr=0.2");
-    assert_best_kept(lowest_loss("part", 0));
+    const int best = lowest_loss("part", 0);
+    char says[128];
+    assert_best_kept(best);
+    assert_true(best < 11);
+    ran r = cli_run("eval part", NULL); /* takes the last weights, and says which were better */
+    assert_code(&r, 0);
+    snprintf(says, sizeof says, " after step %d: dnntrain eval part/checkpoints/step-%08d\n", best,
+        best);
+    assert_has(r.out, "\nbest      loss ");
+    assert_has(r.out, says);
+    cli_done(&r);
+    snprintf(says, sizeof says, "eval part/checkpoints/step-%08d", best);
+    r = cli_run(says, NULL);
+    assert_code(&r, 0);
+    assert_has_not(r.out, "best  ");
+    cli_done(&r);
     remove_all("part");
 }
 

@@ -80,14 +80,15 @@ static double height(const picture *m, const dt_compare_row *r)
     return m->slowest > 0 ? fmax(y, m->plot.y + EDGE) : y;
 }
 
-/* Of ops alone the least that any variant takes. */
+/* Of ops alone the least that any exact plan takes: not always keep_all's, as a backward that reads
+ * a mask in place of values may be faster. */
 static double ops_alone(const picture *m)
 {
     double least = HUGE_VAL;
     for (size_t i = 0; i < m->c->n; i++) {
-        const dt_compare_row *kept = dt_compare_kept(m->c, &m->c->row[i]);
-        if (shown(m, kept))
-            least = fmin(least, each(m, kept, kept->time.compute));
+        const dt_compare_row *r = &m->c->row[i];
+        if (shown(m, r) && r->exact)
+            least = fmin(least, each(m, r, r->time.compute));
     }
     return least;
 }

@@ -489,8 +489,9 @@ static void describe_images(const dt_source *base, char *text, size_t n)
     size_t folders = 0;
     for (size_t i = 0; i < f->n_classes; i++)
         folders += f->here[i];
-    snprintf(text, n, "%zu pictures in %zu class folders, %zu other files ignored", f->n_files,
-        folders, f->ignored);
+    snprintf(text, n, "%zu picture%s in %zu class folder%s, %zu other file%s ignored", f->n_files,
+        f->n_files == 1 ? "" : "s", folders, folders == 1 ? "" : "s", f->ignored,
+        f->ignored == 1 ? "" : "s");
 }
 
 static int64_t classes_of_images(const dt_source *base)

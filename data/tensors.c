@@ -318,8 +318,8 @@ static dt_status read_tensors(
 static void describe_tensors(const dt_source *base, char *text, size_t n)
 {
     const tensors *t = (const tensors *)base;
-    const int at = snprintf(
-        text, n, "%" PRId64 " steps of %" PRId64 " samples, in order", t->x->d[0], t->x->d[1]);
+    const int at = snprintf(text, n, "%" PRId64 " step%s of %" PRId64 " sample%s, in order",
+        t->x->d[0], t->x->d[0] == 1 ? "" : "s", t->x->d[1], t->x->d[1] == 1 ? "" : "s");
     if (t->left_out > 0 && (size_t)at < n)
         snprintf(text + at, n - (size_t)at,
             "; of %" PRId64 " values of y %" PRId64 " are NaN and do not count", t->count * t->each,

@@ -109,3 +109,8 @@ const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64
             image->c);
     return to;
 }
+
+const char *dt_human_samples(const dt_shape *image, int64_t tokens)
+{
+    return tokens > 0 ? "sequences" : image->h * image->w > 1 ? "images" : "samples";
+}

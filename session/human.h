@@ -20,6 +20,11 @@ const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activ
 /* What a network takes: "image 28x28x1", or "128 tokens" when @tokens, of a sample, is not 0. */
 const char *dt_human_input(char to[DT_HUMAN_BYTES], const dt_shape *image, int64_t tokens);
 
+/* What samples are called: "sequences" of tokens, "images", or "samples", which are rows of a
+ * table.
+ */
+const char *dt_human_samples(const dt_shape *image, int64_t tokens);
+
 /* Whether top-5 says anything: of five classes or fewer every label is among the first five. */
 static inline bool dt_human_tells_top5(int64_t classes)
 {

@@ -17,7 +17,8 @@ static double units_of(const dt_bench_result *r)
 
 static const char *unit_of(const dt_bench_result *r)
 {
-    return dt_graph_tokens(r->session->graph) > 0 ? "tokens" : "images";
+    const dt_graph *g = r->session->graph;
+    return dt_graph_tokens(g) > 0 ? "tokens" : dt_human_samples(&g->input, 0);
 }
 
 enum { LABEL = 10 };

@@ -159,6 +159,19 @@ static dt_status ask(
     return st;
 }
 
+/* Pictures are files, and the shell lists those of a folder. */
+static dt_status check_pictures(const dti_cli *cli, dt_err *err)
+{
+    struct stat st;
+    for (size_t i = 1; i < cli->n_word; i++)
+        if (stat(cli->word[i], &st) == 0 && S_ISDIR(st.st_mode))
+            return DT_FAIL(err, DT_E_CONFIG,
+                "'%s' is a folder; name pictures, as %s/* does, or %s/*/* where there is a folder "
+                "a class",
+                cli->word[i], cli->word[i], cli->word[i]);
+    return DT_OK;
+}
+
 static dt_status classify(const dti_command_args *a, dt_err *err)
 {
     classify_flags f = {0};
@@ -176,6 +189,8 @@ static dt_status classify(const dti_command_args *a, dt_err *err)
                                   dt_command_classify.usage);
         if (st == DT_OK)
             st = dti_cli_check_file(cli.word[0], err);
+        if (st == DT_OK)
+            st = check_pictures(&cli, err);
         if (st == DT_OK)
             st = ask(&cli, &paths, &f, err);
     }

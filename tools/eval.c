@@ -241,6 +241,10 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
         return DT_FAIL(err, DT_E_CONFIG, "--%s and --generate exclude each other; give one of them",
             e->json ? "json" : "outputs");
     DT_CHECK(dti_check_outputs(&e->outputs, 1, cli->word[0], err));
+    char config[DTI_RUN_PATH];
+    if (e->random && dti_config_of_run(cli->word[0], config))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--random goes with a CONFIG, and '%s' is a run: name its '%s'", cli->word[0], config);
     return dti_cli_check_file(cli->word[0], err);
 }
 

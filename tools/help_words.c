@@ -30,8 +30,9 @@ static const entry notes[] = {
         "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
         "busy, 75 stopped by a signal (what was trained is saved; before the first step that is "
         "nothing)."},
-    {"progress, progress line, img/s, tok/s, smoothed, data, left", "-",
-        "The line of a run: step, loss, learning rate (lr), images or tokens a second, data N % "
+    {"progress, progress line, img/s, tok/s, row/s, smoothed, data, left", "-",
+        "The line of a run: step, loss, learning rate (lr), images, tokens or rows of a table a "
+        "second, data N % "
         "(the share of the latest steps' time in which they waited for samples), time left. On a "
         "terminal the loss is smoothed, an exponential moving average of decay 0.9, and what the "
         "width has no columns for is left out, data first."},

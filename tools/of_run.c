@@ -31,7 +31,8 @@ bool dti_config_of_run(const char *folder, char to[DTI_RUN_PATH])
 static bool is_of_checkpoint(const char *folder, char **run, char config[DTI_RUN_PATH])
 {
     *run = realpath(folder, NULL);
-    return *run != NULL && dt_run_dir_of_checkpoint(*run) && dti_config_of_run(*run, config);
+    return *run != NULL && !is_file(*run) && dt_run_dir_of_checkpoint(*run) &&
+           dti_config_of_run(*run, config);
 }
 
 bool dti_config_of_checkpoint(const char *folder, char to[DTI_RUN_PATH])
@@ -69,6 +70,25 @@ static bool find_run(const char *word, dti_run_paths *to, bool *checkpoint)
     if (!found)
         to->run[0] = '\0';
     return found;
+}
+
+/* The folder of checkpoints of a run, or a file in it, which stand for neither. */
+static dt_status check_below_run(const char *word, dt_err *err)
+{
+    static const char below[] = "/" DT_CHECKPOINTS;
+    char config[DTI_RUN_PATH], *path = realpath(word, NULL), *cut = NULL;
+    for (char *at = path; at != NULL && (at = strstr(at, below)) != NULL; at += strlen(below))
+        if (at[strlen(below)] == '/' || at[strlen(below)] == '\0')
+            cut = at;
+    if (cut != NULL)
+        *cut = '\0';
+    dt_status st = DT_OK;
+    if (cut != NULL && dti_config_of_run(path, config))
+        st = DT_FAIL(err, DT_E_CONFIG,
+            "'%s' is of the run '%s': name that folder, or the folder of one of its checkpoints",
+            word, path);
+    free(path);
+    return st;
 }
 
 static void tell(void *self, const char *line)
@@ -169,7 +189,7 @@ dt_status dti_cli_take_run(dti_cli *cli, dti_run_paths *keep, dt_err *err)
     bool checkpoint;
     keep->step = -1;
     if (!find_run(word, keep, &checkpoint))
-        return DT_OK;
+        return check_below_run(word, err);
     cli->word[0] = keep->config;
     if (names_weights(cli))
         return DT_OK;

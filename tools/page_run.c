@@ -198,6 +198,7 @@ static bool took(const dti_page *p, const dt_run *r, const dti_course_table *t)
 {
     char value[64], note[96], human[DT_HUMAN_BYTES];
     dt_rate all;
+    const double seconds = r->course.seconds;
     if (!dt_rate_init(&all))
         return false;
     for (size_t i = 0; i < t->n; i++)
@@ -208,7 +209,7 @@ static bool took(const dti_page *p, const dt_run *r, const dti_course_table *t)
         return true;
     snprintf(value, sizeof value, "%s", dt_human_rate(human, rate));
     snprintf(note, sizeof note, "in the median step; %s in all",
-        dt_human_time(human, r->course.seconds));
+        seconds < 60 ? dt_human_seconds(human, seconds) : dt_human_time(human, seconds));
     dti_page_tile(p, "samples a second", value, note);
     return true;
 }

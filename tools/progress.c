@@ -37,6 +37,7 @@ struct dti_progress {
     double (*clock)(void);
     double began, drawn; /* times; drawn of the last line */
     bool on_line;        /* the cursor stands behind a redrawn line */
+    const char *called;  /* what samples are */
     int64_t tokens, classes, epochs, done, steps, steps_per_epoch;
     uint64_t planned;
     char *run_dir;
@@ -290,7 +291,7 @@ static void show_speed(const dti_progress *p, screen *s, double seconds)
         snprintf(d, sizeof d, "%.1f s", seconds);
     else
         dt_human_time(d, seconds);
-    const char *what = p->tokens > 0 ? "tokens" : "images";
+    const char *what = p->tokens > 0 ? "tokens" : p->called;
     const int64_t each = p->tokens > 0 ? p->tokens : 1, all = p->samples * each;
     label(s, "speed");
     flow(s, "%s %s a second in the median step, %s over all: %s %s in %s",
@@ -440,6 +441,7 @@ dt_status dti_progress_create(
     p->clock = view != NULL && view->clock != NULL ? view->clock : dt_seconds;
     p->epochs = f->epochs > 1 ? f->epochs : 0;
     p->tokens = f->tokens;
+    p->called = dt_human_samples(&f->image, f->tokens);
     p->classes = f->classes;
     p->done = f->done;
     p->samples = f->done_samples;
@@ -518,7 +520,9 @@ static dti_line line_now(const dti_progress *p, const dt_step_report *r)
         .of = r->steps,
         .lr = r->lr,
         .rate = samples / seconds * (double)(p->tokens > 0 ? p->tokens : 1),
-        .tokens = p->tokens > 0,
+        .unit = p->tokens > 0                      ? "tok"
+                : strcmp(p->called, "images") == 0 ? "img"
+                                                   : "row",
         .wait = seconds > 0 ? wait / seconds : 0,
         .left = each * (double)(r->steps - r->step)};
     if (p->epochs > 0) {
@@ -600,8 +604,8 @@ void dti_progress_eval(dti_progress *p, const dt_eval_report *r)
     else
         snprintf(where, sizeof where, "step %" PRId64, r->step);
     dti_progress_note(p, "eval %s: loss %s%s  (%" PRId64 " %s, %.1f s)", where,
-        dt_human_number(loss, r->loss), judged(told, r, p->classes, "  ", 1), r->samples,
-        p->tokens > 0 ? "sequences" : "images", r->seconds);
+        dt_human_number(loss, r->loss), judged(told, r, p->classes, "  ", 1), r->samples, p->called,
+        r->seconds);
 }
 
 void dti_progress_finish(dti_progress *p, const dti_progress_result *r)

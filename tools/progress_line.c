@@ -12,7 +12,7 @@
 enum part {
     SMOOTHED = 1,  /* before all: else the last step's loss below contradicts the line */
     WORD = 1 << 1, /* "epoch " */
-    RATE = 1 << 2, /* "12.1 img/s", or tok/s */
+    RATE = 1 << 2, /* "12.1 img/s", tok/s or row/s */
     BAR = 1 << 3,
     RATE_OF_LEARNING = 1 << 4,
     DATA = 1 << 5, /* "data 1%" */
@@ -37,8 +37,7 @@ static void write_values(texts *t, const dti_line *l)
     snprintf(t->at, sizeof t->at, "%" PRId64 "/%" PRId64, l->at, l->of);
     dt_human_number(t->loss, l->loss);
     snprintf(t->lr, sizeof t->lr, "%.4g", l->lr);
-    snprintf(t->rate, sizeof t->rate, "%s %s/s", dt_human_rate(rate, l->rate),
-        l->tokens ? "tok" : "img");
+    snprintf(t->rate, sizeof t->rate, "%s %s/s", dt_human_rate(rate, l->rate), l->unit);
     snprintf(t->data, sizeof t->data, "%.0f%%", 100 * l->wait);
     dt_human_time(t->left, l->left);
 }

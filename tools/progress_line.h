@@ -11,7 +11,8 @@ typedef struct dti_line {
     int64_t at, of, epoch,
         epochs; /* step in the epoch, or in the run; epoch from 1, epochs 0: none */
     double loss, lr, rate, wait, left; /* wait in [0, 1]; left in seconds */
-    bool smoothed, tokens;             /* the rate is that of tokens, not of images */
+    const char *unit; /* of the rate, a second: "img", "tok" of text, "row" of a table */
+    bool smoothed;
 } dti_line;
 
 /* The columns that values of a run have taken so far, so that no part of its line comes and goes as

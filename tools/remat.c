@@ -537,9 +537,10 @@ static dt_status show_chain_json(const remat_run *r, const solved *s, dt_err *er
 static void show_chain_steps(const remat_run *r, const solved *s)
 {
     char a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES], name[32];
-    printf("%s: %" PRIu32 " stages, budget %s bytes: cost %s, %.4f %% extra; %.1f seconds\n\n",
-        r->path, s->chain.n, dt_human_count(a, r->task.budget), dt_human_count(b, s->plan.cost),
-        chain_extra_percent(s), r->seconds);
+    printf("%s: %" PRIu32 " stage%s, budget %s byte%s: cost %s, %.4f %% extra; %.1f seconds\n\n",
+        r->path, s->chain.n, plural(s->chain.n), dt_human_count(a, r->task.budget),
+        plural(r->task.budget), dt_human_count(b, s->plan.cost), chain_extra_percent(s),
+        r->seconds);
     for (size_t i = 0; i < s->plan.n; i++) {
         const char *step = step_name(&s->chain, s->plan.step[i], name, sizeof name);
         if (step != NULL)

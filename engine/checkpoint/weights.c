@@ -452,8 +452,11 @@ static void hint_folder(const char *path, dt_err *err)
         DT_CHECKPOINTS "/" DT_CHECKPOINT_MODEL, DT_CHECKPOINT_MODEL};
     char file[PATH_BYTES];
     struct stat st;
-    for (size_t i = 0; i < DT_COUNT(inside); i++)
-        if (snprintf(file, sizeof file, "%s/%s", path, inside[i]) < (int)sizeof file &&
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    for (size_t i = 0; i < DT_COUNT(inside) && n < sizeof file; i++)
+        if (snprintf(file, sizeof file, "%.*s/%s", (int)n, path, inside[i]) < (int)sizeof file &&
             stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
             (void)DT_FAIL(err, DT_E_DATA, "the weights in it are %s", file);
             return;

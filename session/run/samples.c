@@ -325,15 +325,16 @@ static dt_status check_classify(const dt_run *r, bool mask, dt_err *err)
     const dt_graph *g = r->s->graph;
     if (dt_graph_label_kind(g) != DT_LABEL_CLASS)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s learns numbers: its loss, %s, tells no classes; `dnntrain eval RUN --outputs FILE` "
+            "'%s' learns numbers: its loss, %s, tells no classes; `dnntrain eval RUN --outputs "
+            "FILE` "
             "writes what it gives for held-out samples",
             g->name, g->node[g->n_node - 1].desc->name);
     if (!has_pictures(g) && !labels_pixels(g))
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s takes no pictures with a class each, or a class a pixel", g->name);
+            "'%s' takes no pictures with a class each, or a class a pixel", g->name);
     if (mask && !labels_pixels(g))
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s tells the class of a picture and not of its pixels: there is no mask of it",
+            "'%s' tells the class of a picture and not of its pixels: there is no mask of it",
             g->name);
     return DT_OK;
 }

@@ -115,6 +115,28 @@ static void without_weights_it_refuses(void **state)
     cli_done(&r);
 }
 
+/* What is in a run's folder stands for none, and is told with what does. */
+static void words_that_stand_for_no_run_are_refused(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words, *says;
+    } all[] = {
+        {"eval run --random", "--random goes with a CONFIG, and 'run' is a run: name its 'run/"},
+        {"eval run/checkpoints", "'run/checkpoints' is of the run '"},
+        {"eval run/checkpoints/model.safetensors", "is of the run '"},
+        {"classify run run", "'run' is a folder; name pictures, as run/* does"},
+    };
+    cli.folder = dt_temp_root();
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        ran r = cli_run(all[i].words, NULL);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, all[i].says);
+        cli_done(&r);
+    }
+    cli.folder = NULL;
+}
+
 static void wrong_weights_are_refused(void **state)
 {
     NEED_BINARY();
@@ -424,7 +446,7 @@ static void masks_that_cannot_be_are_refused(void **state)
     const char *one = cli_file("one.ini", "[model]\nname = lenet5\n[data]\nsource = images\n");
     r = cli_run(line, one);
     assert_code(&r, DT_E_CONFIG);
-    assert_has(r.err, "lenet5 tells the class of a picture and not of its pixels");
+    assert_has(r.err, "'lenet5' tells the class of a picture and not of its pixels");
     cli_done(&r);
     assert_false(access("masks", F_OK) == 0);
 }
@@ -733,7 +755,7 @@ static void what_cannot_be_classified_is_told(void **state)
     snprintf(line, sizeof line, "classify %s/checkpoints x.png", folder);
     ran r = cli_run(line, NULL);
     assert_code(&r, DT_E_CONFIG);
-    assert_has(r.err, "is a folder; name a configuration");
+    assert_has(r.err, "is of the run ");
     cli_done(&r);
     /* Weights that are named are enough. */
     snprintf(
@@ -751,7 +773,7 @@ static void what_cannot_be_classified_is_told(void **state)
         cli_file(
             "g.ini", "[model]\nname = gpt2\nlayers = 1\ncontext = 16\n[data]\nsource = text\n"));
     assert_code(&r, DT_E_CONFIG);
-    assert_has(r.err, "takes no pictures with a class each");
+    assert_has(r.err, "'gpt2' takes no pictures with a class each");
     cli_done(&r);
 }
 
@@ -1038,6 +1060,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(it_finds_what_training_found_at_its_end),
         cmocka_unit_test(people_get_a_table),
         cmocka_unit_test(without_weights_it_refuses),
+        cmocka_unit_test(words_that_stand_for_no_run_are_refused),
         cmocka_unit_test(wrong_weights_are_refused),
         cmocka_unit_test(a_text_learned_by_heart_is_written),
         cmocka_unit_test(the_prompt_is_held_out_text_unless_given),

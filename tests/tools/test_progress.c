@@ -220,6 +220,7 @@ static void logs_hold_no_escapes(void **state)
 static dti_line sample_line(void)
 {
     return (dti_line){.at = 412,
+        .unit = "img",
         .of = 5005,
         .epoch = 3,
         .epochs = 90,

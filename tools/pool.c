@@ -14,17 +14,20 @@
 #include "tools/args.h"
 #include "tools/columns.h"
 #include "tools/json_out.h"
+#include "tools/patience.h"
 #include "tools/terminal.h"
 
-enum { PICTURE_ROWS = 16, MOST_PICTURED = 20000, MOST_RANDOM = 100000000 };
+enum { PICTURE_ROWS = 16, MOST_PICTURED = 20000, MOST_RANDOM = 100000000, WHY = 160 };
 
 typedef struct pool_flags {
     bool csv, json, compare;
     const char *name, *nodes, *max_bytes, *random, *seed;
 } pool_flags;
 
+/* @refused: why the pool cannot place them; "": it has */
 typedef struct placing {
     const dt_pool_desc *pool;
+    char refused[WHY];
     dt_interval *v;
     uint64_t peak, reserved;
     dt_pool_effort effort;
@@ -50,9 +53,15 @@ static dt_status place(placing *p, const dt_interval *v, size_t n, dt_err *err)
     if (n > 0)
         memcpy(p->v, v, n * sizeof *v);
     const double start = dt_seconds();
-    DT_TRY(err, place_by(p, n, err), "while pool %s placed the intervals", p->pool->name);
+    dt_err why = {0};
+    const dt_status st = place_by(p, n, &why);
     p->seconds = dt_seconds() - start;
-    return DT_OK;
+    const int first = (int)strcspn(why.text, "\n");
+    if (st == DT_E_BUDGET) { /* what rounds up passes 2^64 bytes sooner than others */
+        snprintf(p->refused, sizeof p->refused, "%.*s", first, why.text);
+        return DT_OK;
+    }
+    return st == DT_OK ? st : DT_FAIL(err, st, "%.*s", first, why.text);
 }
 
 /* Pools of different shade lie side by side, so that neighbours can be told apart. */
@@ -111,6 +120,11 @@ enum { NAME = 12, PEAK = 0, TO_BOUND, HELD, OVERHEAD, SECONDS, NODES, COLUMNS };
 static void line(const placing *p, uint64_t bound, const dti_table_column *column)
 {
     char cell[COLUMNS][DT_HUMAN_BYTES] = {""};
+    if (p->refused[0] != '\0') {
+        const int at = printf("%-*s ", NAME, p->pool->name);
+        dti_term_wrap(stdout, at, at, p->refused);
+        return;
+    }
     dt_human_count(cell[PEAK], p->peak);
     snprintf(cell[TO_BOUND], DT_HUMAN_BYTES, "%.6f", to_bound(p->peak, bound));
     dt_human_count(cell[HELD], p->reserved);
@@ -154,6 +168,10 @@ static void json_of(dt_json *j, const placing *p, size_t n, uint64_t bound)
 {
     dt_json_text(j, "pool", p->pool->name);
     dt_json_whole(j, "intervals", n);
+    if (p->refused[0] != '\0') {
+        dt_json_text(j, "refused", p->refused);
+        return;
+    }
     dt_json_whole(j, "peak", p->peak);
     dt_json_whole(j, "bound", bound);
     dt_json_whole(j, "reserved", p->reserved);
@@ -202,29 +220,6 @@ static dt_status choose(const char *name, placing *p, size_t *n, dt_err *err)
     return *n > 0 ? DT_OK : dt_unknown(what, name, dt_pool_names(), err);
 }
 
-static dt_status place_all(
-    placing *p, size_t n_pool, const dt_interval *v, size_t n, const pool_flags *f, dt_err *err)
-{
-    size_t best = 0;
-    for (size_t i = 0; i < n_pool; i++) {
-        DT_CHECK(place(&p[i], v, n, err));
-        best = p[i].peak < p[best].peak ? i : best;
-    }
-    if (f->csv) {
-        if (n_pool > 1)
-            dti_term_say("offsets by pool %s, the lowest", p[best].pool->name);
-        csv(&p[best], n);
-        return DT_OK;
-    }
-    const uint64_t bound = dt_pool_lower_bound(v, n);
-    if (f->json)
-        return json(p, n_pool, n, bound, err);
-    table(p, n_pool, n, bound, f->compare);
-    if (!f->compare && dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
-        picture(&p[best], n);
-    return DT_OK;
-}
-
 /* A flag's number, or what stands for it where it is not given. */
 static dt_status whole(
     const char *flag, const char *text, int64_t most, uint64_t otherwise, uint64_t *to, dt_err *err)
@@ -237,6 +232,57 @@ static dt_status whole(
         return DT_FAIL(
             err, DT_E_CONFIG, "%s %s: must be a whole number, 1..%" PRId64, flag, text, most);
     *to = (uint64_t)value;
+    return DT_OK;
+}
+
+static dt_status read_nodes(placing *p, size_t n, const pool_flags *f, dt_err *err)
+{
+    uint64_t nodes;
+    bool searches = false;
+    DT_CHECK(whole("--nodes", f->nodes, INT64_MAX, 0, &nodes, err));
+    for (size_t i = 0; i < n; i++) {
+        p[i].effort.max_nodes = nodes;
+        searches = searches || p[i].pool->search != NULL;
+    }
+    if (f->nodes != NULL && !searches)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "--nodes is for a pool that searches, and %s does not; leave it out", p[0].pool->name);
+    return DT_OK;
+}
+
+/* *best: with the lowest peak. DT_E_BUDGET where no pool can place them. */
+static dt_status try_all(
+    placing *p, size_t n_pool, const dt_interval *v, size_t n, size_t *best, dt_err *err)
+{
+    *best = n_pool;
+    for (size_t i = 0; i < n_pool; i++) {
+        dti_patience_begin("pool %s places %zu intervals ...", p[i].pool->name, n);
+        const dt_status st = place(&p[i], v, n, err);
+        dti_patience_end();
+        DT_CHECK(st);
+        if (p[i].refused[0] == '\0' && (*best == n_pool || p[i].peak < p[*best].peak))
+            *best = i;
+    }
+    return *best < n_pool ? DT_OK : DT_FAIL(err, DT_E_BUDGET, "%s", p[0].refused);
+}
+
+static dt_status place_all(
+    placing *p, size_t n_pool, const dt_interval *v, size_t n, const pool_flags *f, dt_err *err)
+{
+    size_t best;
+    DT_CHECK(try_all(p, n_pool, v, n, &best, err));
+    if (f->csv) {
+        if (n_pool > 1)
+            dti_term_say("offsets by pool %s, the lowest", p[best].pool->name);
+        csv(&p[best], n);
+        return DT_OK;
+    }
+    const uint64_t bound = dt_pool_lower_bound(v, n);
+    if (f->json)
+        return json(p, n_pool, n, bound, err);
+    table(p, n_pool, n, bound, f->compare);
+    if (!f->compare && dti_terminal_of(stdout).tty && n <= MOST_PICTURED)
+        picture(&p[best], n);
     return DT_OK;
 }
 
@@ -270,18 +316,15 @@ static dt_status make_random(dt_interval **v, size_t *n, const pool_flags *f, dt
 static dt_status run_on(const char *path, const pool_flags *f, dt_err *err)
 {
     size_t n_all, n_pool = 0, n = 0;
-    uint64_t nodes = 0;
     dt_interval *v = NULL;
     (void)dt_pool_all(&n_all);
     placing *p = dt_alloc(n_all, sizeof *p);
     dt_status st = p != NULL ? choose(f->name, p, &n_pool, err)
                              : DT_FAIL(err, DT_E_NOMEM, "no memory for the pools");
     if (st == DT_OK)
-        st = whole("--nodes", f->nodes, INT64_MAX, 0, &nodes, err);
+        st = read_nodes(p, n_pool, f, err);
     if (st == DT_OK)
         st = path != NULL ? read_file(&v, &n, path, f, err) : make_random(&v, &n, f, err);
-    for (size_t i = 0; i < n_pool; i++)
-        p[i].effort.max_nodes = nodes;
     if (st == DT_OK)
         st = place_all(p, n_pool, v, n, f, err);
     for (size_t i = 0; p != NULL && i < n_pool; i++)

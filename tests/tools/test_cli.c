@@ -970,6 +970,33 @@ static void a_search_reports_as_one_object(void **state)
     refuse(&(wrong){"pool FILE --json --csv", "exclude each other"}, intervals());
     refuse(&(wrong){"pool FILE --nodes 0", "--nodes 0: must be a whole number, 1.."}, intervals());
     refuse(&(wrong){"pool FILE --nodes nan", "--nodes nan: must be"}, intervals());
+    refuse(&(wrong){"pool FILE --pool greedy --nodes 5", "for a pool that searches, and greedy"},
+        intervals());
+}
+
+static const char *large_intervals(void)
+{
+    return cli_file(
+        "large.csv", "id,lower,upper,size\n1,0,5,9223372036854775807\n2,1,5,8000000000000000000\n");
+}
+
+/* bfc rounds sizes up, beyond 2^64 bytes here; what others make of them is told all the same. */
+static void a_pool_that_cannot_place_hides_no_other(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("pool FILE", large_intervals());
+    assert_code(&r, 0);
+    assert_has(r.out, "\nbfc          pool bfc: interval 1 would end beyond 2^64 bytes\n");
+    assert_has(r.out, "\ngreedy       17,223,372,036,854,775,807   1.000000");
+    cli_done(&r);
+    r = cli_run("pool FILE --pool bfc", large_intervals());
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.err, "beyond 2^64 bytes");
+    cli_done(&r);
+    r = cli_run("pool FILE --json", large_intervals());
+    assert_code(&r, 0);
+    assert_has(r.out, "\"refused\":\t\"pool bfc: interval 1 would end beyond 2^64 bytes\"");
+    cli_done(&r);
 }
 
 /* 51 bytes at most; PyTorch's allocator would hold a segment of 2 MiB for them. */
@@ -1095,6 +1122,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(a_plan_file_that_is_none_is_bad_data),
         cmocka_unit_test(pools_report_peak_and_bound),
         cmocka_unit_test(a_search_reports_as_one_object),
+        cmocka_unit_test(a_pool_that_cannot_place_hides_no_other),
         cmocka_unit_test(pools_are_compared_by_what_they_hold),
         cmocka_unit_test(intervals_are_made_up_by_a_seed),
         cmocka_unit_test(large_files_are_read_on_request),

@@ -732,6 +732,39 @@ static void a_key_of_a_card_is_a_panel(void **state)
     cli_done(&r);
 }
 
+/* Backward of a relu reads a mask in place of values under gist_lossless, and is faster by that
+ * than under keep_all: such a plan is not below the floor either. */
+static void no_exact_plan_is_below_the_floor(void **state)
+{
+    NEED_BINARY();
+    enum { RELUS = 20 };
+    char ini[1024], svg[1024], words[2048];
+    size_t at = (size_t)snprintf(ini, sizeof ini,
+        "[model]\nimage = 32\nchannels = 1\nfuse = off\n[data]\nsamples = 64\n[train]\n"
+        "batch = 64\n[conv c]\nout = 16\nkernel = 1\n");
+    for (int i = 0; i < RELUS; i++)
+        at += (size_t)snprintf(ini + at, sizeof ini - at, "[relu r%d]\n", i);
+    snprintf(ini + at, sizeof ini - at, "[global_avgpool g]\n[fc f]\nout = 10\n");
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("floor.svg"));
+    snprintf(words, sizeof words,
+        "compare FILE --policies gist_lossless --set memory.simulate=p100 --svg %s", svg);
+    ran r = cli_run(words, cli_file("relus.ini", ini));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *picture = cli_text(svg);
+    double floor_y, y;
+    const char *floor_at = strstr(picture, "<rect class=\"n\"");
+    assert_non_null(floor_at);
+    assert_int_equal(sscanf(strstr(floor_at, " y="), " y=\"%lf", &floor_y), 1);
+    const char *title = strstr(picture, "<title>gist_lossless: ");
+    assert_non_null(title);
+    while (strncmp(title, "translate(", strlen("translate(")) != 0)
+        title--;
+    assert_int_equal(sscanf(title, "translate(%*f %lf", &y), 1);
+    assert_true(y <= floor_y);
+    dt_free(picture);
+}
+
 /* tests/long pictures draws it again, which takes minutes; that a policy came since is seen here.
  */
 static void the_survey_shows_every_policy(void **state)
@@ -1328,6 +1361,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(only_a_policy_that_is_named_must_be_planned),
         cmocka_unit_test(a_card_is_a_panel),
         cmocka_unit_test(a_key_of_a_card_is_a_panel),
+        cmocka_unit_test(no_exact_plan_is_below_the_floor),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
         cmocka_unit_test(a_mark_stands_where_its_time_is),

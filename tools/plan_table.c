@@ -218,7 +218,7 @@ static void answer(const dti_report *r)
     dti_term_wrap(stdout, 0, 0, text);
 }
 
-enum { LONG_LIST = 28 }; /* of policies, with which the line is wider than 80 columns */
+enum { WIDE = 80, LONG_LIST = 28 }; /* of policies, with which the line is wider than that */
 
 static void header(const dti_report *r)
 {
@@ -241,7 +241,7 @@ static void header(const dti_report *r)
     if (s->plans->algorithms != DT_ALGORITHMS_FAST)
         printf("   algorithms %s", dt_algorithms_name((int)s->plans->algorithms));
     const bool is_long = s->micro_batch != t->batch || dt_session_chosen_by(s) != NULL ||
-                         strlen(dt_session_policy(s)) > LONG_LIST;
+                         strlen(dt_session_policy(s)) > LONG_LIST || dti_term_width() < WIDE;
     printf("%spool %s   ", is_long ? "\n" : "   ", s->opts.memory.pool);
     dti_cli_print_device(s);
     for (size_t i = 0; i < s->plans->n_refused; i++) {

@@ -274,7 +274,7 @@ static void tiles_that_do_not_divide_are_refused(void **state)
         {"name = squeezenet1_0\ntiles = 2\n", "has no linear layers to cut"},
         {"name = gpt2\ntiles = 17\n", "must be 0..16"},
         {"name = gpt2\nhead_tiles = 1025\n", "must be 0..1024"},
-        {"image = 8\nclasses = 4\ntiles = 2\n[fc f]\nout = 4\n", "the layers in"},
+        {"image = 8\nclasses = 4\ntiles = 2\n[fc f]\nout = 4\n", "is for models with a name"},
         {"image = 8\nclasses = 4\n[fc f]\nout = 4\ntiles = 3\n",
             "does not divide the 4 outputs of 'f'; 2 or 4 would"},
         {"image = 8\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\ntiles = 2\n[fc f]\nout = 4\n",

@@ -64,7 +64,7 @@ static void a_file_of_rows_is_learned(void **state)
     assert_code(&t, 0);
     assert_has(t.err, "image 1x1x3, 2 classes");
     assert_has(t.err, "tensors: 7 steps of 4 samples");
-    assert_has(t.err, "(10 images, "); /* the last batch is filled up with two that do not count */
+    assert_has(t.err, "(10 samples, "); /* the last batch is filled up with two that do not count */
     assert_has(t.out, "top-1 100.00 %");
     cli_done(&t);
     cli_done(&r);
@@ -117,7 +117,7 @@ static void numbers_are_learned_as_they_are(void **state)
     assert_code(&t, 0);
     assert_has(t.err, "image 1x1x1, gives 1 value\n");
     assert_has(t.err, "of 8 values of y 2 are NaN and do not count");
-    assert_has(t.err, "(6 images, ");
+    assert_has(t.err, "(6 samples, ");
     const char *loss = strstr(t.out, "eval      loss ");
     assert_non_null(loss);
     assert_true(strtod(loss + strlen("eval      loss "), NULL) < 1e-3);

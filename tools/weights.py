@@ -6,16 +6,18 @@
     tools/weights.py show FILE                             names, types and shapes of either
 
 Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also
-be a .safetensors file. A state may lie under "state_dict" or "model", and from-torch takes away a
-"module." before names, which DataParallel leaves there; other floating types become float32, and the
-counts of batches that batch norm keeps are left out. So are, of Hugging Face's GPT-2, the masks, the
-word "transformer." before names and an output head that is the embedding of tokens; what to-torch writes
-is for model.transformer.load_state_dict. Files are mapped and written tensor by tensor (a STATE.pt from
-PyTorch 2.1 on), and appear whole or not at all. Only tensors are unpickled (weights_only). Without
-PyTorch it says so and exits 2, or 0 with the word "skipped" under --if-present.
+be a .safetensors file. A state may lie under "state_dict", "model_state_dict" or "model", and from-torch
+takes away a "module." before names, which DataParallel leaves there, and the "_orig_mod." of
+torch.compile; other floating types become float32, and the counts of batches that batch norm keeps are
+left out. So are, of Hugging Face's GPT-2, the masks, the word "transformer." before names and an output
+head that is the embedding of tokens; what to-torch writes is for model.transformer.load_state_dict. Files
+are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at all.
+Only tensors are unpickled (weights_only). Without PyTorch it says so and exits 2, or 0 with the word
+"skipped" under --if-present.
 """
 
 import argparse
+import ctypes
 import json
 import math
 import mmap
@@ -76,9 +78,9 @@ def save_safetensors(torch, state, path):
     def write(f):
         f.write(struct.pack("<Q", len(text)) + text)
         for t in state.values():
-            plain = t.to(torch.float32).contiguous().numpy().astype("<f4", copy=False)
-            if plain.size > 0:
-                f.write(memoryview(plain).cast("B"))
+            plain = t.to(torch.float32).contiguous()
+            if plain.numel() > 0:  # its bytes where they are: numpy() wants NumPy, which may be missing
+                f.write((ctypes.c_char * (4 * plain.numel())).from_address(plain.data_ptr()))
 
     write_whole(path, write)
 
@@ -138,7 +140,7 @@ def load_torch(torch, path):
         raise
     except Exception as e:  # pickles fail in many ways
         raise Bad(f"{path}: not a state that PyTorch loads: {e}") from e
-    for key in ("state_dict", "model"):
+    for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(state, dict) and isinstance(state.get(key), dict):
             state = state[key]
     if not isinstance(state, dict) or not all(isinstance(t, torch.Tensor) for t in state.values()):
@@ -161,8 +163,10 @@ def is_needless(name, shape):
 
 
 def bare(torch, path, state):
-    """Names as they are without a wrapper around the network."""
-    return bare_gpt2(torch, path, {name.removeprefix("module."): t for name, t in state.items()})
+    """Names as they are without wrappers, several of them also: around the network, and what torch.compile
+    puts around a part of it."""
+    return bare_gpt2(torch, path, {re.sub(r"^(module\.)+", "", name.replace("_orig_mod.", "")): t
+                                   for name, t in state.items()})
 
 
 def bare_gpt2(torch, path, state):
@@ -197,8 +201,9 @@ def main():
         p.add_argument("to", type=Path)
     sub.add_parser("show").add_argument("source", type=Path)
     o = a.parse_args()
+    for needless in ("The given buffer is not writable", "Failed to initialize NumPy"):  # nobody writes, or asks
+        warnings.filterwarnings("ignore", message=needless)
     torch = import_torch(o.if_present)
-    warnings.filterwarnings("ignore", message="The given buffer is not writable")  # nobody writes
     try:
         if o.what == "show":
             show(load(torch, o.source))

@@ -92,7 +92,8 @@ static dt_status infer(
 
 const dt_layer_desc dt_layer_conv = {
     .name = "conv",
-    .summary = "two-dimensional convolution",
+    .summary = "two-dimensional convolution; its weight begins normal by He's fan out, its bias at "
+               "0, as torchvision's",
     .opts = options,
     .opts_bytes = sizeof(dt_conv),
     .min_in = 1,

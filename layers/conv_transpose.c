@@ -95,7 +95,8 @@ static dt_status infer(
 
 const dt_layer_desc dt_layer_conv_transpose = {
     .name = "conv_transpose",
-    .summary = "transposed convolution, which makes maps larger",
+    .summary = "transposed convolution, which makes maps larger; its weight begins normal by the "
+               "values that a result sums, its bias at 0",
     .opts = options,
     .opts_bytes = sizeof(dt_conv_transpose),
     .min_in = 1,

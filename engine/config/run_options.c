@@ -66,7 +66,7 @@ static const dt_opt data_rows[] = {
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "divides pixels, after mean was subtracted: one number, or three for R,G,B; not given: the source's own"},
-    {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "label of pixels or positions that loss, gradients and accuracy ignore, as PyTorch's ignore_index does; only for source = tensors, and where labels are values NaN is that"},
+    {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "label of samples, pixels or positions that loss, gradients and accuracy ignore, as PyTorch's ignore_index does; only for source = tensors, and where labels are values NaN is that"},
     {"target", DT_OPT_ENUM, AT(target), "labels", 0, 0, target_words, NULL, "what a loss of values (mse and others) compares with: labels of the source, or the input itself, as an autoencoder learns it; then any source of pictures will do"},
     {"on_error", DT_OPT_ENUM, AT(on_error), "fail", 0, 0, on_error_words, NULL, "what happens at a bad sample: fail ends the run, skip leaves the sample out"},
     {"max_skips", DT_OPT_I64, AT(max_skips), "100", 0, 1e9, NULL, "samples", "with on_error = skip, how many different bad samples may be left out; one more ends the run"},
@@ -105,7 +105,7 @@ static const dt_opt train_rows[] = {
     {"seed", DT_OPT_I64, AT(seed), "1", 0, 0x1p63, NULL, NULL, "seed of all random numbers of the run"},
     {"eval_every", DT_OPT_I64, AT(eval_every), "1", 0, 1e9, NULL, "epochs", "epochs between evaluations; 0: only at the end"},
     {"patience", DT_OPT_I64, AT(patience), "0", 0, 1e9, NULL, "evaluations", "evaluations in a row that are no better than the best before them, by checkpoint.best, after which the run ends; 0: it goes on to its end"},
-    {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file to write the gradients of the first step to, before weight decay"},
+    {"dump_gradients", DT_OPT_PATH, AT(dump_gradients), "", 0, 0, NULL, NULL, "safetensors file to write the gradients of the first step to, before clipping and weight decay"},
     {"drop_last", DT_OPT_BOOL, AT(drop_last), "off", 0, 0, NULL, NULL, "skip the last batch of an epoch if it is not full"},
     {"report", DT_OPT_BOOL, AT(report), "on", 0, 0, NULL, NULL, "write report.html to the run directory: a page on what was learned and on the plan"},
     END};

@@ -223,9 +223,8 @@ static bool family(const char *word)
     return found > 0;
 }
 
-/* All that has the name: a command, a section or a key, a word; where there is none of these,
- * something that is listed, or a value of keys. */
-static dt_status tell(const char *word, bool *any, dt_err *err)
+/* All that has the name: a command, a section or a key, a layer, a policy, a word. */
+static dt_status tell_named(const char *word, bool *any, dt_err *err)
 {
     const dti_command *c = strcmp(word, "train") == 0 ? &dt_command_train : dti_command_find(word);
     bool found = c != NULL;
@@ -238,13 +237,17 @@ static dt_status tell(const char *word, bool *any, dt_err *err)
     if (c != NULL && dti_help_named(word))
         printf("\n");
     found = dti_help_topic(word) || fates_topic(word) || found;
-    found = dti_help_word(word, found) || found;
-    if (!found) {
-        found = dti_list_says(word);
-        found = family(word) || found;
-    }
-    *any = found || dti_help_value(word);
+    *any = dti_help_word(word, found) || found;
     return DT_OK;
+}
+
+/* Where nothing has the name: what papers call so, else what is listed, else values of keys. */
+static bool tell_others(const char *word)
+{
+    if (dti_help_papers_word(word))
+        return true;
+    const bool listed = dti_list_says(word);
+    return family(word) || listed || dti_help_value(word);
 }
 
 /* What other programs have: what to do here instead. */
@@ -265,12 +268,14 @@ static dt_status about(const char *word, dt_err *err)
 {
     char small[NAME_BYTES];
     bool any;
-    DT_CHECK(tell(word, &any, err));
+    DT_CHECK(tell_named(word, &any, err));
     snprintf(small, sizeof small, "%s", word);
     for (char *c = small; *c != '\0'; c++)
         *c = dt_small(*c);
-    if (!any && strcmp(small, word) != 0)
-        DT_CHECK(tell(small, &any, err));
+    const bool capitals = strcmp(small, word) != 0;
+    if (!any && capitals)
+        DT_CHECK(tell_named(small, &any, err));
+    any = any || tell_others(word) || (capitals && tell_others(small));
     return any || tell_absent(word) ? DT_OK : nothing(word, err);
 }
 

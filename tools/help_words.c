@@ -1,6 +1,7 @@
 /* The glossary and some notes, for `dnntrain help WORD`. */
 #include "tools/help_words.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ static const entry notes[] = {
         "forward, "
         "X.b backward, or in two X.bd (of what it reads) and X.bw (of its weights), in.T and out.T "
         "copies of T, T.enc and T.dec packing."},
-    {"export, pytorch, timm, hugging face", "-",
+    {"export, pytorch, timm, hugging face, state_dict, load_state_dict", "-",
         "Weights go to PyTorch and back by tools/weights.py: `tools/weights.py to-torch "
         "RUN/" DT_RUN_WEIGHTS " FILE` (docs/commands.md). model.weights = FILE begins "
         "with weights of torchvision's names."},
@@ -66,6 +67,30 @@ static const entry notes[] = {
     {"dataloader, loader, num_workers", "-",
         "Threads read and decode data.ahead batches before their step; data.source says what they "
         "read, data.shuffle whether in a new order each epoch."},
+    {"init, initialization, initialisation, xavier, glorot, kaiming", "-",
+        "What weights begin as, unless model.weights names a file, by train.seed: conv normal by "
+        "He's fan out and conv_transpose normal by the values that a result sums, both with biases "
+        "of 0; fc, linear and lstm uniform, as PyTorch's; embedding, position, and linear where it "
+        "has a sigma, normal of that deviation; of norms the weight 1 and the bias 0. There is no "
+        "key for others: write a file with them."},
+    {"bias", "-",
+        "bias = off leaves out what conv, conv_transpose, fc, linear and lstm add to each output; "
+        "train.no_decay = on leaves biases out of weight decay."},
+    {"steplr, multisteplr, cosineannealinglr, lambdalr, onecyclelr", "-",
+        "train.schedule says how lr changes: constant, step (by train.milestones and train.gamma), "
+        "cosine or linear (to train.final_lr), after train.warmup. There are no others, nor "
+        "functions of one's own."},
+    {"multiheadattention, mha, attn_mask, key_padding_mask", "-",
+        "[attention NAME] is multi-head attention of packed q, k and v. It sees all positions, or, "
+        "with causal = on, those up to its own; there is no other mask."},
+    {"ignore_index", "-",
+        "data.ignore_label: samples, pixels or positions of that label have neither loss nor "
+        "gradient, and are in no accuracy."},
+    {"count_include_pad", "-",
+        "include_pad of [avgpool NAME]: whether the mean counts the zeros around a map."},
+    {"num_batches_tracked", "-",
+        "No such count is kept, as running statistics go by batchnorm.momentum; model.weights "
+        "passes over it, and PyTorch fills it in."},
     {"oom, out of memory", "-",
         "A run that does not fit its budgets, or the machine, is refused before its first step "
         "(exit "
@@ -132,11 +157,14 @@ static bool is_ours(const entry *e, const char *word)
     return among(e->words, word);
 }
 
-/* Anywhere in what papers say, as that is no list: "rematerialization". */
+/* At the beginning of any word of what papers say, as that is no list: "rematerialization". */
 static bool is_theirs(const entry *e, const char *word)
 {
     enum { SHORTEST = 4 };
-    return strlen(word) >= SHORTEST && strstr(e->papers, word) != NULL;
+    const char *at = strlen(word) >= SHORTEST ? strstr(e->papers, word) : NULL;
+    while (at != NULL && at > e->papers && isalnum((unsigned char)at[-1]))
+        at = strstr(at + 1, word);
+    return at != NULL;
 }
 
 static bool print_all(const entry *rows, size_t n, means *does_mean, const char *word, bool more)
@@ -156,8 +184,12 @@ static bool print_all(const entry *rows, size_t n, means *does_mean, const char 
 bool dti_help_word(const char *word, bool more)
 {
     return print_all(glossary, DT_COUNT(glossary), is_ours, word, more) ||
-           print_all(notes, DT_COUNT(notes), is_ours, word, more) ||
-           (!more && print_all(glossary, DT_COUNT(glossary), is_theirs, word, more));
+           print_all(notes, DT_COUNT(notes), is_ours, word, more);
+}
+
+bool dti_help_papers_word(const char *word)
+{
+    return print_all(glossary, DT_COUNT(glossary), is_theirs, word, false);
 }
 
 void dti_help_glossary(void)

@@ -146,6 +146,7 @@ static void what_there_is_not_is_refused_with_the_nearest(void **state)
         {"config FILE --check FILE", "name one CONFIG"},
         {"config --check FILE --set train.bach=4", "did you mean 'batch'?"},
         {"help gost", "did you mean 'gist'?"},
+        {"help nity", "there is no help on 'nity'"},
         {"help checkpont", "did you mean 'checkpoint'?"},
     };
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
@@ -277,6 +278,15 @@ static void there_is_help_on_words_values_and_what_is_listed(void **state)
         {"DataLoader", "data.ahead"},
         {"OOM", "refused before its first step"},
         {"residual", "[add NAME]"},
+        {"init", "He's fan out"}, /* none of ZeRO-Infinity's letters */
+        {"Infinity", "memory-centric tiling"},
+        {"ReLU", "[relu NAME]"}, /* before what papers say of one */
+        {"Bias", "train.no_decay"},
+        {"StepLR", "train.schedule"},
+        {"state_dict", "tools/weights.py"},
+        {"ignore_index", "data.ignore_label"},
+        {"zero_grad", "gradients of its own"},
+        {"GradScaler", "train.precision"},
     };
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         char words[128];

@@ -55,7 +55,7 @@ const char *const *dt_source_names(const char *to[DT_SOURCES + 1])
     return to;
 }
 
-static dt_status check_classes(const dt_source_opts *o, dt_err *err)
+dt_status dti_source_check_classes(const dt_source_opts *o, dt_err *err)
 {
     if (o->classes < 1 || o->classes > INT32_MAX)
         return DT_FAIL(
@@ -74,8 +74,8 @@ dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err)
             "use "
             "a model such as gpt2",
             s->h, s->w, s->c, o->labels > 0 ? o->labels : 1, o->labels > 1 ? "s" : "",
-            o->labels > 1 ? "tensors" : "images");
-    return check_classes(o, err);
+            o->labels > 1 || o->tokens ? "tensors" : "images");
+    return dti_source_check_classes(o, err);
 }
 
 dt_status dti_source_check_path(
@@ -96,7 +96,7 @@ static dt_status check_picture(const dt_source_opts *o, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "image %" PRId64 "x%" PRId64 " of %" PRId64 " channels: sides must be 1 to %d", s->h,
             s->w, s->c, DTI_SOURCE_SIDE);
-    DT_CHECK(check_classes(o, err));
+    DT_CHECK(dti_source_check_classes(o, err));
     for (int64_t c = 0; c < s->c; c++) {
         if (o->mean != NULL && !isfinite(o->mean[c]))
             return DT_FAIL(err, DT_E_CONFIG, "data.mean of channel %" PRId64 " is not finite", c);
@@ -126,7 +126,7 @@ dt_status dti_source_check_scale(const dt_source_opts *o, dt_err *err)
 bool dti_source_of_pixels(const dt_source_opts *o)
 {
     const dt_shape *s = &o->shape;
-    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && s->w > 1 &&
+    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && !o->tokens &&
            s->h <= DTI_SOURCE_SIDE && s->w <= DTI_SOURCE_SIDE && o->labels == s->h * s->w;
 }
 
@@ -139,9 +139,8 @@ dt_status dti_source_check(const dt_source_opts *o, dt_err *err)
             o->shape.h, o->shape.w);
     if (o->labels > 1 && o->label_kind == DT_LABEL_CLASS)
         return DT_FAIL(err, DT_E_CONFIG,
-            "the network takes %" PRId64
-            " labels a sample, and a picture has one; use data.source = text",
-            o->labels);
+            "the network takes %" PRId64 " labels a sample, and a picture has one%s", o->labels,
+            o->tokens ? "; use data.source = text or tensors" : "");
     return check_picture(o, err);
 }
 

@@ -26,6 +26,7 @@ typedef struct dt_source_opts {
     int64_t classes;        /* labels must lie in [0, classes) */
     int64_t labels; /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
                        picture may have one for each pixel, row after row */
+    bool tokens;    /* the image is a sequence of shape.h tokens, and no picture of one column */
     int64_t ignore_label;     /* of tensors: what it gives DT_LABEL_NONE for */
     dt_label_kind label_kind; /* other than classes only for a source that gives values */
     dt_shape values;          /* then: of the labels, n = 1; labels is how many these are */
@@ -122,10 +123,12 @@ bool dti_source_of_pixels(const dt_source_opts *o);
 
 /* Shape, classes, mean and std are usable; every open begins with it. DT_E_CONFIG names the value.
  * The first is for sources of pictures that have one label each, the second for those that may have
- * one for each pixel, the third for sequences. */
+ * one for each pixel, the third for sequences with one for each token; the last looks at classes
+ * alone. */
 dt_status dti_source_check(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dti_source_check_pixels(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 dt_status dt_source_check_sequence(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
+dt_status dti_source_check_classes(const dt_source_opts *o, dt_err *err) DT_NODISCARD;
 /* DT_E_CONFIG where nothing names what @source reads: @what, "FOLDER" or "FILE". */
 dt_status dti_source_check_path(
     const dt_source_opts *o, const char *source, const char *what, dt_err *err) DT_NODISCARD;

@@ -319,7 +319,8 @@ static bool sees_pixels(const dt_source_opts *o)
 {
     if (o->label_kind == DT_LABEL_CLASS)
         return dti_source_of_pixels(o);
-    return o->values.h == o->shape.h && o->values.w == o->shape.w && o->shape.w > 1;
+    return !o->tokens && o->values.h == o->shape.h && o->values.w == o->shape.w &&
+           o->shape.h * o->shape.w > 1;
 }
 
 /* From the class of the picture or of each pixel, in the first of the labels, from the last on. */

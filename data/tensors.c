@@ -1,9 +1,9 @@
 /* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
- * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64, and for one of
- * sequences both [steps, N, T] I64. A loss of values takes y [steps, N, C, H, W] of any type, or
- * [steps, N, C] or [steps, N] where the network's output has no height and width, or is one number.
- * Step i trains on x[i], in the order of the file; values are taken as they are. A label may be the
- * one that does not count, and of values NaN. */
+ * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64. Of tokens x is
+ * [steps, N, T] I64, and y, where each has a label, likewise. A loss of values takes y [steps, N,
+ * C, H, W] of any type, or [steps, N, C] or [steps, N] where the network's output has no height and
+ * width, or is one number. Step i trains on x[i], in the order of the file; values are taken as
+ * they are. A label may be the one that does not count, and of values NaN. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,14 +20,22 @@ typedef struct tensors {
     dt_st_file *file;
     const dt_st_entry *x, *y; /* y NULL: nobody reads labels */
     int32_t *labels;          /* classes: [count][each] */
+    bool ids;                 /* x holds tokens, and not values */
     int64_t count, each;
     int64_t left_out; /* values that do not count */
 } tensors;
 
-/* A network of sequences asks for a label at each of their positions. */
-static bool of_tokens(const dt_source_opts *o)
+/* A network of tokens may ask for several labels in a row, mostly one for each. */
+static bool labels_tokens(const dt_source_opts *o)
 {
-    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && !dti_source_of_pixels(o);
+    return o->label_kind == DT_LABEL_CLASS && o->labels > 1 && o->tokens;
+}
+
+/* Where no layer reads tokens as such they may be values as well, of one channel. */
+static bool has_ids(const tensors *t)
+{
+    const dt_st_entry *x = dt_st_find(t->file, "x");
+    return t->base.opts.tokens && (x == NULL || x->type != DT_ST_F32 || x->rank != 5);
 }
 
 static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *path,
@@ -77,30 +85,40 @@ static dt_status check_y(const dt_st_entry *x, const dt_st_entry *y, const char 
     if (y->d[0] != x->d[0] || y->d[1] != x->d[1])
         return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
             path, dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s);
-    if (of_tokens(o) && (x->d[2] != s->h || y->d[2] != s->h))
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: x is %s and y is %s, the network takes [steps, N, %" PRId64 "]", path,
-            dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s, s->h);
-    return DT_OK;
-}
-
-static dt_status check_shapes(const dt_st_entry *x, const dt_st_entry *y, const char *path,
-    const dt_source_opts *o, dt_err *err)
-{
-    const dt_shape *s = &o->shape;
-    if (x->d[0] < 1 || x->d[1] < 1)
-        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, which holds no sample", path,
-            dt_dims_print(x->rank, x->d).s);
-    if (y != NULL)
-        DT_CHECK(check_y(x, y, path, o, err));
-    if (!of_tokens(o) && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
-            path, dt_dims_print(x->rank, x->d).s, s->c, s->h, s->w);
+    if (labels_tokens(o) && y->d[2] != o->labels)
+        return DT_FAIL(err, DT_E_DATA, "%s: y is %s, the network takes [steps, N, %" PRId64 "]",
+            path, dt_dims_print(y->rank, y->d).s, o->labels);
     if (dti_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
         return DT_FAIL(err, DT_E_DATA,
             "%s: y is %s, the network takes a label a pixel, [steps, N, %" PRId64 ", %" PRId64 "]",
             path, dt_dims_print(y->rank, y->d).s, s->h, s->w);
+    return DT_OK;
+}
+
+static dt_status check_x(const tensors *t, const char *path, dt_err *err)
+{
+    const dt_shape *s = &t->base.opts.shape;
+    const dt_st_entry *x = t->x;
+    if (t->ids && x->d[2] != s->h)
+        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, the network takes [steps, N, %" PRId64 "]",
+            path, dt_dims_print(x->rank, x->d).s, s->h);
+    if (!t->ids && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
+            path, dt_dims_print(x->rank, x->d).s, s->c, s->h, s->w);
+    return DT_OK;
+}
+
+static dt_status check_shapes(const tensors *t, const char *path, dt_err *err)
+{
+    const dt_source_opts *o = &t->base.opts;
+    const dt_st_entry *x = t->x;
+    if (x->d[0] < 1 || x->d[1] < 1)
+        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, which holds no sample", path,
+            dt_dims_print(x->rank, x->d).s);
+    DT_CHECK(check_x(t, path, err));
+    if (t->y != NULL)
+        DT_CHECK(check_y(x, t->y, path, o, err));
     if (x->d[1] != o->batch)
         return DT_FAIL(err, DT_E_DATA,
             "%s: x has %" PRId64 " samples a step, train.batch is %" PRId64
@@ -198,7 +216,7 @@ static void close_tensors(dt_source *base)
 static dt_status load_labels(tensors *t, const char *path, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    t->each = of_tokens(o) || dti_source_of_pixels(o) ? o->labels : 1;
+    t->each = o->labels > 1 ? o->labels : 1;
     t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
     if (t->labels == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", path, t->count);
@@ -208,17 +226,18 @@ static dt_status load_labels(tensors *t, const char *path, dt_err *err)
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const bool tokens = of_tokens(o), pixels = dti_source_of_pixels(o);
     const bool values = o->label_kind != DT_LABEL_CLASS;
+    const int rank = labels_tokens(o) ? 3 : dti_source_of_pixels(o) ? 4 : 2;
     const dti_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
+    t->ids = has_ids(t);
     DT_CHECK(
-        find(&t->x, t->file, name.text, "x", tokens ? DT_ST_I64 : DT_ST_F32, tokens ? 3 : 5, err));
+        find(&t->x, t->file, name.text, "x", t->ids ? DT_ST_I64 : DT_ST_F32, t->ids ? 3 : 5, err));
     if (values)
         DT_CHECK(find_values(t, o, name.text, err));
     else if (!o->unlabelled)
-        DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, tokens ? 3 : pixels ? 4 : 2, err));
-    DT_CHECK(check_shapes(t->x, t->y, name.text, o, err));
+        DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, rank, err));
+    DT_CHECK(check_shapes(t, name.text, err));
     t->count = t->x->d[0] * t->x->d[1]; /* x lies in the file, so its size fits */
     if (t->y == NULL)
         return DT_OK;
@@ -231,7 +250,7 @@ static dt_status load(tensors *t, dt_err *err)
 static dt_status open_tensors(
     const dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err)
 {
-    DT_CHECK(of_tokens(o) ? dt_source_check_sequence(o, err) : dti_source_check_pixels(o, err));
+    DT_CHECK(o->tokens ? dti_source_check_classes(o, err) : dti_source_check_pixels(o, err));
     DT_CHECK(dti_source_check_path(o, "tensors", "FILE.safetensors", err));
     tensors *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
@@ -252,9 +271,9 @@ static int64_t count_tensors(const dt_source *base)
 }
 
 /* Ids are whole numbers; those that a float cannot hold are far beyond any vocabulary. */
-static dt_status read_tokens(const tensors *t, int64_t i, float *x, int32_t *label, dt_err *err)
+static dt_status read_tokens(const tensors *t, int64_t i, float *x, dt_err *err)
 {
-    const size_t n = (size_t)t->each;
+    const size_t n = (size_t)t->base.opts.shape.h;
     int64_t *wide = dt_alloc(n, sizeof *wide);
     if (wide == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
@@ -263,7 +282,23 @@ static dt_status read_tokens(const tensors *t, int64_t i, float *x, int32_t *lab
     for (size_t k = 0; st == DT_OK && k < n; k++)
         x[k] = (float)wide[k];
     dt_free(wide);
-    memcpy(label, t->labels + (size_t)i * n, n * sizeof *label);
+    return st;
+}
+
+/* To our layout, from PyTorch's. */
+static dt_status read_picture(const tensors *t, int64_t i, float *x, dt_err *err)
+{
+    const dt_shape *s = &t->base.opts.shape;
+    const int64_t n = dt_shape_sample(s), plane = s->h * s->w;
+    float *chw = dt_alloc((size_t)n, sizeof *chw);
+    if (chw == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
+    const uint64_t bytes = (uint64_t)n * sizeof *chw;
+    const dt_status st = dt_st_read(t->file, t->x, (uint64_t)i * bytes, chw, bytes, err);
+    for (int64_t p = 0; st == DT_OK && p < plane; p++)
+        for (int64_t c = 0; c < s->c; c++)
+            x[p * s->c + c] = chw[c * plane + p];
+    dt_free(chw);
     return st;
 }
 
@@ -299,20 +334,8 @@ static dt_status read_tensors(
 {
     (void)key;
     const tensors *t = (const tensors *)base;
-    const dt_shape *s = &base->opts.shape;
-    const int64_t n = dt_shape_sample(s), plane = s->h * s->w;
-    if (of_tokens(&base->opts))
-        return read_tokens(t, i, x, label, err);
-    float *chw = dt_alloc((size_t)n, sizeof *chw);
-    if (chw == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a sample");
-    const uint64_t bytes = (uint64_t)n * sizeof *chw;
-    const dt_status st = dt_st_read(t->file, t->x, (uint64_t)i * bytes, chw, bytes, err);
-    for (int64_t p = 0; st == DT_OK && p < plane; p++)
-        for (int64_t c = 0; c < s->c; c++)
-            x[p * s->c + c] = chw[c * plane + p];
-    dt_free(chw);
-    return st == DT_OK ? read_sample_labels(t, i, label, err) : st;
+    DT_CHECK(t->ids ? read_tokens(t, i, x, err) : read_picture(t, i, x, err));
+    return read_sample_labels(t, i, label, err);
 }
 
 static void describe_tensors(const dt_source *base, char *text, size_t n)
@@ -329,7 +352,8 @@ static void describe_tensors(const dt_source *base, char *text, size_t n)
 const dt_source_desc dt_source_tensors = {
     .name = "tensors",
     .summary = "batches from a safetensors file, in order: x [steps, N, C, H, W] and y [steps, N], "
-               "or y [steps, N, H, W], or values in y, or tokens [steps, N, T]",
+               "or y [steps, N, H, W], or values in y, or tokens x [steps, N, T] and y [steps, N] "
+               "or [steps, N, T]",
     .fixed_order = true,
     .gives_values = true,
     .open = open_tensors,

@@ -22,23 +22,31 @@ static dt_status per_channel(
     return DT_OK;
 }
 
+dt_source_opts dti_feeds_of_network(const dt_session *s)
+{
+    const dt_graph *g = s->graph;
+    const bool tokens = s->opts.model.context > 0 || dt_graph_tokens(g) > 0;
+    return (dt_source_opts){.shape = g->input,
+        .classes = g->classes,
+        .labels = dt_graph_labels(g),
+        .tokens = tokens && g->input.w == 1,
+        .label_kind = dt_graph_label_kind(g),
+        .values = dt_graph_output(g)};
+}
+
 static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err)
 {
     const dt_data_opts *d = &s->opts.data;
-    *o = (dt_source_opts){.path = d->path,
-        .shape = s->graph->input,
-        .classes = s->graph->classes,
-        .labels = dt_graph_labels(s->graph),
-        .label_kind = dt_graph_label_kind(s->graph),
-        .values = dt_graph_output(s->graph),
-        .ignore_label = d->ignore_label,
-        .augment = d->augment,
-        .cutout = d->cutout,
-        .skip_bad = d->on_error == DT_ON_ERROR_SKIP,
-        .max_skips = d->max_skips,
-        .seed = (uint64_t)s->opts.train.seed,
-        .batch = s->opts.train.batch,
-        .samples = d->samples};
+    *o = dti_feeds_of_network(s);
+    o->path = d->path;
+    o->ignore_label = d->ignore_label;
+    o->augment = d->augment;
+    o->cutout = d->cutout;
+    o->skip_bad = d->on_error == DT_ON_ERROR_SKIP;
+    o->max_skips = d->max_skips;
+    o->seed = (uint64_t)s->opts.train.seed;
+    o->batch = s->opts.train.batch;
+    o->samples = d->samples;
     if (d->target == DT_TARGET_INPUT) {
         o->label_kind = DT_LABEL_CLASS;
         o->labels = 1;

@@ -21,6 +21,8 @@ typedef struct dt_feeds {
     size_t n_warning;
 } dt_feeds;
 
+/* What the network takes, alone. */
+dt_source_opts dti_feeds_of_network(const dt_session *s);
 /* Threads of each loader: one, but all that the session has beside a card, where the processor has
  * nothing else to do and one cannot keep up. */
 int dti_decoders(const dt_session *s);

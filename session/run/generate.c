@@ -202,10 +202,7 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
     if (s->opts.data.path == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "data.path is missing: set data.path = FILE, the text that the network has learned");
-    const dt_source_opts of_net = {.shape = s->graph->input,
-        .classes = s->graph->classes,
-        .labels = dt_graph_labels(s->graph),
-        .label_kind = dt_graph_label_kind(s->graph)};
+    const dt_source_opts of_net = dti_feeds_of_network(s);
     return dt_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
 }
 

@@ -125,9 +125,10 @@ static dt_status pixel_bytes(
     return DT_OK;
 }
 
-static const char *put_pixels(pixel_file *f, int64_t wide)
+/* Widths of pictures and of their labels. */
+static const char *put_pixels(pixel_file *f, int64_t x_wide, int64_t wide)
 {
-    const dt_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, H, H}},
+    const dt_st_out entries[2] = {{"x", DT_ST_F32, 5, {STEPS, BATCH, 1, H * H / x_wide, x_wide}},
         {"y", DT_ST_I64, 4, {STEPS, BATCH, H * H / wide, wide}}};
     const char *path = dt_temp_path("pixels.safetensors");
     dt_err err = {0};
@@ -154,12 +155,12 @@ static dt_source_opts tensor_opts(const char *path)
         .batch = BATCH};
 }
 
-static void tensors_of_pixels_come_in_file_order(void **state)
+static void pixels_come_in_file_order(int64_t wide)
 {
-    (void)state;
     pixel_file f;
     fill(&f);
-    const dt_source_opts o = tensor_opts(put_pixels(&f, H));
+    dt_source_opts o = tensor_opts(put_pixels(&f, wide, wide));
+    o.shape = (dt_shape){1, H * H / wide, wide, 1};
     dt_source *s = opened("tensors", &o);
     assert_int_equal(s->desc->count(s), STEPS * BATCH);
     for (int64_t i = 0; i < STEPS * BATCH; i++) {
@@ -174,18 +175,26 @@ static void tensors_of_pixels_come_in_file_order(void **state)
     s->desc->close(s);
 }
 
+/* Of one column, too, which is no sequence of tokens. */
+static void tensors_of_pixels_come_in_file_order(void **state)
+{
+    (void)state;
+    pixels_come_in_file_order(H);
+    pixels_come_in_file_order(1);
+}
+
 static void tensors_that_do_not_fit_the_pixels_are_refused(void **state)
 {
     (void)state;
     pixel_file f;
     fill(&f);
-    dt_source_opts o = tensor_opts(put_pixels(&f, 2 * H));
+    dt_source_opts o = tensor_opts(put_pixels(&f, H, 2 * H));
     open_fails("tensors", &o, DT_E_DATA, "a label a pixel, [steps, N, 4, 4]");
-    o = tensor_opts(put_pixels(&f, H));
+    o = tensor_opts(put_pixels(&f, H, H));
     o.labels = 1;
     open_fails("tensors", &o, DT_E_DATA, "'y' is I64 [2, 2, 4, 4], must be I64 of 2 dimensions");
     f.y[H * H * BATCH + H + 2] = CLASSES;
-    o = tensor_opts(put_pixels(&f, H));
+    o = tensor_opts(put_pixels(&f, H, H));
     open_fails("tensors", &o, DT_E_DATA,
         "y[1][0][1][2] is 5, must be in [0, 5) or data.ignore_label, 255");
 }
@@ -196,7 +205,7 @@ static void a_pixel_may_not_count(void **state)
     pixel_file f;
     fill(&f);
     f.y[H * H + 3] = 255;
-    dt_source_opts o = tensor_opts(put_pixels(&f, H));
+    dt_source_opts o = tensor_opts(put_pixels(&f, H, H));
     dt_source *s = opened("tensors", &o);
     float x[H * H];
     int32_t label[H * H];

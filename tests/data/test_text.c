@@ -34,6 +34,7 @@ static dt_source_opts text_opts(const char *path)
         .shape = {1, CONTEXT, 1, 1},
         .classes = 20,
         .labels = CONTEXT,
+        .tokens = true,
         .ignore_label = -100};
 }
 
@@ -262,10 +263,11 @@ static dt_status token_bytes(
     return DT_OK;
 }
 
-static const char *put_tokens(token_file *f, int64_t context)
+/* @labels: of a sequence. */
+static const char *put_tokens(token_file *f, int64_t labels)
 {
-    const dt_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}},
-        {"y", DT_ST_I64, 3, {STEPS, ALL / STEPS / context, context}}};
+    const dt_st_out entries[2] = {{"x", DT_ST_I64, 3, {STEPS, BATCH, CONTEXT}},
+        {"y", DT_ST_I64, labels > 1 ? 3 : 2, {STEPS, BATCH, labels}}};
     const char *path = dt_temp_path("tokens.safetensors");
     dt_err err = {0};
     put_folder(dt_temp_path("."));
@@ -303,6 +305,33 @@ static void tensors_of_tokens_come_in_file_order(void **state)
     open_fails("tensors", &o, DT_E_DATA, "y[1][0][2] is 20, must be in [0, 20)");
 }
 
+static void tokens_may_have_one_label_or_some(void **state)
+{
+    (void)state;
+    token_file f;
+    for (int i = 0; i < ALL; i++)
+        f.x[i] = f.y[i] = i % 20;
+    for (int64_t labels = 1; labels <= CONTEXT; labels *= 2) {
+        dt_source_opts o = text_opts(put_tokens(&f, labels));
+        o.batch = BATCH;
+        o.labels = labels;
+        dt_source *s = opened("tensors", &o);
+        for (int64_t i = 0; i < STEPS * BATCH; i++) {
+            float x[CONTEXT];
+            int32_t label[CONTEXT];
+            read_sample(s, i, 1, x, label);
+            for (int64_t k = 0; k < CONTEXT; k++)
+                assert_true(x[k] == (float)((i * CONTEXT + k) % 20));
+            for (int64_t k = 0; k < labels; k++)
+                assert_int_equal(label[k], (i * labels + k) % 20);
+        }
+        s->desc->close(s);
+        o.labels = 3;
+        open_fails("tensors", &o, DT_E_DATA,
+            labels > 1 ? "the network takes [steps, N, 3]" : "must be I64 of 3 dimensions");
+    }
+}
+
 DT_TEST_GROUP(text)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +344,7 @@ DT_TEST_GROUP(text)
         cmocka_unit_test(every_allocation_of_text_may_fail),
         cmocka_unit_test(the_loader_keeps_labels_beside_their_samples),
         cmocka_unit_test(tensors_of_tokens_come_in_file_order),
+        cmocka_unit_test(tokens_may_have_one_label_or_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

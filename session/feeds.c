@@ -275,6 +275,9 @@ static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc 
             d->eval_path != NULL ? "data.eval_path names what to evaluate on"
                                  : "samples are held out already by data.source = ",
             d->eval_path != NULL ? "" : desc->name);
+    if (desc != &dt_source_tensors && dti_session_idle(s, "data", "ignore_label", "source"))
+        warn(f, "data.ignore_label counts for nothing: data.source = %s has no labels to leave out",
+            desc->name);
     warn_of_no_eval(f, s);
 }
 
@@ -307,18 +310,33 @@ static void warn_of_vocabulary(dt_feeds *f, const dt_graph *g)
             g->classes, (int)BYTES, (int)BYTES);
 }
 
-/* Of a run that is cut short on the command line nothing else is expected. */
-static void warn_of_warmup(dt_feeds *f, const dt_session *s)
+/* Of a run that is cut short on the command line nothing else is expected, unless the key is typed
+ * with it. */
+static bool is_cut_short(const dt_session *s, const char *key)
+{
+    return !dt_config_typed(s->config, "train", key) &&
+           (dt_config_typed(s->config, "train", "steps") ||
+               dt_config_typed(s->config, "train", "epochs"));
+}
+
+/* A run that ends before lr is what it is to be. */
+static void warn_of_schedule(dt_feeds *f, const dt_session *s)
 {
     const dt_train_opts *t = &s->opts.train;
-    const double warm =
-        (double)t->warmup_steps + (double)t->warmup_epochs * (double)f->steps_per_epoch;
-    if (warm > 0 && warm >= (double)f->steps && !dt_config_typed(s->config, "train", "steps") &&
-        !dt_config_typed(s->config, "train", "epochs"))
+    const double epoch = (double)f->steps_per_epoch, steps = (double)f->steps;
+    const double warm = (double)t->warmup_steps + (double)t->warmup_epochs * epoch;
+    const char *plural = f->steps == 1 ? "" : "s";
+    if (warm > 0 && warm >= steps && !is_cut_short(s, "warmup"))
         warn(f,
             "train.warmup = %.40s is no shorter than the run of %" PRId64
             " step%s: lr rises to its end",
-            t->warmup_text, f->steps, f->steps == 1 ? "" : "s");
+            t->warmup_text, f->steps, plural);
+    if (t->n_milestone > 0 && (double)t->milestone[0] * epoch >= steps &&
+        !is_cut_short(s, "milestones"))
+        warn(f,
+            "train.milestones = %.40s: the run of %" PRId64
+            " step%s ends before the first of these epochs, and lr stays as it is",
+            t->milestones_text, f->steps, plural);
 }
 
 dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
@@ -345,7 +363,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
     warn_of_idle(f, s, desc);
     warn_of_classes(f, s->graph);
     warn_of_vocabulary(f, s->graph);
-    warn_of_warmup(f, s);
+    warn_of_schedule(f, s);
     describe(f->train, f->note, sizeof f->note);
     describe(f->eval, f->eval_note, sizeof f->eval_note);
     return DT_OK;

@@ -217,20 +217,17 @@ static void note_idle_names(dt_session *s)
     }
 }
 
-/* Whether an option is given for an optimizer that the run does not have: typed, or in the file
- * that names the run's own. Where that is typed the file may hold those of several, and what is so
- * unless it is given may be there because a run wrote it. */
-static bool is_idle(const dt_session *s, const char *key)
+bool dti_session_idle(const dt_session *s, const char *section, const char *key, const char *of)
 {
     const char *file;
     int line;
     bool same = true;
-    const char *value = dt_config_get(s->config, "train", key, &file, &line);
-    if (value == NULL || dt_config_typed(s->config, "train", key))
+    const char *value = dt_config_get(s->config, section, key, &file, &line);
+    if (value == NULL || dt_config_typed(s->config, section, key))
         return value != NULL;
-    if (dt_config_typed(s->config, "train", "optimizer"))
+    if (dt_config_typed(s->config, section, of))
         return false;
-    return dt_config_same(s->config, "train", key, value, NULL, &same, NULL) == DT_OK && !same;
+    return dt_config_same(s->config, section, key, value, NULL, &same, NULL) == DT_OK && !same;
 }
 
 /* Whether a word stands in a text, whole: "adam" does not in "adamw or lion". */
@@ -243,20 +240,24 @@ static bool names_word(const char *text, const char *word)
     return false;
 }
 
-/* Options of another optimizer than the run's. */
+/* Options of another optimizer or schedule than the run's. */
 static void note_idle_options(dt_session *s)
 {
     static const struct {
-        const char *key, *count_for; /* names of optimizers, as they are told */
-    } all[] = {{"momentum", "sgd"}, {"beta1", "adam, adamw or lion"},
-        {"beta2", "adam, adamw or lion"}, {"eps", "adam or adamw"}};
+        const char *key, *of, *count_for; /* names of these, as they are told */
+    } all[] = {{"momentum", "optimizer", "sgd"}, {"beta1", "optimizer", "adam, adamw or lion"},
+        {"beta2", "optimizer", "adam, adamw or lion"}, {"eps", "optimizer", "adam or adamw"},
+        {"gamma", "schedule", "step"}};
+    const dt_train_opts *t = &s->opts.train;
     char asked[DT_ASKED];
     for (size_t i = 0; i < DT_COUNT(all); i++) {
-        if (names_word(all[i].count_for, dt_optimizer_name(&s->opts.train)) ||
-            !is_idle(s, all[i].key))
+        const bool counts = strcmp(all[i].of, "schedule") == 0
+                                ? t->schedule == DT_SCHEDULE_STEP
+                                : names_word(all[i].count_for, dt_optimizer_name(t));
+        if (counts || !dti_session_idle(s, "train", all[i].key, all[i].of))
             continue;
-        snprintf(s->note, sizeof s->note, "%.400s: counts for optimizer = %s alone",
-            dt_session_asked(asked, s, "train", all[i].key), all[i].count_for);
+        snprintf(s->note, sizeof s->note, "%.400s: counts for %s = %s alone",
+            dt_session_asked(asked, s, "train", all[i].key), all[i].of, all[i].count_for);
     }
 }
 

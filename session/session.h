@@ -131,6 +131,11 @@ const char *dt_session_asked(
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,
     const char *kind, const char *const *names, dt_err *err) DT_NODISCARD;
 
+/* Whether a key is given that the run has no use for, as the key @of of that section has another
+ * value: typed, or in the file that names that value. Where that is typed the file may hold keys
+ * for several, and what is so unless it is given may be there because a run wrote it. */
+bool dti_session_idle(const dt_session *s, const char *section, const char *key, const char *of);
+
 /* How this session's device runs plans. */
 dt_simulate_opts dti_session_simulate_opts(const dt_session *s);
 

@@ -483,7 +483,15 @@ static void what_is_in_vain_is_told(void **state)
             "data.cutout counts for nothing: it is not for data.source = synthetic", NULL},
         {"--resume", "there is no run to go on with: this is a new one", NULL},
         {"--set train.warmup=3", "train.warmup = 3 is no shorter than the run of ", NULL},
-        {"--set train.warmup=3 --set train.steps=1", NULL, "train.warmup"},
+        {"--set train.warmup=3 --set train.steps=1", "train.warmup = 3 is no shorter", NULL},
+        {"--set train.warmup=1ep --set train.steps=2", "train.warmup = 1ep is no shorter", NULL},
+        {"--set train.warmup=1 --set train.steps=2", NULL, "train.warmup"},
+        {"--set train.schedule=step --set train.milestones=50,60",
+            "train.milestones = 50,60: the run of 1 step ends before the first", NULL},
+        {"--set train.schedule=step --set train.milestones=1 --set train.steps=5", NULL,
+            "train.milestones"},
+        {"--set data.ignore_label=3",
+            "data.ignore_label counts for nothing: data.source = synthetic has no", NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char words[700];
@@ -548,8 +556,9 @@ static void threads_without_a_processor_are_told(void **state)
     cli.child = NULL;
 }
 
-/* Typed, or in the file with the run's own optimizer; and not what a run would have written. */
-static void options_of_another_optimizer_are_told(void **state)
+/* Typed, or in the file with the run's own optimizer or schedule; and not what a run would have
+ * written. */
+static void options_of_another_optimizer_or_schedule_are_told(void **state)
 {
     NEED_BINARY();
     static const struct {
@@ -567,6 +576,10 @@ static void options_of_another_optimizer_are_told(void **state)
         {"optimizer = lion\nbeta1 = 0.8\nbeta2 = 0.99\n", "", NULL},
         {"optimizer = lion\neps = 1e-6\n", "",
             "idle.ini:5: [train] eps = 1e-6: counts for optimizer = adam or adamw alone"},
+        {"schedule = cosine\ngamma = 0.5\n", "",
+            "idle.ini:5: [train] gamma = 0.5: counts for schedule = step alone"},
+        {"schedule = step\nmilestones = 1\ngamma = 0.5\n", "", NULL},
+        {"schedule = step\nmilestones = 1\ngamma = 0.5\n", " --set train.optimizer=adam", NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char text[256], words[128];
@@ -1534,7 +1547,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(weights_that_do_not_fit_are_told_the_way),
         cmocka_unit_test(what_is_in_vain_is_told),
         cmocka_unit_test(threads_without_a_processor_are_told),
-        cmocka_unit_test(options_of_another_optimizer_are_told),
+        cmocka_unit_test(options_of_another_optimizer_or_schedule_are_told),
         cmocka_unit_test(names_that_change_nothing_are_told),
         cmocka_unit_test(a_run_has_weights_in_it),
         cmocka_unit_test(folders_are_told_from_what_is_in_them),

@@ -82,15 +82,16 @@ bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err)
     return below;
 }
 
+/* What plans hold decides: a policy's word for it stands while there are none. */
 bool dt_plan_set_exact(const dt_plan_set *p)
 {
     const dt_plans *given = p->asked.given;
-    bool all = given != NULL || p->n > 0;
+    bool all = given != NULL || p->n > 0 || dti_asked_exactly(p);
     for (size_t i = 0; given != NULL && i < given->n; i++)
         all = all && packs_exactly(given->plan[i]);
     for (size_t i = 0; given == NULL && i < p->n; i++)
         all = all && packs_exactly(p->planned[i]->plan);
-    return (all || (given == NULL && dti_asked_exactly(p))) && !p->map->delayed;
+    return all && !p->map->delayed;
 }
 
 /* A step is the first micro-batch, all others, and the update. */

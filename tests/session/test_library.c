@@ -1186,6 +1186,21 @@ static void a_lossy_codec_from_outside_is_refused_where_values_are_bf16(void **s
     dt_run_close(run);
 }
 
+/* Its word for it does not count beside its plans. */
+static void a_policy_from_outside_that_rounds_is_not_exact(void **state)
+{
+    (void)state;
+    static const dt_policy_spec says = {
+        .name = "says_exact", .summary = "-", .exact = true, .pass = round_all};
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(dt_register_policy(&says, &err), &err);
+    assert_ok(open_net(&run, "relu", "says_exact", "memory.policy=says_exact", &err), &err);
+    assert_ok(dt_run_plan(run, &err), &err);
+    assert_false(dt_run_memory(run).exact);
+    dt_run_close(run);
+}
+
 static void policies_from_outside_change_no_bit(void **state)
 {
     (void)state;
@@ -1473,6 +1488,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_layer_from_outside_may_have_all_that_is_allowed),
         cmocka_unit_test(a_source_from_outside_trains_as_ours_does),
         cmocka_unit_test(what_is_wrong_with_a_source_is_told_when_it_is_registered),
+        cmocka_unit_test(a_policy_from_outside_that_rounds_is_not_exact),
         cmocka_unit_test(policies_from_outside_change_no_bit),
         cmocka_unit_test(mistakes_of_a_policy_from_outside_are_told),
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),

@@ -67,7 +67,7 @@ typedef struct verifier {
     size_t n_whole[DT_TIERS];
     size_t n_stretch, n_saved;
     int n_over;
-    uint64_t peak, out, in;
+    uint64_t peak, tier_peak[DT_TIERS], out, in;
 } verifier;
 
 static inline const char *named(const verifier *v, int32_t tensor)
@@ -400,6 +400,9 @@ static size_t first_from(const verifier *v, uint8_t tier, uint64_t slot)
 static void add_saved(verifier *v, const saved *x)
 {
     const int32_t id = v->by_slot[v->n_saved];
+    const uint64_t align = dt_tier_align((dt_tier)x->tier);
+    const uint64_t end = (x->to + align - 1) / align * align;
+    v->tier_peak[x->tier] = end > v->tier_peak[x->tier] ? end : v->tier_peak[x->tier];
     size_t at = first_from(v, x->tier, x->from);
     while (at < v->n_saved && saved_at(v, at)->tier == x->tier && saved_at(v, at)->from == x->from)
         at++;
@@ -870,6 +873,10 @@ static dt_status at_end(verifier *v)
             return refuse(v, "%s is never run", v->p->op[i].name);
     if (v->peak != v->p->peak)
         return refuse(v, "the peak is %" PRIu64 ", not %" PRIu64, v->peak, v->p->peak);
+    for (int tier = DT_TIER_HOST; tier < DT_TIERS; tier++)
+        if (v->tier_peak[tier] != v->p->tier_peak[tier])
+            return refuse(v, "the %s's peak is %" PRIu64 ", not %" PRIu64, dt_tier_name(tier),
+                v->tier_peak[tier], v->p->tier_peak[tier]);
     if (v->out != v->p->out_bytes || v->in != v->p->in_bytes)
         return refuse(v,
             "%" PRIu64 " bytes are moved out and %" PRIu64 " in, not %" PRIu64 " and %" PRIu64,

@@ -4,8 +4,9 @@
  * each other and for the last access of the same bytes on every stream; slots are read only after
  * they were written, and hold the tensor as it was when an op last wrote to it; what is at home in
  * a tier is copied to and from its own slot, which nobody else uses, and is home at the end if it
- * was changed; only inputs come from the batch; the declared peak is the highest end and within
- * budget; everything transient is released at the end. */
+ * was changed; only inputs come from the batch; the declared peaks of device and tiers are the
+ * highest ends, that of the device within the budget; everything transient is released at the end.
+ */
 #ifndef DT_MEMORY_VERIFY_VERIFY_H
 #define DT_MEMORY_VERIFY_VERIFY_H
 

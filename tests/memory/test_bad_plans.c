@@ -41,6 +41,7 @@ static const struct refusal {
     {"no multiple of", "an offset that is no multiple of DT_ALIGN"},
     {"past the peak", "a tensor that ends behind the declared peak"},
     {"the peak is", "a declared peak that no tensor reaches"},
+    {"disk's peak is", "a declared peak of a tier that no slot and no home reaches"},
     {"below its bound", "a declared peak below the declared bound"},
     {"over budget", "a declared peak over the budget"},
     {"has 128 bytes", "a place or copy with other bytes than the tensor has"},

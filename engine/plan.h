@@ -179,7 +179,7 @@ typedef struct dt_plan {
     char net[DT_NAME_BYTES], policy[DT_NAME_BYTES], pool[32], device[16], program[16];
     int64_t batch, home_n;
     int32_t threads;
-    uint64_t budget;              /* of the arena; 0: none */
+    uint64_t budget;              /* of the arena, by whoever wrote the plan; 0: none, as in ours */
     uint64_t persistent;          /* bytes of the map at the bottom of the arena */
     uint64_t peak, bound;         /* end of the highest tensor; lower bound of any placement */
     uint64_t tier_peak[DT_TIERS]; /* bytes of the tiers; the input has none */

@@ -781,7 +781,6 @@ static void describe(const lowering *l)
     plan->batch = p->n;
     plan->home_n = p->home_n;
     plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
-    plan->budget = l->o->budget;
     plan->n_stream = dt_usual_streams(plan->stream, host_computes(p));
 }
 

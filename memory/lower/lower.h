@@ -10,7 +10,6 @@
 typedef struct dt_lower_opts {
     const dt_pool_desc *pool;
     const char *policy; /* for the plan's header */
-    uint64_t budget;    /* of the arena, 0: none */
     dt_tier tier;       /* where a move goes that names none; 0: the host */
     bool spill;         /* from the host to the disk, when more than @host_budget were needed */
     uint64_t host_budget;
@@ -25,8 +24,8 @@ typedef struct dt_lower_opts {
                         quick pool places below it are left so; 0: none */
 } dt_lower_opts;
 
-/* Lower. The program's index is brought up to date; nothing else of it changes. A plan over budget
- * is made all the same: the caller compares peak and budget and tells the user. */
+/* Lower. The program's index is brought up to date; nothing else of it changes. The plan
+ * names no budget: the caller compares its peak with one and tells the user. */
 dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
 
 /* The peak of the plan that dt_lower would make with this pool and memo, without its rows: what

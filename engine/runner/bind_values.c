@@ -210,13 +210,13 @@ static dt_status check_form(const op_check *k)
 {
     const dt_plan_op *op = k->op;
     const dt_node *nd = k->call->node;
+    const char *kind = op->kind < DT_OP_KINDS ? dt_op_kind_name((dt_op_kind)op->kind) : "unknown";
     if (op->form >= DT_FORMS || op->kind >= DT_OP_KINDS || k->desc->identity ||
         (op->kind != DT_OP_UPDATE && k->v->program == DT_PROGRAM_UPDATE) ||
         k->desc->form[op->form].suffix == NULL ||
         !(nd != NULL ? may_be(k, (dt_form_kind)op->form) : may_be_plain(k, (dt_form_kind)op->form)))
-        return DT_FAIL(k->err, DT_E_DATA,
-            "%s: '%s' has no such op (kind %d, form %d) in program '%s': plan again", op->name,
-            k->desc->name, op->kind, op->form, k->v->plan->program);
+        return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' has no such %s op in program '%s': plan again",
+            op->name, k->desc->name, kind, k->v->plan->program);
     const int alts = nd != NULL && k->desc->n_alt > 0 ? k->desc->n_alt : 1;
     if (op->alt >= alts)
         return wrong(k, "its alternative", op->alt, alts - 1);

@@ -286,6 +286,12 @@ static dt_status take_bytes(verifier *v, const dt_row *r, uint64_t end)
     return DT_OK;
 }
 
+static dt_status wrong_bytes(verifier *v, const dt_row *r)
+{
+    return refuse(v, "%s has %" PRIu64 " bytes, not the row's %" PRIu64, named(v, r->tensor),
+        v->p->tensor[r->tensor].bytes, r->bytes);
+}
+
 static dt_status verify_place(verifier *v, const dt_row *r)
 {
     DT_CHECK(placed(v, r));
@@ -294,8 +300,7 @@ static dt_status verify_place(verifier *v, const dt_row *r)
     if (h->live)
         return refuse(v, "%s is placed twice", named(v, r->tensor));
     if (r->bytes != v->p->tensor[r->tensor].bytes)
-        return refuse(
-            v, "%s has %" PRIu64 " bytes", named(v, r->tensor), v->p->tensor[r->tensor].bytes);
+        return wrong_bytes(v, r);
     if (r->off % DT_ALIGN != 0)
         return refuse(
             v, "%s lies at %" PRIu64 ", no multiple of %d", named(v, r->tensor), r->off, DT_ALIGN);
@@ -480,8 +485,7 @@ static dt_status copy_checks(verifier *v, const dt_row *r)
     if (h->off != r->off)
         return refuse(v, "%s lies elsewhere, at %" PRIu64, named(v, r->tensor), h->off);
     if (r->bytes != v->p->tensor[r->tensor].bytes)
-        return refuse(
-            v, "%s has %" PRIu64 " bytes", named(v, r->tensor), v->p->tensor[r->tensor].bytes);
+        return wrong_bytes(v, r);
     if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
         return v->p->tensor[r->tensor].role == DT_ROLE_INPUT && r->slot <= 1
                    ? DT_OK
@@ -842,8 +846,12 @@ static dt_status streams(verifier *v)
                             (x->tier == DT_TIER_HOST || x->tier == DT_TIER_DISK);
         const bool computes =
             x->kind == DT_STREAM_COMPUTE && x->tier == (s == DT_MAIN_STREAM ? 0 : DT_TIER_HOST);
-        if (s == DT_MAIN_STREAM ? !computes : !computes && !copies)
-            return refuse(v, "stream %d is of kind %d and tier %d", s, x->kind, x->tier);
+        if (s == DT_MAIN_STREAM && !computes)
+            return refuse(v, "the first stream does not compute on the device");
+        if (!computes && !copies)
+            return refuse(v,
+                "stream %d neither computes on the host nor copies to or from the host or the disk",
+                s);
     }
     return DT_OK;
 }

@@ -44,7 +44,7 @@ static const struct refusal {
     {"disk's peak is", "a declared peak of a tier that no slot and no home reaches"},
     {"below its bound", "a declared peak below the declared bound"},
     {"over budget", "a declared peak over the budget"},
-    {"has 128 bytes", "a place or copy with other bytes than the tensor has"},
+    {"has 128 bytes, not the row's", "a place or copy with other bytes than the tensor has"},
     {"placed twice", "a place of a tensor that is placed"},
     {"released but holds nothing", "a release of a tensor that is not placed now"},
     {"lies elsewhere", "a release, copy or over at another offset"},

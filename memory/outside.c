@@ -11,6 +11,8 @@
 bool dt_saved_next(const dt_program *p, dt_saved *s)
 {
     dti_gap g;
+    if (p == NULL || s == NULL)
+        return false;
     for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
         if (p->tensor[t].of != DT_NONE || !dti_gap_crossing(p, t, &g))
             continue;
@@ -32,17 +34,19 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
 
 static bool is_tensor(const dt_program *p, const dt_saved *s)
 {
-    return s->tensor >= 0 && s->tensor < (int32_t)p->n_tensor;
+    return p != NULL && s != NULL && s->tensor >= 0 && s->tensor < (int32_t)p->n_tensor;
 }
 
 static dt_status find_gap(dt_program *p, const dt_saved *s, dti_gap *g, dt_err *err)
 {
+    if (p == NULL || s == NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "the %s is NULL", p == NULL ? "program" : "dt_saved");
     if (!is_tensor(p, s))
         return DT_FAIL(err, DT_E_CONFIG,
             "there is no tensor %d; take values as dt_saved_next gives them", (int)s->tensor);
     if (!dti_gap_crossing(p, s->tensor, g))
         return DT_FAIL(err, DT_E_CONFIG,
-            "'%s' does not wait for backward any more: each value is dealt with once",
+            "'%s' does not wait for backward, here or any more: each value is dealt with once",
             p->tensor[s->tensor].name);
     return dt_reasons_add(&p->reasons, &g->reason, err, "%s: %s", p->policy,
         s->reason != NULL ? s->reason : "waits for backward");
@@ -93,12 +97,14 @@ dt_status dt_saved_encode(
 
 double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
 {
-    return dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes);
+    return s != NULL ? dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes)
+                     : 0;
 }
 
 double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
 {
-    return is_tensor(p, s) ? dti_pass_seconds(e, p, &p->op[dti_producer(p, s->tensor)]) : 0;
+    const int32_t op = is_tensor(p, s) ? dti_producer(p, s->tensor) : DT_NONE;
+    return op != DT_NONE ? dti_pass_seconds(e, p, &p->op[op]) : 0; /* no op makes a weight */
 }
 
 const void *dt_policy_options(const dt_pass_env *e)

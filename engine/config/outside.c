@@ -21,6 +21,10 @@ static dt_status check_row(
     if (value == 0 || row->at > bytes || bytes - row->at < value)
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': option '%s' lies beyond its struct of %zu bytes",
             what, name, row->key, bytes);
+    if (row->at % value != 0) /* where every type is aligned to its size */
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s '%s': option '%s' is at %zu of its struct, no multiple of its %zu bytes", what,
+            name, row->key, row->at, value);
     if (row->type == DT_OPT_ENUM && row->choices == NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "%s '%s': option '%s' has no choices", what, name, row->key);
@@ -39,6 +43,9 @@ dt_status dt_outside_check(
     if (n > DTI_OUTSIDE_ROWS || (n > 0 && rows == NULL))
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': %zu options, %d at most", what, name, n,
             (int)DTI_OUTSIDE_ROWS);
+    if (bytes > DTI_OUTSIDE_BYTES)
+        return DT_FAIL(err, DT_E_CONFIG, "%s '%s': options of %zu bytes, %d at most", what, name,
+            bytes, (int)DTI_OUTSIDE_BYTES);
     void *scratch = dt_alloc(bytes + 1, 1);
     if (scratch == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to register a %s", what);

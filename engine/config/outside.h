@@ -4,14 +4,14 @@
 
 #include "engine/config/options.h"
 
-enum { DTI_OUTSIDE_ROWS = 16 }; /* options at most */
+enum { DTI_OUTSIDE_ROWS = 16, DTI_OUTSIDE_BYTES = 1 << 20 }; /* at most: options, their struct */
 
 /* A word of a-z, 0-9 and _, of at most 63; NULL is none. */
 bool dt_is_word(const char *s);
 
 /* Its name is such a word, and every row has a key of its own, lies within the struct
- * of @bytes bytes, and takes its own default. DT_E_CONFIG says what does not hold; @what is
- * "policy", "layer" or "source". */
+ * of @bytes bytes and at a place for its type, and takes its own default. DT_E_CONFIG says what
+ * does not hold; @what is "policy", "layer" or "source". */
 dt_status dt_outside_check(const char *what, const char *name, const dt_opt *rows, size_t n,
     size_t bytes, dt_err *err) DT_NODISCARD;
 

@@ -88,8 +88,8 @@ typedef struct dt_policy_spec {
 
 /* For the life of the process; texts and rows that @s names must live as long. From any thread,
  * also while runs are open: it is there for those that are opened afterwards. DT_E_CONFIG for a
- * name that is taken or none, a row without a key, beyond the struct or with a default that it
- * refuses itself, and for one policy or option too many. */
+ * name that is taken or none, a row without a key, beyond the struct, misaligned or with a default
+ * that it refuses itself, and for one policy or option too many. */
 DT_API dt_status dt_register_policy(const dt_policy_spec *s, dt_err *err) DT_NODISCARD;
 
 #ifdef __cplusplus

@@ -1141,14 +1141,24 @@ static int mistake;
 
 static dt_status mistaken(dt_program *p, const dt_pass_env *e, dt_err *err)
 {
-    static const dt_saved none = {.tensor = 12345};
+    static const dt_saved none = {.tensor = 12345}, weight = {.tensor = 0};
     dt_saved s = {0};
     assert_true(dt_saved_next(p, &s));
+    assert_false(dt_saved_next(p, NULL));
     assert_true(!(dt_saved_recompute_seconds(p, e, &none) > 0));
+    assert_true(!(dt_saved_recompute_seconds(p, e, &weight) > 0));
+    assert_true(!(dt_saved_recompute_seconds(p, e, NULL) > 0));
+    assert_true(!(dt_saved_offload_seconds(e, NULL) > 0));
     if (mistake == 0)
         return dt_saved_offload(p, &none, err);
     if (mistake == 1) /* the input */
         return dt_saved_recompute(p, &s, err);
+    if (mistake == 2)
+        return dt_saved_offload(NULL, &s, err);
+    if (mistake == 3)
+        return dt_saved_offload(p, NULL, err);
+    if (mistake == 4)
+        return dt_saved_offload(p, &weight, err);
     DT_CHECK(dt_saved_offload(p, &s, err));
     return dt_saved_offload(p, &s, err);
 }
@@ -1158,8 +1168,9 @@ static void mistakes_of_a_policy_from_outside_are_told(void **state)
     (void)state;
     static const dt_policy_spec wrong = {.name = "mistaken", .summary = "-", .pass = mistaken};
     static const char *const says[] = {"there is no tensor 12345",
-        "'x' cannot be made again, which dt_saved.repeatable says",
-        "'x' does not wait for backward any more"};
+        "'x' cannot be made again, which dt_saved.repeatable says", "the program is NULL",
+        "the dt_saved is NULL", "'c1.weight' does not wait for backward, here or any more",
+        "'x' does not wait for backward, here or any more"};
     dt_err err = {0};
     assert_ok(dt_register_policy(&wrong, &err), &err);
     for (mistake = 0; mistake < (int)DT_COUNT(says); mistake++) {
@@ -1245,6 +1256,7 @@ static void what_is_wrong_with_it_is_told_when_it_is_registered(void **state)
         {"bad_one", 2, 8, "much", "1",
             "no key"}, /* a row too many is no key, and not walked past */
         {"bad_one", 1, 4, "much", "1", "lies beyond its struct of 4 bytes"},
+        {"bad_one", 1, SIZE_MAX, "much", "1", "options of 18446744073709551615 bytes"},
         {"bad_one", 1, 8, "much", "x", "default of 'much'"},
         {"bad_one", 1, 8, "mu ch", "1", "no key"},
     };
@@ -1258,6 +1270,11 @@ static void what_is_wrong_with_it_is_told_when_it_is_registered(void **state)
         assert_fails(dt_register_policy(&s, &err), DT_E_CONFIG, &err, cases[i].want);
         dt_err_clear(&err);
     }
+    row[0] = (dt_opt){.key = "much", .type = DT_OPT_I64, .at = 4, .fallback = "1", .help = "-"};
+    dt_policy_spec askew = good;
+    askew.options_bytes = 16;
+    assert_fails(dt_register_policy(&askew, &err), DT_E_CONFIG, &err, "'much' is at 4 of its");
+    dt_err_clear(&err);
     dt_layer_spec l = gain;
     l.name = "bad_layer";
     l.max_x = 9;

@@ -4,6 +4,8 @@
 #ifndef DT_SESSION_PLAN_SET_H
 #define DT_SESSION_PLAN_SET_H
 
+#include <stdio.h>
+
 #include "engine/plan.h"
 #include "memory/time/cost_file.h"
 #include "session/session.h"
@@ -100,7 +102,9 @@ const dt_planned *dti_plan_set_find(
 uint64_t dt_plan_set_peak(const dt_plan_set *p); /* largest of all plans */
 uint64_t dt_plan_set_tier_peak(const dt_plan_set *p, dt_tier tier);
 const dt_plan *dti_plan_set_largest(const dt_plan_set *p); /* NULL: there is no plan yet */
-bool dt_plan_set_exact(const dt_plan_set *p);              /* no bit changes for memory's sake */
+/* All of a dt_plan_set as text, to be given again; what whole files are printed by. DT_OK. */
+dt_status dt_plan_set_print(const void *set, FILE *f, dt_err *err) DT_NODISCARD;
+bool dt_plan_set_exact(const dt_plan_set *p); /* no bit changes for memory's sake */
 
 /**
  * struct dt_floor - below what no plan fits (memory/least_room.h).

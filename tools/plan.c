@@ -132,16 +132,6 @@ static dt_status print_text(const void *plan, FILE *f, dt_err *err)
     return DT_OK;
 }
 
-/* All that a run takes. */
-static dt_status print_all(const void *set, FILE *f, dt_err *err)
-{
-    (void)err;
-    const dt_plan_set *s = set;
-    for (size_t i = 0; i < s->n; i++)
-        dt_plan_print(s->planned[i]->plan, f);
-    return DT_OK;
-}
-
 static dt_status print_map(const void *picture, FILE *f, dt_err *err)
 {
     return dti_plan_map(picture, 1, f, err);
@@ -288,7 +278,7 @@ static dt_status write_text(dt_session *s, const plan_flags *f, dt_err *err)
     const dt_planned *chosen = NULL;
     if (f->program == NULL) {
         DT_CHECK(add_partial(s, err));
-        return dti_write_file(f->text, print_all, s->plans, err);
+        return dti_write_file(f->text, dt_plan_set_print, s->plans, err);
     }
     DT_CHECK(dti_find_program(s, f->program, &chosen, err));
     return dti_write_file(f->text, print_text, chosen->plan, err);

@@ -165,8 +165,8 @@ static dt_status check_place(const dt_plan_tensor *t, const dt_home *h, dt_err *
     if (t->tier == h->tier && then == now)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "the plan keeps '%s' on the %s in %d generation%s, this run on the %s in %d, by policies, "
-        "[memory.layers], generations and delays: set them back, or plan again",
+        "the plan keeps '%s' on the %s in %d generation%s, this run on the %s in %d, by "
+        "memory.generations and policies that delay updates: set them back, or plan again",
         t->name, dt_place_name(t->tier), then, then == 1 ? "" : "s", dt_place_name((int)h->tier),
         now);
 }

@@ -201,6 +201,15 @@ static bool early(const dt_plan_set *p)
            p->asked.batch == p->asked.micro_batch;
 }
 
+/* As the plans that were given have it, whatever policies say now; whether these suit, in all else
+ * as well, is looked at when they are taken. */
+static void given_homes(const dt_plan *p, size_t n, dt_tier *tier)
+{
+    for (size_t i = 0; i < n && i < p->n_tensor; i++)
+        if (p->tensor[i].persistent)
+            tier[i] = (dt_tier)p->tensor[i].tier;
+}
+
 /* The persistent tensors, at their homes. @loose: early updates leave no gradient a home. */
 static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
 {
@@ -215,7 +224,9 @@ static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
     if (tier == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the homes of tensors");
     dt_policies_homes(p->policies, p->map, p->host_homes, tier);
-    if (p->asked.fates != NULL)
+    if (p->asked.given != NULL)
+        given_homes(p->asked.given->plan[0], p->map->n, tier);
+    else if (p->asked.fates != NULL)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     const char *by;
     p->map->delayed_from = dt_policies_delay(p->policies, &by);
@@ -251,12 +262,9 @@ static void forget(dt_plan_set *p)
 static dt_status fill_host(dt_plan_set *p, dt_err *err)
 {
     const uint64_t all = p->asked.budgets.tier[DT_TIER_HOST];
-    const dt_plans *given = p->asked.given;
     if (all == 0 || !dt_policies_fill_host(p->policies))
         return DT_OK;
-    p->asked.given = NULL;
     DT_CHECK(dti_plan_set_run(p, true, 0, 0, err));
-    p->asked.given = given;
     const uint64_t used = dt_plan_set_tier_peak(p, DT_TIER_HOST);
     p->host_homes = used < all ? all - used : 0;
     forget(p);
@@ -280,8 +288,6 @@ static dt_status open_given(dt_plan_set *p, dt_err *err)
     dt_status st = first_table(p, err);
     if (st == DT_OK)
         st = lay_out(p, err);
-    if (st == DT_OK)
-        st = fill_host(p, err);
     dt_algorithm_table_deinit(&p->table);
     return st;
 }

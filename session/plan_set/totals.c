@@ -7,6 +7,7 @@
 #include "engine/runner/runner.h"
 #include "memory/codec.h"
 #include "memory/least_room.h"
+#include "memory/plan_text/plan_text.h"
 #include "session/human.h"
 #include "session/plan_set/plan_set_internal.h"
 
@@ -80,6 +81,15 @@ bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err)
             " sample%s at once takes less than %s: '%s' reads and writes that much",
             f->samples, f->samples == 1 ? "" : "s", dt_human_exact(size, f->bytes), f->op);
     return below;
+}
+
+dt_status dt_plan_set_print(const void *set, FILE *f, dt_err *err)
+{
+    const dt_plan_set *p = set;
+    (void)err;
+    for (size_t i = 0; i < p->n; i++)
+        dt_plan_print(p->planned[i]->plan, f);
+    return DT_OK;
 }
 
 /* What plans hold decides: a policy's word for it stands while there are none. */

@@ -6,7 +6,6 @@
 #include "engine/base/clock.h"
 #include "engine/checkpoint/weights.h"
 #include "layers/onednn/onednn.h"
-#include "memory/plan_text/plan_text.h"
 #include "memory/usage.h"
 #include "session/budget.h"
 #include "session/human.h"
@@ -21,13 +20,6 @@ const dt_plan *dt_run_largest_plan(const dt_run *r)
 }
 
 /* ---- what the run is ---- */
-
-static dt_status print_plan(const void *arg, FILE *f, dt_err *err)
-{
-    (void)err;
-    dt_plan_print(arg, f);
-    return DT_OK;
-}
 
 static dt_status print_classes(const void *arg, FILE *f, dt_err *err)
 {
@@ -56,7 +48,7 @@ dt_status dti_run_describe(dt_run *r, dt_err *err)
         .seed = (uint64_t)s->opts.train.seed};
     DT_CHECK(dti_run_dir_config(r->dir, s->config, err));
     DT_CHECK(dti_run_dir_facts(r->dir, &f, err));
-    DT_CHECK(dti_run_dir_write(r->dir, DT_RUN_PLAN, print_plan, dt_run_largest_plan(r), err));
+    DT_CHECK(dti_run_dir_write(r->dir, DT_RUN_PLAN, dt_plan_set_print, s->plans, err));
     return dt_class_names_known(r->feeds.train) && dt_graph_label_kind(s->graph) == DT_LABEL_CLASS
                ? dti_run_dir_write(r->dir, DT_RUN_CLASSES, print_classes, r, err)
                : DT_OK;

@@ -194,7 +194,8 @@ static void decode_piece(void *arg, int64_t i)
 static dt_status choose(dt_loader *l, int64_t n, dt_err *err)
 {
     if ((int64_t)l->skips.n >= l->count)
-        return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad", l->count);
+        return DT_FAIL(err, DT_E_DATA, "all %" PRId64 " samples are bad; the first one: %s",
+            l->count, l->skips.texts[0]);
     DT_CHECK(skips_allowed(&l->skips, err));
     for (int64_t i = 0; i < n;) {
         const bool again = l->cur.at >= l->count;

@@ -180,6 +180,7 @@ struct dt_kernels;
  * than one value in a channel
  * @fuse: a node of this layer whose only reader is a node of layer @next may become, together with
  * it, one node of layer @as, which has this layer's options and parameters. NULL: none
+ * @outside:  of the host program, which is at fault where it writes what is not its own
  * @infer:    pure: options and input shapes (n = 1) to facts. DT_E_CONFIG for shapes that cannot be
  * @cpu: the processor's kernels; those of other devices are found by @name (engine/device.h)
  */
@@ -192,7 +193,7 @@ typedef struct dt_layer_desc {
     int n_alt, masked;
     dt_alt alt[DT_MAX_ALT];
     bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, holds_inputs,
-        mixes_positions, may_share, batch_statistics;
+        mixes_positions, may_share, batch_statistics, outside;
     dt_label_kind labels;
     dt_ports fp32;
     struct {

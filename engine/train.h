@@ -95,5 +95,8 @@ dt_status dt_train(const dt_train_job *job, dt_err *err) DT_NODISCARD;
 
 /* One pass over the evaluation feed. */
 dt_status dt_evaluate(const dt_train_job *job, dt_eval_report *r, dt_err *err) DT_NODISCARD;
+/* Of one whose loss is not finite: DT_E_NONFINITE with the first sample that is at fault, or that
+ * the weights are. */
+dt_status dt_evaluate_blame(const dt_train_job *job, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -182,6 +182,7 @@ static dt_layer_desc describe(const dt_layer_spec *s, const dt_opt *rows, size_t
                                           : "y",
             (s->keeps_x ? DT_BIT(DT_X) : 0) | (s->keeps_y ? DT_BIT(DT_Y) : 0)}},
         .repeatable = true,
+        .outside = true,
         .infer = infers[slot],
         .cpu = &kernels};
     if (s->in_place) {

@@ -75,6 +75,18 @@ static bool written_by(const checker *k, const dti_step *s, uint64_t at)
     return false;
 }
 
+/* A layer from outside is the host program's mistake, any other op ours. */
+static dt_status tell_strayed(const checker *k, const dti_step *s, int32_t tensor, dt_err *err)
+{
+    const dt_node *node = s->kind == DTI_COMPUTE ? s->compute.call.node : NULL;
+    const char *past = k->p->tensor[tensor].name;
+    if (node != NULL && node->desc->outside)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s' (%s), which the host program has registered, wrote outside %s in '%s'",
+            node->name, node->desc->name, past, s->name);
+    return DT_FAIL(err, DT_E_INTERNAL, "%s wrote outside %s", s->name, past);
+}
+
 static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
 {
     for (int g = 0; g < k->n; g++) {
@@ -83,8 +95,7 @@ static dt_status after_op(checker *k, const dti_step *s, dt_err *err)
         DT_CHECK(dti_read(k->r, now, m->from, m->to - m->from, err));
         for (uint64_t at = m->from; at < m->to; at++)
             if (now[at - m->from] != m->held[at - m->from] && !written_by(k, s, at))
-                return DT_FAIL(err, DT_E_INTERNAL, "%s wrote outside %s: byte %llu of the arena",
-                    s->name, k->p->tensor[m->tensor].name, (unsigned long long)at);
+                return tell_strayed(k, s, m->tensor, err);
     }
     return DT_OK;
 }

@@ -108,8 +108,8 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     dti_train_rest(j->eval_feed);
     if (st == DT_OK && t.sum.count == 0)
         st = DT_FAIL(err, DT_E_DATA,
-            "evaluation: each label of %" PRId64 " samples is %s, and none counts",
-            j->eval_feed->samples, dti_train_no_label(j));
+            "evaluation: none of %" PRId64 " samples has a label that counts (" DTI_NO_LABEL ")",
+            j->eval_feed->samples);
     const double count = (double)t.sum.count, first = (double)t.sum.top1 / count;
     const dt_label_kind kind = dti_runner_label_kind(j->runner);
     r->loss = t.sum.loss_sum / count;
@@ -123,4 +123,23 @@ dt_status dt_evaluate(const dt_train_job *j, dt_eval_report *r, dt_err *err)
     r->seconds = dt_seconds() - began;
     tally_deinit(&t);
     return st;
+}
+
+dt_status dt_evaluate_blame(const dt_train_job *j, dt_err *err)
+{
+    const dt_feed *f = j->eval_feed;
+    int64_t bad = -1, before = 0;
+    DT_CHECK(f->seek(f->self, 0, err));
+    for (dt_batch b; bad < 0 && before < f->samples; before += bad < 0 ? b.n : 0) {
+        DT_TRY(err, f->next(f->self, &b, err), "evaluation");
+        bad = dti_train_bad_sample(j, &b);
+    }
+    dti_train_rest(f);
+    return bad < 0
+               ? DT_FAIL(
+                     err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores")
+               : DT_FAIL(err, DT_E_NONFINITE,
+                     "the loss is not finite, as sample %" PRId64
+                     " of the evaluation, from 0, has a value that is not: the data is at fault",
+                     before + bad);
 }

@@ -1,5 +1,6 @@
 /* What steps and evaluations ask of a job. */
 #include <inttypes.h>
+#include <math.h>
 
 #include "engine/label.h"
 #include "engine/train/train_internal.h"
@@ -36,9 +37,13 @@ dt_batch dti_train_peek(const dt_feed *f)
     return f->peek != NULL ? f->peek(f->self) : (dt_batch){0};
 }
 
-const char *dti_train_no_label(const dt_train_job *j)
+int64_t dti_train_bad_sample(const dt_train_job *j, const dt_batch *b)
 {
-    return dti_runner_label_kind(j->runner) == DT_LABEL_CLASS ? "data.ignore_label" : "NaN";
+    const int64_t each = dti_runner_sample(j->runner);
+    for (int64_t i = 0; i < b->n * each; i++)
+        if (!isfinite(b->x[i]))
+            return i / each;
+    return -1;
 }
 
 int64_t dti_train_labels(const dt_train_job *j, const dt_batch *b)

@@ -156,6 +156,26 @@ static dt_status check_gradients(
     return j->opts->finite ? dti_runner_nonfinite(j->runner, DT_DP, bad, err) : DT_OK;
 }
 
+/* Whether a step that fails has changed weights already. */
+static bool spoils(const dt_train_job *j)
+{
+    return j->map->early && !dt_map_undoes(j->map, NULL);
+}
+
+/* No rate of learning helps where the data is at fault. */
+static dt_status check_batch(const dt_train_job *j, const under_way *s, dt_err *err)
+{
+    const int64_t bad = dti_train_bad_sample(j, &s->batch);
+    if (bad < 0)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_NONFINITE,
+        "step %" PRId64 ": sample %" PRId64
+        " of the batch, from 0, has a value that is not finite, so the data is at fault; %s",
+        s->step + 1, bad,
+        spoils(j) ? "the updates of the step were made early"
+                  : "the step is discarded, the weights are those before it");
+}
+
 /* Where entry @bad of the map, if that is one, is @what of a parameter or a buffer. */
 static dt_status refuse(
     const dt_train_job *j, const under_way *s, const char *what, int32_t bad, dt_err *err)
@@ -163,6 +183,7 @@ static dt_status refuse(
     char who[512];
     if (bad < 0)
         return DT_OK;
+    DT_CHECK(check_batch(j, s, err));
     const dt_home *h = &j->map->home[bad];
     return DT_FAIL(err, DT_E_NONFINITE,
         "step %" PRId64 ": the %s of %s is not finite%s; " DISCARDED, s->step + 1, what,
@@ -178,7 +199,9 @@ static dt_status check_finite(
     const int64_t step = s->step;
     const bool lost = m->nonfinite > 0 || !isfinite(m->loss_sum);
     *norm = -1;
-    if (lost && j->map->early && !dt_map_undoes(j->map, NULL))
+    if (lost)
+        DT_CHECK(check_batch(j, s, err));
+    if (lost && spoils(j))
         return DT_FAIL(err, DT_E_NONFINITE,
             "step %" PRId64 ": the loss of %" PRId64 " of %" PRId64
             " %s is not finite, and its updates were made early. A lower train.lr often helps",
@@ -232,10 +255,10 @@ dt_status dti_train_step(
     s.labels = dti_train_labels(j, &s.batch);
     if (s.labels == 0)
         return DT_FAIL(err, DT_E_DATA,
-            "step %" PRId64
-            ": each label of the batch is %s, so there is nothing to learn from; take a larger "
-            "train.batch, or data without such batches",
-            step + 1, dti_train_no_label(j));
+            "step %" PRId64 ": no sample of the batch has a label that counts (" DTI_NO_LABEL
+            "), so there is nothing to learn from; take a larger train.batch, or data without such "
+            "batches",
+            step + 1);
     *begun = j->map->early;
     const dt_status ran = whole_gradients(j, &s, &m, &norm, err);
     *begun = *begun && ran != DT_E_STOPPED; /* which is asked before a program begins */

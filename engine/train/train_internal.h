@@ -15,8 +15,10 @@ bool dti_train_stops(const dt_train_job *j);
 void dti_train_rest(const dt_feed *f);     /* no batch is wanted for some time */
 dt_batch dti_train_peek(const dt_feed *f); /* the next batch, if that is there already */
 
-/* What users call a label that does not count. */
-const char *dti_train_no_label(const dt_train_job *j);
+/* What users know of labels that do not count. */
+#define DTI_NO_LABEL "data.ignore_label, NaN and DT_NO_LABEL do not"
+/* The first sample of a batch with a value that is not finite; -1: none. */
+int64_t dti_train_bad_sample(const dt_train_job *j, const dt_batch *b);
 /* Labels of a batch that count. */
 int64_t dti_train_labels(const dt_train_job *j, const dt_batch *b);
 

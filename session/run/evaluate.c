@@ -77,7 +77,7 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
     dti_run_tell_skips(r);
     DT_CHECK(st);
     if (!isfinite(report->loss))
-        return DT_FAIL(err, DT_E_NONFINITE, "the loss is not finite: these weights give no scores");
+        return dt_evaluate_blame(&j, err);
     report->step = r->point.step;
     if (r->feeds.steps_per_epoch > 0 && r->point.step > 0)
         report->epoch = (r->point.step - 1) / r->feeds.steps_per_epoch;

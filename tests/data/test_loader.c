@@ -455,7 +455,7 @@ static void when_all_samples_are_bad_it_ends(void **state)
     f.base.opts.skip_bad = true;
     f.base.opts.max_skips = 100;
     dt_loader *l = created(&f, &(dt_loader_opts){.batch = 2, .ahead = 1, .shuffle = true});
-    next_fails(l, DT_E_DATA, "all 3 samples are bad");
+    next_fails(l, DT_E_DATA, "all 3 samples are bad; the first one: sample");
     dt_loader_destroy(l);
 }
 

@@ -203,8 +203,8 @@ static dt_graph *model(const char *name, int64_t image, int64_t width)
 
 /* A relu whose forward also changes one byte where it may not. */
 static struct stray {
-    bool on;
-    int64_t at; /* from the beginning of its output */
+    bool on, outside; /* strays; is the host program's */
+    int64_t at;       /* from the beginning of its output */
 } stray;
 
 static dt_status stray_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -232,6 +232,7 @@ static session open_stray(void)
     kernels.run = stray_run;
     layer = dt_layer_relu;
     layer.cpu = &kernels;
+    layer.outside = stray.outside;
     assert_ok(dt_graph_create(&g, "stray", (dt_shape){1, 3, 3, 3}, 3, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_relu, "relu", NULL, &v, 1, &v, &err), &err);
     assert_ok(dt_graph_add(g, &layer, "stray", NULL, &v, 1, &v, &err), &err);
@@ -272,6 +273,20 @@ static void a_byte_written_beside_a_tensor_is_found_at_its_op(void **state)
             DT_E_INTERNAL, &err, "stray.f wrote outside stray.y");
     }
     close_session(&s);
+}
+
+static void a_layer_from_outside_that_strays_is_named(void **state)
+{
+    (void)state;
+    dt_measure m;
+    dt_err err = {0};
+    stray = (struct stray){.on = true, .outside = true, .at = STRAY_BYTES};
+    session s = open_stray();
+    const dt_run_args a = args_of(&s, 2);
+    assert_fails(dt_runner_check(s.at.runner, s.at.id[DT_PROGRAM_FIRST], &a, &m, &err), DT_E_CONFIG,
+        &err, "layer 'stray' (relu), which the host program has registered, wrote outside stray.y");
+    close_session(&s);
+    stray = (struct stray){0};
 }
 
 static void a_byte_written_far_from_any_tensor_is_found_in_the_end(void **state)
@@ -789,6 +804,7 @@ DT_TEST_GROUP(runner)
         cmocka_unit_test(an_arena_is_aligned_and_says_when_it_is_too_large),
         cmocka_unit_test(a_good_kernel_passes_the_checked_run),
         cmocka_unit_test(a_byte_written_beside_a_tensor_is_found_at_its_op),
+        cmocka_unit_test(a_layer_from_outside_that_strays_is_named),
         cmocka_unit_test(a_byte_written_far_from_any_tensor_is_found_in_the_end),
         cmocka_unit_test(measured_memory_is_planned_memory),
         cmocka_unit_test(plans_that_are_dropped_leave_nothing),

@@ -949,11 +949,13 @@ static void a_layer_from_outside_may_have_all_that_is_allowed(void **state)
 }
 
 /* A source of the host program: ours of made-up pictures, asked from outside. @count, of those to
- * train on, and @label: given instead, unless they are below 0 */
+ * train on, and @label: given instead, unless they are below 0; @unlabelled: no label counts; @nan:
+ * samples 3 have a value that is none */
 typedef struct lender {
     dt_source *lent[2]; /* to train on, held out */
     int64_t count, bad;
     int32_t label;
+    bool unlabelled, nan;
 } lender;
 
 static dt_status count_lent(void *self, const dt_samples *s, int64_t *n, dt_err *err)
@@ -975,7 +977,8 @@ static dt_status read_lent(
     if (i == l->bad && !s->held_out)
         return DT_FAIL(err, DT_E_DATA, "picture %d is torn", (int)i);
     DT_CHECK(from->desc->read(from, i, 0, x, label, err));
-    *label = l->label >= 0 ? l->label : *label;
+    *label = l->unlabelled ? DT_NO_LABEL : l->label >= 0 ? l->label : *label;
+    x[0] = l->nan && i == 3 ? NAN : x[0];
     return DT_OK;
 }
 
@@ -983,15 +986,20 @@ static lender lent;
 static const dt_source_spec lent_source = {
     .name = "lent", .summary = "-", .self = &lent, .count = count_lent, .read = read_lent};
 
-static dt_status train_lent(const char *set, dt_err *err)
+static void open_lent(dt_run **run, const char *set, dt_err *err)
 {
     char text[1024], dir[512];
-    dt_run *run = NULL;
     snprintf(text, sizeof text, net, "relu");
     snprintf(dir, sizeof dir, "run.dir=%s", in_workspace("lent"));
     const char *sets[] = {"data.source=lent", dir, "run.overwrite=on", set};
     assert_ok(
-        dt_run_open_text(&run, "net", text, strlen(text), sets, set != NULL ? 4 : 3, err), err);
+        dt_run_open_text(run, "net", text, strlen(text), sets, set != NULL ? 4 : 3, err), err);
+}
+
+static dt_status train_lent(const char *set, dt_err *err)
+{
+    dt_run *run = NULL;
+    open_lent(&run, set, err);
     dt_status st = dt_run_begin(run, NULL, err);
     if (st == DT_OK)
         st = dt_run_end(run, dt_run_train(run, 0, err), err);
@@ -1015,6 +1023,26 @@ static void assert_asked_with_other_data(double loss)
     cli_done(&r);
 }
 
+/* Neither a key that nobody set nor the learning rate is at fault. */
+static void assert_data_at_fault(void)
+{
+    dt_run *run = NULL;
+    dt_eval_report report;
+    dt_err err = {0};
+    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, true, false};
+    assert_fails(train_lent(NULL, &err), DT_E_DATA, &err, "has a label that counts");
+    dt_err_clear(&err);
+    lent.unlabelled = false;
+    lent.nan = true;
+    assert_fails(train_lent(NULL, &err), DT_E_NONFINITE, &err, "of the batch, from 0, has a value");
+    assert_null(strstr(err.text, "train.lr"));
+    dt_err_clear(&err);
+    open_lent(&run, NULL, &err);
+    assert_fails(dt_run_evaluate(run, NULL, &report, &err), DT_E_NONFINITE, &err,
+        "sample 3 of the evaluation");
+    dt_run_close(run);
+}
+
 static void a_source_from_outside_trains_as_ours_does(void **state)
 {
     NEED_BINARY();
@@ -1025,7 +1053,7 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
         assert_ok(dt_source_synthetic.open(&dt_source_synthetic, &lent.lent[i], &o, &err), &err);
     }
     assert_ok(dt_register_source(&lent_source, &err), &err);
-    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1};
+    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, false, false};
     assert_ok(train_lent(NULL, &err), &err);
     train("relu", "made_up", NULL, 0);
     assert_same_weights("made_up", "lent");
@@ -1057,6 +1085,7 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
         assert_int_equal(train_lent(wrong[i].set, &err), wrong[i].st);
         assert_has(err.text, wrong[i].says);
     }
+    assert_data_at_fault();
     for (int i = 0; i < 2; i++)
         lent.lent[i]->desc->close(lent.lent[i]);
 }

@@ -130,7 +130,7 @@ DT_API bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *byt
 DT_API size_t dt_run_plans(const dt_run *r);
 
 /* A plan. @program: "first", "again", "update" or "eval"; @samples: of its batch; static, borrowed
- * until plans are made again. @plan is below dt_run_plans: anything else ends the process. */
+ * until plans are made again. Where @plan is not below dt_run_plans, all is NULL and 0. */
 typedef struct dt_plan_facts {
     const char *program, *policy;
     int64_t samples;
@@ -147,8 +147,8 @@ DT_API dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan);
  * @reason: why the row is there; "" where the plan gives none
  * @offset @bytes: in the arena, of the tensor; 0 without one
  *
- * Texts are borrowed until plans are made again. @row is below the plan's rows: anything else ends
- * the process.
+ * Texts are borrowed until plans are made again. Where @row is not below the plan's rows, all is
+ * NULL and 0.
  */
 typedef struct dt_plan_row {
     const char *kind, *op, *tensor, *reason;

@@ -177,7 +177,7 @@ dt_status dti_run_check_weights(const dt_run *r, dt_err *err)
 bool dt_run_weight(const dt_run *r, size_t i, dt_weight *to)
 {
     dt_weight_place p;
-    if (!dti_run_is_open(r) || !dt_weight_at(r->s->graph, i, &p))
+    if (to == NULL || !dti_run_is_open(r) || !dt_weight_at(r->s->graph, i, &p))
         return false;
     memcpy(to->name, p.name, sizeof to->name);
     to->rank = p.info->rank;

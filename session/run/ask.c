@@ -66,7 +66,7 @@ dt_status dt_run_predict(const dt_run *r, dt_forecast *out, dt_err *err)
 bool dt_run_role(const dt_run *r, int i, const char **name, uint64_t *bytes)
 {
     dt_usage u;
-    if (i < 0 || i > DT_ROLE_COUNT || dt_run_plans(r) == 0)
+    if (i < 0 || i > DT_ROLE_COUNT || dt_run_plans(r) == 0 || name == NULL || bytes == NULL)
         return false;
     const bool known = dt_plan_usage(dt_run_largest_plan(r), &u, NULL) == DT_OK;
     if (known) {
@@ -84,7 +84,8 @@ size_t dt_run_plans(const dt_run *r)
 
 dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
 {
-    DT_ASSERT(plan < dt_run_plans(r));
+    if (plan >= dt_run_plans(r))
+        return (dt_plan_facts){0};
     const dt_plan *p = r->s->plans->planned[plan]->plan;
     return (dt_plan_facts){.program = p->program,
         .policy = p->policy,
@@ -95,7 +96,8 @@ dt_plan_facts dt_run_plan_facts(const dt_run *r, size_t plan)
 
 dt_plan_row dt_run_plan_row(const dt_run *r, size_t plan, size_t row)
 {
-    DT_ASSERT(plan < dt_run_plans(r) && row < r->s->plans->planned[plan]->plan->n_row);
+    if (row >= dt_run_plan_facts(r, plan).rows)
+        return (dt_plan_row){0};
     const dt_plan *p = r->s->plans->planned[plan]->plan;
     const dt_row *w = &p->row[row];
     return (dt_plan_row){.kind = dt_row_name(w->kind),
@@ -125,6 +127,8 @@ dt_status dt_run_save_weights(dt_run *r, const char *path, dt_err *err)
 {
     DT_CHECK(dti_run_check_open(r, err));
     DT_CHECK(dti_run_need(path, "the path of the weights", err));
+    if (path[0] == '\0')
+        return DT_FAIL(err, DT_E_CONFIG, "the path of the weights is empty");
     DT_CHECK(dti_run_check_weights(r, err));
     dti_session_enter(r->s);
     return dti_run_left(

@@ -144,9 +144,16 @@ static void a_run_is_asked_and_then_trained(void **state)
         out += strcmp(w.kind, "COPY_OUT") == 0 ? w.bytes : 0;
     }
     assert_int_equal(out, m.out);
+    assert_null(dt_run_plan_facts(run, 3).program); /* what is not there is nothing */
+    assert_null(dt_run_plan_row(run, 3, 0).kind);
+    assert_null(dt_run_plan_row(run, 0, f.rows).kind);
+    assert_false(dt_run_role(run, 0, NULL, &bytes) || dt_run_role(run, 0, &name, NULL));
+    assert_false(dt_run_weight(run, 0, NULL));
     assert_fails(dt_run_train(run, 0, &err), DT_E_CONFIG, &err, "between its begin and its end");
     dt_err_clear(&err);
     assert_fails(dt_run_save_weights(run, "w", &err), DT_E_CONFIG, &err, "has not begun");
+    dt_err_clear(&err);
+    assert_fails(dt_run_save_weights(run, "", &err), DT_E_CONFIG, &err, "is empty");
     dt_err_clear(&err);
     assert_ok(dt_run_begin(run, NULL, &err), &err);
     assert_int_equal(dt_run_memory(run).device, m.device);
@@ -637,6 +644,8 @@ static void assert_no_run(dt_run *r, const char *says)
     assert_int_equal(dt_run_plans(r), 0);
     assert_false(dt_run_role(r, 0, &role, &bytes));
     assert_false(dt_run_weight(r, 0, &weight));
+    assert_null(dt_run_plan_facts(r, 0).program);
+    assert_null(dt_run_plan_row(r, 0, 0).kind);
     assert_int_equal(dt_run_step(r) + dt_run_steps(r), 0);
     assert_null(dt_run_folder(r));
     dt_run_close(r);

@@ -51,7 +51,8 @@ typedef struct dt_run dt_run; /* one configuration, its plans, data, run directo
 
 /**
  * struct dt_run_observer - who is told of a run. Members may be NULL; all are called on the thread
- * that made the call which runs, and may ask about the run, but change nothing.
+ * that made the call which runs, and may ask about the run, but change nothing: DT_E_CONFIG from
+ * calls that would. A dt_run_close from there does nothing.
  * @line:  what happens beside the steps, one line each without a newline, under a label such as
  *         "resume", "saving" or "skipped"
  * @ready: once, when the run directory is open and all is known that can be before the first step;
@@ -96,9 +97,9 @@ DT_API void dt_run_close(dt_run *r);
  * there is. */
 DT_API dt_status dt_run_plan(dt_run *r, dt_err *err) DT_NODISCARD;
 
-/* Take the plans of a file that `dnntrain plan CONFIG --text FILE` wrote, and make none: before
- * dt_run_plan and dt_run_begin, which refuse plans that are not of this run, and name those that
- * are missing. DT_E_DATA, with the line, when the file holds no plans. */
+/* Take the plans of a file that `dnntrain plan CONFIG --text FILE` wrote, or of the plan.txt of a
+ * run, and make none: before dt_run_plan and dt_run_begin, which refuse plans that are not of this
+ * run, and name those that are missing. DT_E_DATA, with the line, when the file holds no plans. */
 DT_API dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Bytes that the plans need at their peak, and what the configuration allows (0: no limit). The

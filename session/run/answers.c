@@ -150,7 +150,7 @@ static dt_status scores(dt_run *r, const float *x, int64_t n, float *to, size_t 
 
 dt_status dt_run_scores(dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     if (n > 0) {
         DT_CHECK(dti_run_need(x, "where the samples are", err));
         DT_CHECK(dti_run_need(to, "where the scores are to be put", err));
@@ -202,7 +202,7 @@ dt_status dt_run_write_weight(
     dt_run *r, const char *name, const float *from, size_t count, dt_err *err)
 {
     bool begun = false;
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     DT_CHECK(dti_run_need(name, "the name of the weight", err));
     DT_CHECK(dti_run_need(from, "where the values of the weight are", err));
     DT_CHECK(dti_run_check_weights(r, err));

@@ -7,7 +7,7 @@
 
 dt_status dt_run_plan(dt_run *r, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are made before a run begins");
     r->asked = true;
@@ -18,7 +18,7 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
 
 dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     DT_CHECK(dti_run_need(path, "the path of the plans", err));
     if (r->rig.runner != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "plans are taken before a run begins");

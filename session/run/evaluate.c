@@ -87,7 +87,7 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
 dt_status dt_run_evaluate(dt_run *r, const dt_run_observer *o, dt_eval_report *report, dt_err *err)
 {
     dt_eval_report own;
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     const dt_run_observer before = r->observer;
     if (o != NULL)
         r->observer = *o;

@@ -208,7 +208,7 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
 
 dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     DT_CHECK(dti_run_need(o, "dt_generate_opts", err));
     writer w = {.s = r->s, .names = &r->names};
     dti_session_enter(r->s);

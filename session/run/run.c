@@ -200,6 +200,15 @@ dt_status dti_run_check_open(const dt_run *r, dt_err *err)
         r == NULL ? "the dt_run is NULL; open one first" : "its dt_run_open has failed");
 }
 
+dt_status dti_run_check_idle(const dt_run *r, dt_err *err)
+{
+    DT_CHECK(dti_run_check_open(r, err));
+    return r->s->inside == 0 ? DT_OK
+                             : DT_FAIL(err, DT_E_CONFIG,
+                                   "called by its own observer, which may ask about the run but "
+                                   "change nothing");
+}
+
 dt_status dti_run_need(const void *given, const char *what, dt_err *err)
 {
     return given != NULL ? DT_OK : DT_FAIL(err, DT_E_CONFIG, "%s is NULL", what);
@@ -260,7 +269,7 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
 
 void dt_run_close(dt_run *r)
 {
-    if (r == NULL)
+    if (r == NULL || (r->open && r->s->inside > 0)) /* a call of its own needs it still */
         return;
     dti_rig_close(&r->rig);
     dti_run_trace_close(r);
@@ -355,7 +364,7 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 
 dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     dti_session_enter(r->s);
     return dti_run_left(r, begin(r, o, err));
 }
@@ -422,7 +431,7 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
 
 dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     dti_session_enter(r->s);
     return dti_run_left(r, train(r, until, err));
 }
@@ -447,7 +456,7 @@ static dt_status save(dt_run *r, dt_status st, dt_err *err)
 
 dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
     r->ready = false;

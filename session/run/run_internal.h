@@ -15,6 +15,9 @@ void dti_run_tell_skips(dt_run *r);
  * DT_E_CONFIG unless it is. */
 bool dti_run_is_open(const dt_run *r);
 dt_status dti_run_check_open(const dt_run *r, dt_err *err) DT_NODISCARD;
+/* The same, and DT_E_CONFIG within a call for this run: its observer, or what it registered, may
+ * ask of the run but change nothing. */
+dt_status dti_run_check_idle(const dt_run *r, dt_err *err) DT_NODISCARD;
 /* DT_E_CONFIG where a pointer is NULL that has to be there; @what: "a path of a file". */
 dt_status dti_run_need(const void *given, const char *what, dt_err *err) DT_NODISCARD;
 

@@ -108,7 +108,7 @@ static void prune(dt_run *r)
 
 dt_status dt_run_save(dt_run *r, dt_err *err)
 {
-    DT_CHECK(dti_run_check_open(r, err));
+    DT_CHECK(dti_run_check_idle(r, err));
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run saves between its begin and its end");
     if (r->point.broken)

@@ -1469,6 +1469,49 @@ static void an_evaluation_takes_no_observer_away(void **state)
     dt_run_close(run);
 }
 
+/* Tries to change the run that it is told of. */
+static void meddle(void *self, const dt_step_report *s)
+{
+    dt_run *r = *(dt_run **)self;
+    const float bias[8] = {0};
+    const dt_generate_opts text = {.count = 1};
+    float score[4], x[8 * 8 * 3] = {0};
+    dt_weight weight;
+    dt_err err = {0};
+    enum { CALLS = 9 };
+    for (int i = 0; i < CALLS; i++) {
+        const dt_status st = i == 0   ? dt_run_plan(r, &err)
+                             : i == 1 ? dt_run_take_plans(r, "plans", &err)
+                             : i == 2 ? dt_run_begin(r, NULL, &err)
+                             : i == 3 ? dt_run_train(r, 0, &err)
+                             : i == 4 ? dt_run_save(r, &err)
+                             : i == 5 ? dt_run_evaluate(r, NULL, NULL, &err)
+                             : i == 6 ? dt_run_generate(r, &text, &err)
+                             : i == 7 ? dt_run_write_weight(r, "c1.bias", bias, 8, &err)
+                                      : dt_run_end(r, DT_OK, &err);
+        assert_fails(st, DT_E_CONFIG, &err, "called by its own observer");
+        dt_err_clear(&err);
+    }
+    assert_fails(dt_run_scores(r, x, 1, score, 4, &err), DT_E_CONFIG, &err, "its own observer");
+    dt_run_close(r);
+    assert_true(dt_run_weight(r, 0, &weight));
+    assert_true(s->step <= dt_run_steps(r));
+}
+
+static void an_observer_changes_nothing(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    const dt_run_observer o = {.self = &run, .step = meddle};
+    assert_ok(open_net(&run, "relu", "meddled", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_ok(dt_run_end(run, dt_run_train(run, 0, &err), &err), &err);
+    dt_run_close(run);
+    train("relu", "unmeddled", NULL, 0);
+    assert_same_weights("meddled", "unmeddled");
+}
+
 /* What failed half-way is not gone on with, as if it had been done. */
 static void an_evaluation_that_failed_fails_again(void **state)
 {
@@ -1554,6 +1597,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(nor_does_it_with_a_text),
         cmocka_unit_test(what_is_evaluated_need_not_fit_when_it_trains),
         cmocka_unit_test(an_evaluation_takes_no_observer_away),
+        cmocka_unit_test(an_observer_changes_nothing),
         cmocka_unit_test(an_evaluation_that_failed_fails_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /* Memonger (Chen et al., Training Deep Nets with Sublinear Memory Cost, arXiv:1604.06174, as its
  * authors released it for MXNet: dmlc/mxnet-memonger). Its user marks layers as stages; forward is
  * walked, and whenever more than a threshold of bytes was made since the last value that is kept,
- * the next value of a stage is. Layers of one stage,
- * with none of another between them, are kept or dropped together. The threshold is
- * the one of nine whose plan takes the fewest bytes (memonger_search.h).
+ * the next value of a stage is. Layers of one stage, with none of another between them, are kept or
+ * dropped together. The threshold is the one of nine whose plan takes the fewest bytes
+ * (memonger_search.h).
  *
  * It is not chen_budget, which is the paper's: there split points are found, and so is a plan
  * within a budget. Here the user says where, bytes are all that counts, and thresholds are whole

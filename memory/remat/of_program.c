@@ -208,19 +208,29 @@ static dt_status read_from(building *b, uint32_t from, uint32_t to, dt_err *err)
     return from != none ? add_edge(b, b->v[from].lies_in, to, err) : DT_OK;
 }
 
+/* Nodes that an op reads from, and the bytes of its largest output. */
+static dt_status look_at(building *b, const dt_op *op, bool backward, uint32_t from[DT_MAX_ARGS],
+    int *n_from, uint64_t *most, dt_err *err)
+{
+    for (int k = 0; k < op->n_arg; k++) {
+        const int32_t t = op->arg[k].tensor;
+        if (!counts(b, t))
+            continue;
+        if (op->arg[k].mode == DT_READ)
+            DT_CHECK(source(b, t, backward, &from[(*n_from)++], err));
+        else
+            *most = b->p->tensor[t].bytes > *most ? b->p->tensor[t].bytes : *most;
+    }
+    return DT_OK;
+}
+
 static dt_status add_op(building *b, int32_t number, bool backward, dt_err *err)
 {
     const dt_op *op = &b->p->op[number];
     uint32_t from[DT_MAX_ARGS], n_largest;
     int n_from = 0;
     uint64_t most = 0;
-    for (int k = 0; k < op->n_arg; k++) {
-        const int32_t t = op->arg[k].tensor;
-        if (op->arg[k].mode != DT_READ && counts(b, t))
-            most = b->p->tensor[t].bytes > most ? b->p->tensor[t].bytes : most;
-        else if (op->arg[k].mode == DT_READ && counts(b, t))
-            DT_CHECK(source(b, t, backward, &from[n_from++], err));
-    }
+    DT_CHECK(look_at(b, op, backward, from, &n_from, &most, err));
     const bool again =
         op->kind == DT_OP_FETCH || (op->kind == DT_OP_FORWARD && largest_again(b, op, most));
     const int32_t first = largest(b, op, most, &n_largest), lies = overwriting(b, op, most);

@@ -78,7 +78,7 @@ def save_safetensors(torch, state, path):
     def write(f):
         f.write(struct.pack("<Q", len(text)) + text)
         for t in state.values():
-            plain = t.to(torch.float32).contiguous()
+            plain = t.to("cpu", torch.float32).contiguous()
             if plain.numel() > 0:  # its bytes where they are: numpy() wants NumPy, which may be missing
                 f.write((ctypes.c_char * (4 * plain.numel())).from_address(plain.data_ptr()))
 

@@ -26,7 +26,7 @@ typedef struct options {
 static const dt_opt opts[] = {
     {"nodes",  DT_OPT_I64,   AT(nodes),  "0",    0, 1 << 30, NULL, NULL, "most nodes of each search, of which there are up to twelve, and as many again where nothing fits the budget; the best found is taken. 0: 20,000 divided by the program's columns, and what is not proved optimal is annealed as well"},
     {"ops",    DT_OPT_I64,   AT(ops),    "40",   0, DTI_REMAT_MOST_CHECKMATE, NULL, NULL, "most ops of a network for which the integer program is solved; larger ones are searched by annealing"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,       NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak that it finds"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,       NULL, NULL, NULL},
 };
 /* clang-format on */

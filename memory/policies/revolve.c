@@ -18,7 +18,7 @@ typedef struct options {
 #define AT(f) offsetof(options, f)
 /* clang-format off */
 static const dt_opt opts[] = {
-    {"states", DT_OPT_I64,  AT(states), "0",    0, 512, NULL, NULL, "number of stage inputs that are kept at once; 0: the fastest that fits memory.device_budget; without a budget: the lowest peak"},
+    {"states", DT_OPT_I64,  AT(states), "0",    0, 512, NULL, NULL, "number of stage inputs that are kept at once; 0: the fastest that fits memory.device_budget; without a budget: the lowest peak that it finds"},
     {"cuts",   DT_OPT_ENUM, AT(cuts),   "auto", 0, 0,   dti_chain_cuts_names, NULL, "where stages end, as in rotor"},
     {NULL,     DT_OPT_I64,  0,          NULL,   0, 0,   NULL, NULL, NULL},
 };

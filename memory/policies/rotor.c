@@ -23,7 +23,7 @@ typedef struct options {
 static const dt_opt opts[] = {
     {"cuts",   DT_OPT_ENUM,  AT(cuts),   "auto", 0, 0,   dti_chain_cuts_names, NULL, "where stages end; points: where a single value crosses; linear: after any value; auto: chosen as in chen_sqrt"},
     {"stages", DT_OPT_I64,   AT(stages), "64",   2, 512, NULL, NULL, "most stages of the chain; neighbouring ones are merged if there are more"},
-    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak"},
+    {"budget", DT_OPT_BYTES, AT(budget), "0",    0, 0,   NULL, NULL, "most device memory to use; the fastest plan within it is taken; 0: memory.device_budget. Without a budget the lowest peak that it finds"},
     {NULL,     DT_OPT_I64,   0,          NULL,   0, 0,   NULL, NULL, NULL},
 };
 /* clang-format on */

@@ -19,13 +19,14 @@ static int64_t ten(const dt_source *s)
 static dt_status give(
     const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err)
 {
-    (void)s, (void)key;
+    (void)key;
     if (i == bad)
         return DT_FAIL(err, DT_E_DATA, "bad");
     for (int k = 0; k < 3; k++)
         x[k] = (float)(i * 3 + k) + moved;
-    label[0] = (int32_t)i + (int32_t)(moved / 2);
-    label[1] = DT_LABEL_NONE;
+    label[0] = (int32_t)i + (isfinite(moved) ? (int32_t)(moved / 2) : 0);
+    if (s->opts.labels > 1)
+        label[1] = DT_LABEL_NONE;
     return DT_OK;
 }
 

@@ -618,6 +618,8 @@ static dt_status lower_by(
 {
     dti_trial t, small;
     DT_CHECK(least_of(x, policy, &t, err));
+    if (!t.can)
+        return DT_OK;
     if (stands_behind(&t))
         lower(x, behind, &t);
     lower(x, least, &t);

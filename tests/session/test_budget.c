@@ -320,6 +320,19 @@ static void what_takes_the_least_is_offered(void **state)
     cli_done(&r);
 }
 
+/* Of one sample there are no smaller parts, and a policy that packs fp32 alone cannot be planned.
+ */
+static void one_sample_in_bf16_is_told_what_it_takes(void **state)
+{
+    NEED_BINARY();
+    put_text("f.ini", LENET);
+    ran r = refused("plan f.ini --set train.precision=bf16 --set train.batch=1 "
+                    "--set memory.device_budget=100KiB",
+        DT_E_BUDGET);
+    assert_has(r.err, "the least found for this batch is ");
+    cli_done(&r);
+}
+
 /* The first that is said; what it says that a step takes is no less than what it takes. */
 static void auto_is_offered_first(void **state)
 {
@@ -762,6 +775,7 @@ DT_TEST_GROUP(budget)
         T(a_batch_beyond_a_part_is_tried),
         T(the_least_is_the_same_whatever_was_asked),
         T(what_takes_the_least_is_offered),
+        T(one_sample_in_bf16_is_told_what_it_takes),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),
         T(what_a_policy_costs_is_told),

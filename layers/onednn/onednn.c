@@ -149,11 +149,16 @@ static bool writes_beyond(const dt_dnnl_problem *p, dt_dnnl_kind kind)
            p->c / p->groups < FEW;
 }
 
-/* Of an image that is narrower than the stride the library (2.6.3) makes the gradient of a weight
- * in bf16 of scratch that it has not written: another number every time, and now and then none. */
+/* The library (2.6.3) makes the gradient of a weight in bf16 of scratch that it has not written,
+ * another number every time and now and then none: of an image that is narrower than the stride;
+ * and of a dilated kernel whose channels do not fill vectors. The latter is seen from 29 columns on
+ * with 17 channels and more, or with groups, and never with a stride. */
 static bool reads_unwritten(const dt_dnnl_problem *p, dt_dnnl_kind kind)
 {
-    return kind == DT_DNNL_WEIGHTS && !p->fc && p->bf16 && p->w < dt_sides_w(p->stride);
+    enum { VECTOR = 16 };
+    const bool narrow = p->w < dt_sides_w(p->stride);
+    const bool gaps = p->dilation > 1 && p->c / p->groups % VECTOR != 0;
+    return kind == DT_DNNL_WEIGHTS && !p->fc && p->bf16 && (narrow || gaps);
 }
 
 /* What a name of an implementation that is left out has in it, or NULL. */

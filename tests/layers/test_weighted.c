@@ -217,16 +217,50 @@ static void a_narrow_image_gives_a_gradient_of_its_own(void **state)
     }
 }
 
+/* Of a dilated kernel, on an image that the library takes in several parts of a row. */
+static void a_dilated_kernel_gives_a_gradient_of_its_own(void **state)
+{
+    (void)state;
+    enum { N = 2, H = 9, W = 40, OUT = 32, K = 3, GAP = 2, MOST = 24 };
+    static float plain[OUT * MOST * K * K], expected[OUT * MOST * K * K];
+    static const int64_t shape[][2] = {{24, 1}, {16, 4}, {32, 32}, {48, 2}}; /* channels, groups */
+    if (!dt_onednn_bf16())
+        skip();
+    for (size_t s = 0; s < DT_COUNT(shape); s++) {
+        const int64_t c = shape[s][0], groups = shape[s][1], weights = OUT * (c / groups) * K * K;
+        const dt_dnnl_problem p = {.bf16 = 1,
+            .groups = groups,
+            .c = c,
+            .h = H,
+            .w = W,
+            .out = OUT,
+            .p = H,
+            .q = W,
+            .kernel = K,
+            .stride = 1,
+            .pad = GAP,
+            .dilation = GAP};
+        assert_true(c / groups <= MOST);
+        gradient_of_ones(&p, N, plain);
+        for (int64_t i = 0; i < weights; i++) {
+            const int row = abs((int)(i / K % K) - 1) * GAP, column = abs((int)(i % K) - 1) * GAP;
+            expected[i] = (float)(N * (H - row) * (W - column));
+        }
+        assert_memory_equal(plain, expected, (size_t)weights * sizeof *plain);
+    }
+}
+
 DT_TEST_GROUP(weighted)
 {
     static struct conv_case copies[DT_COUNT(conv_cases)];
-    struct CMUnitTest tests[DT_COUNT(conv_cases) + 3] = {
+    struct CMUnitTest tests[DT_COUNT(conv_cases) + 4] = {
         cmocka_unit_test(fc_of_an_image_is_its_definition),
         cmocka_unit_test(a_large_fc_adds_the_gradient_that_it_writes),
-        cmocka_unit_test(a_narrow_image_gives_a_gradient_of_its_own)};
+        cmocka_unit_test(a_narrow_image_gives_a_gradient_of_its_own),
+        cmocka_unit_test(a_dilated_kernel_gives_a_gradient_of_its_own)};
     for (size_t i = 0; i < DT_COUNT(conv_cases); i++) {
         copies[i] = conv_cases[i];
-        tests[i + 3] =
+        tests[i + 4] =
             (struct CMUnitTest){copies[i].opts, conv_is_its_definition, NULL, NULL, &copies[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

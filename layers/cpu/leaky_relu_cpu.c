@@ -2,6 +2,7 @@
 #include "layers/leaky_relu.h"
 
 #include "layers/cpu/cpu.h"
+#include "layers/curves.h"
 #include "layers/value.h"
 
 /* Forward and backward are one: what is above zero in @sign goes through, the rest times the slope.
@@ -14,13 +15,13 @@ struct job {
     void *to;
 };
 
-DT_INLINE void piece(const struct job *j, dti_span s, dt_dtype t)
+DT_INLINE void piece(struct job j, dti_span s, dt_dtype t)
 {
 #pragma omp simd
     for (int64_t i = s.begin; i < s.end; i++) {
-        const float v = dti_load(j->from, i, t), sign = dti_load(j->sign, i, t);
-        const float below = sign <= 0.0f ? j->slope * v : sign; /* which then is no number */
-        dti_store(j->to, i, t, sign > 0.0f ? v : below);
+        const float v = dti_load(j.from, i, t), sign = dti_load(j.sign, i, t);
+        const float below = dti_select(sign <= 0.0f, j.slope * v, sign); /* which is no number */
+        dti_store(j.to, i, t, dti_select(sign > 0.0f, v, below));
     }
 }
 
@@ -29,9 +30,9 @@ DT_CLONES static void task(const void *job, int64_t i)
     const struct job *j = job;
     const dti_span s = dti_span_of(j->count, DTI_GRAIN, i);
     if (j->type == DT_BF16)
-        piece(j, s, DT_BF16);
+        piece(*j, s, DT_BF16);
     else
-        piece(j, s, DT_F32);
+        piece(*j, s, DT_F32);
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)

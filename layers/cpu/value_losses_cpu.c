@@ -90,7 +90,9 @@ DT_CLONES static double sum_of(const float *v, int n)
 }
 
 /* Whole numbers are the same in whatever order they are added up. An output is right where it and
- * its label are on the same side of the middle; a NaN is on neither. */
+ * its label are on the same side of the middle; a NaN is on neither. Tests are joined by bits: &&
+ * and
+ * || are branches, and loops with branches no vectors. */
 DT_CLONES static void count(
     struct verdict *v, const float *x, const int32_t *label, const float *loss, int n, bool judged)
 {
@@ -100,7 +102,7 @@ DT_CLONES static void count(
         const float l = dt_label_value(label[i]);
         counted += label[i] != DT_LABEL_NONE;
         nonfinite += !(loss[i] - loss[i] == 0.0f);
-        right += (x[i] >= 0.0f && l >= 0.5f) || (x[i] < 0.0f && l < 0.5f);
+        right += ((x[i] >= 0.0f) & (l >= 0.5f)) | ((x[i] < 0.0f) & (l < 0.5f));
     }
     v->counted += counted;
     v->right += judged ? right : 0;

@@ -7,13 +7,15 @@
 #include "layers/value.h"
 #include "layers/cpu/values.h"
 
-enum { TILE = 64, BLOCK = 32 }; /* means at a time; values added in single precision */
+/* Means at a time; values added in single precision, and where these lie side by side, the lanes
+ * that they are added in and how many that is of each. */
+enum { TILE = 64, BLOCK = 32, LANES = 16, ROW = LANES * BLOCK };
 
 struct job {
     const dt_args *a;
     dt_dtype type;
     dti_mean_view v;
-    int64_t tiles; /* of v.inner */
+    int64_t rows, tiles; /* v.outer of all samples; of v.inner, or of rows where that is 1 */
 };
 
 /* Blocks of values in single precision, blocks in double: the error does not grow with the image.
@@ -53,8 +55,63 @@ DT_INLINE void spread(const struct job *j, int64_t outer, int64_t c, int n, dt_d
             t == DT_BF16 ? (const void *)rounded : part, (size_t)n * dt_dtype_bytes(t));
 }
 
+/* The sum of up to ROW values side by side, in lanes of a fixed number, so that the bits are the
+ * same for every width of vectors. */
+DT_INLINE double row_sum(const float *x, int64_t n)
+{
+    float lane[LANES] = {0};
+    double sum = 0;
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+#pragma omp simd
+        for (int k = 0; k < LANES; k++)
+            lane[k] += x[i + k];
+    for (int k = 0; i < n; i++, k++)
+        lane[k] += x[i];
+    for (int k = 0; k < LANES; k++)
+        sum += (double)lane[k];
+    return sum;
+}
+
+/* Each of a row of values that lie side by side. */
+DT_INLINE void row_means(const struct job *j, dti_span s, dt_dtype t)
+{
+    float buffer[ROW];
+    for (int64_t row = s.begin; row < s.end; row++) {
+        double sum = 0;
+        for (int64_t at = 0; at < j->v.count; at += ROW) {
+            const int64_t n = j->v.count - at < ROW ? j->v.count - at : ROW;
+            sum +=
+                row_sum(dti_values_read(t, j->a->port[DT_X], row * j->v.count + at, buffer, n), n);
+        }
+        dti_store(j->a->port[DT_Y], row, t, (float)(sum / (double)j->v.count));
+    }
+}
+
+DT_INLINE void spread_rows(const struct job *j, dti_span s, dt_dtype t)
+{
+    const int64_t count = j->v.count;
+    for (int64_t row = s.begin; row < s.end; row++) {
+        const float part = dti_load(j->a->port[DT_DY], row, t) / (float)count;
+        void *to = dti_to(j->a->port[DT_DX], row * count, t);
+#pragma omp simd
+        for (int64_t k = 0; k < count; k++)
+            dti_store(to, k, t, part);
+    }
+}
+
 /* Tasks are some neighbouring means. */
 #define FOR_TYPE(name, t)                                                                          \
+    DT_CLONES static void forward_rows_##name(const void *job, int64_t i)                          \
+    {                                                                                              \
+        const struct job *j = job;                                                                 \
+        row_means(j, dti_span_of(j->rows, TILE, i), t);                                            \
+    }                                                                                              \
+    DT_CLONES static void backward_rows_##name(const void *job, int64_t i)                         \
+    {                                                                                              \
+        const struct job *j = job;                                                                 \
+        spread_rows(j, dti_span_of(j->rows, TILE, i), t);                                          \
+    }                                                                                              \
     DT_CLONES static void forward_##name(const void *job, int64_t i)                               \
     {                                                                                              \
         const struct job *j = job;                                                                 \
@@ -73,14 +130,15 @@ FOR_TYPE(bf16, DT_BF16)
 
 static void run(const dt_call *c, const dt_args *a, int over)
 {
-    const dt_shape x = dti_call_x(c);
-    const dti_mean_view v = dti_mean_view_of(x, over);
-    const struct job j = {a, c->dtype, v, dti_ceil_div(v.inner, TILE)};
-    const bool back = c->form == DT_BACKWARD;
-    if (c->dtype == DT_BF16)
-        dti_run_tasks(a->n * v.outer * j.tiles, back ? backward_bf16 : forward_bf16, &j);
-    else
-        dti_run_tasks(a->n * v.outer * j.tiles, back ? backward_f32 : forward_f32, &j);
+    static dti_task *const task[2][2][2] = {/* by type, whether rows, whether backward */
+        {{forward_f32, backward_f32}, {forward_rows_f32, backward_rows_f32}},
+        {{forward_bf16, backward_bf16}, {forward_rows_bf16, backward_rows_bf16}}};
+    const dti_mean_view v = dti_mean_view_of(dti_call_x(c), over);
+    const bool rows = v.inner == 1;
+    struct job j = {.a = a, .type = c->dtype, .v = v, .rows = a->n * v.outer};
+    j.tiles = dti_ceil_div(rows ? j.rows : v.inner, TILE);
+    dti_run_tasks(rows ? j.tiles : j.rows * j.tiles,
+        task[c->dtype == DT_BF16][rows][c->form == DT_BACKWARD], &j);
 }
 
 static dt_status run_mean(const dt_call *c, void *state, const dt_args *a, dt_err *err)

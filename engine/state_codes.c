@@ -26,12 +26,23 @@ DT_CLONES static float scale_of(const float *v, int64_t n)
     return dt_state_scale(high, low);
 }
 
-DT_CLONES static void codes_of(
-    const dt_state_map *m, const float *v, float whole, uint8_t *code, int64_t n)
+/* The map is a copy, as codes are bytes, which might lie over anything that is read through a
+ * pointer. */
+static inline __attribute__((always_inline)) void codes(
+    const dt_state_map m, bool sign, const float *v, float whole, uint8_t *code, int64_t n)
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++)
-        code[i] = dt_state_code(m, v[i] / whole);
+        code[i] = dt_state_code_of(&m, sign, v[i] / whole);
+}
+
+DT_CLONES static void codes_of(
+    const dt_state_map *m, const float *v, float whole, uint8_t *code, int64_t n)
+{
+    if (m->sign)
+        codes(*m, true, v, whole, code, n);
+    else
+        codes(*m, false, v, whole, code, n);
 }
 
 float dt_state_pack(const dt_state_map *m, const float *from, uint8_t *code, int64_t n)

@@ -107,21 +107,32 @@ DT_BOTH static inline void dt_state_map_fill(dt_state_map *m, bool sign, int fro
 }
 
 /* The code of the share that is nearest to @x, from -1 to 1. Of a NaN it is 0. Without a branch, so
- * that loops over it become vectors. */
+ * that loops over it become vectors, of which @sign is then a constant. */
+DT_BOTH static inline __attribute__((always_inline)) uint8_t dt_state_code_of(
+    const dt_state_map *m, bool sign, float x)
+{
+    const float a = fabsf(x);
+    float up = m->up[0], slope = m->slope[0];
+    int32_t last = m->most[0], base = m->base[0];
+    for (int i = 0; i < DT_STATE_LEVELS - 1; i++) { /* no look-up, which vectors do one by one */
+        const bool beyond = a >= m->edge[i];
+        up = beyond ? m->up[i + 1] : up;
+        slope = beyond ? m->slope[i + 1] : slope;
+        last = beyond ? m->most[i + 1] : last;
+        base = beyond ? m->base[i + 1] : base;
+    }
+    const float cell = (a * up - 0.1f) * slope, most = (float)last;
+    const float above = cell > 0.0f ? cell : 0.0f, kept = above < most ? above : most;
+    const int code = base + (int)kept, under = code < 128 ? code : 127;
+    if (!sign)
+        return (uint8_t)(code + ((code == 0) & (a > 0.0f)));
+    return (uint8_t)(x < 0.0f ? -under : code);
+}
+
 DT_BOTH static inline __attribute__((always_inline)) uint8_t dt_state_code(
     const dt_state_map *m, float x)
 {
-    const float a = fabsf(x);
-    int level = 0;
-    for (int i = 0; i < DT_STATE_LEVELS - 1; i++)
-        level += a >= m->edge[i];
-    const float cell = (a * m->up[level] - 0.1f) * m->slope[level];
-    const float most = (float)m->most[level];
-    const float kept = cell > 0.0f ? (cell < most ? cell : most) : 0.0f;
-    const int code = m->base[level] + (int)kept;
-    if (!m->sign)
-        return (uint8_t)(code + (code == 0 && a > 0.0f));
-    return (uint8_t)(x < 0.0f ? -(code < 128 ? code : 127) : code);
+    return dt_state_code_of(m, m->sign, x);
 }
 
 /* The scale of values whose greatest is @high, and whose greatest negative @low, made positive. */

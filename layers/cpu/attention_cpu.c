@@ -694,9 +694,9 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
         .tiles = dti_ceil_div(x.h * x.w, DTI_TILE_SIDE),
         .product = product};
     j.pad = dti_tile_padded(j.d);
-    j.factor =
-        T * j.pad > dti_tile_packed_words(T, j.pad) ? T * j.pad : dti_tile_packed_words(T, j.pad);
     j.direct = c->dtype == DT_BF16 && product == dti_tile_bf16() && j.pad == j.d;
+    const int64_t rows = T * j.pad, packed = j.direct ? dti_tile_packed_words(T, j.pad) : 0;
+    j.factor = rows > packed ? rows : packed;
     j.scratch = c->form == DT_BACKWARD           ? backward_scratch(&j)
                 : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)
                                                  : efficient_scratch(&j);
@@ -705,12 +705,10 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
     return j;
 }
 
-static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
+static void need(const dt_call *c, dti_tile_fn *product, dt_facts *f)
 {
-    (void)err;
     f->work_bytes =
-        (size_t)job_of(c, NULL, NULL).scratch * (size_t)omp_get_max_threads() * sizeof(float);
-    return DT_OK;
+        (size_t)job_of(c, NULL, product).scratch * (size_t)omp_get_max_threads() * sizeof(float);
 }
 
 static void attend(const dt_call *c, const dt_args *a, dti_tile_fn *product)
@@ -735,10 +733,24 @@ static bool bf16_accepts(const dt_call *c, dt_why *why)
     return dti_tile_bf16() != NULL || dt_refuse(why, "the processor has no fast bf16 instructions");
 }
 
+static dt_status bf16_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    need(c, dti_tile_bf16(), f);
+    return DT_OK;
+}
+
 static dt_status bf16_run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
 {
     (void)state, (void)err;
     attend(c, a, dti_tile_bf16());
+    return DT_OK;
+}
+
+static dt_status fp32_facts(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    need(c, dti_tile_best(), f);
     return DT_OK;
 }
 
@@ -750,8 +762,8 @@ static dt_status fp32_run(const dt_call *c, void *state, const dt_args *a, dt_er
 }
 
 static const dt_impl attention[] = {
-    {.name = "bf16", .accepts = bf16_accepts, .facts = facts, .run = bf16_run},
-    {.name = "fp32", .facts = facts, .run = fp32_run},
+    {.name = "bf16", .accepts = bf16_accepts, .facts = bf16_facts, .run = bf16_run},
+    {.name = "fp32", .facts = fp32_facts, .run = fp32_run},
     {0},
 };
 DT_IMPLS(attention);

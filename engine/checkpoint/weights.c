@@ -262,16 +262,148 @@ static bool hint_prefix(const comparison *c)
     return false;
 }
 
+/* How many tiles of a weight a file has: "wte.0.weight", "wte.1.weight" ... of "wte.weight". */
+static int64_t tiles_of(const dt_st_file *f, const char *whole)
+{
+    const char *dot = strrchr(whole, '.');
+    char name[DT_WEIGHT_NAME_BYTES + 24];
+    for (int64_t n = 0;; n++) {
+        snprintf(name, sizeof name, "%.*s.%" PRId64 "%s", (int)(dot - whole), whole, n, dot);
+        if (dt_st_find(f, name) == NULL)
+            return n;
+    }
+}
+
+/* Of a layer that is in other numbers of tiles in network and file, by its first weight. False: it
+ * is in as many, or whole in the file. */
+static bool hint_tiled(const comparison *c, const dt_graph *g, const dti_weight *row, bool head)
+{
+    const bool cut = row->part.of > 0;
+    const char *whole = cut ? row->whole : row->name;
+    const int64_t outputs = row->info->d[row->info->along];
+    const int64_t here = cut ? row->part.of / outputs : 1, there = tiles_of(c->f, whole);
+    const dt_layer_desc *layer = g->node[row->node].desc;
+    const bool of_head = reads_tokens(g) && (cut ? row->part.of : outputs) == g->classes;
+    if (there == 0 || there == here || of_head != head || dt_st_find(c->f, whole) != NULL)
+        return false;
+    const int length = (int)(strrchr(whole, '.') - whole);
+    char network[32] = "whole";
+    if (cut)
+        snprintf(network, sizeof network, "in %" PRId64, here);
+    (void)DT_FAIL(c->err, DT_E_DATA,
+        "the file has '%.*s' in %" PRId64 " tiles, the network %s: set model.%s = %" PRId64
+        ", or in a network of layers [%s %.*s] tiles = %" PRId64,
+        length, whole, there, network, head ? "head_tiles" : "tiles", there, layer->name, length,
+        whole, there);
+    return true;
+}
+
+/* Once for the layers of a vocabulary, and once for the others. */
+static bool hint_tiles(const comparison *c, const dt_graph *g)
+{
+    bool any = false;
+    for (int head = 0; head < 2; head++)
+        for (size_t i = 0; i < c->w->n; i++)
+            if (c->w->row[i].info->rank > 0 && c->w->row[i].part.first == 0 &&
+                hint_tiled(c, g, &c->w->row[i], head != 0)) {
+                any = true;
+                break;
+            }
+    return any;
+}
+
+/* "h.11.ln_1.weight" as one of a series: its number 11, which ends at @behind.
+ * @head: bytes before the number */
+typedef struct numbered {
+    const char *name, *behind;
+    int head;
+    int64_t number;
+} numbered;
+
+/* Whether the file, or the network, has the same with number @k. */
+static bool has_number(const comparison *c, const numbered *s, int64_t k, bool file)
+{
+    char name[DT_ST_NAME_BYTES + 24];
+    snprintf(name, sizeof name, "%.*s%" PRId64 "%s", s->head, s->name, k, s->behind);
+    return file ? dt_st_find(c->f, name) != NULL
+                : dt_names_find(&c->own, own_names(c->w), name) > 0 ||
+                      dt_names_find(&c->whole, whole_names(c->w), name) > 0;
+}
+
+/* Whether anything of the file, or of the network, begins as it does up to its number. */
+static bool has_any(const comparison *c, const numbered *s, bool file)
+{
+    const size_t length = (size_t)(s->behind - s->name) + 1,
+                 n = file ? dti_st_count(c->f) : c->w->n;
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(file ? dti_st_at(c->f, i)->name : c->w->row[i].name, s->name, length) == 0)
+            return true;
+    return false;
+}
+
+/* Whether file and network both have all of a series before it, and one of them, @file, goes on
+ * from it while the other has nothing of that number. Then how many both have. */
+static bool hint_series(const comparison *c, const numbered *s, bool file)
+{
+    int64_t n = s->number;
+    if (n == 0 || !has_number(c, s, n - 1, !file) || has_any(c, s, !file))
+        return false;
+    for (int64_t k = 0; k < n; k++)
+        if (!has_number(c, s, k, true) || !has_number(c, s, k, false))
+            return false;
+    while (has_number(c, s, n, file))
+        n++;
+    const int64_t there = file ? n : s->number, here = file ? s->number : n;
+    char name[DT_ST_NAME_BYTES + 8], cut[SHOWN_BYTES + 4];
+    snprintf(name, sizeof name, "%.*sN%s", s->head, s->name, s->behind);
+    (void)DT_FAIL(c->err, DT_E_DATA,
+        "the file has %" PRId64 " of '%s', the network %" PRId64 ": set model.layers = %" PRId64
+        ", or in a network without that key compare model.name",
+        there, shown(cut, name), here, there);
+    return true;
+}
+
+/* Of a name that only the file has, or only the network. */
+static bool hint_numbers(const comparison *c, const char *name, bool file)
+{
+    for (const char *at = name, *dot; (dot = strchr(at, '.')) != NULL; at = dot + 1) {
+        const char *end = at;
+        uint64_t number;
+        if (!dt_scan_u64(&end, dot, &number) || end == at || end != dot || number > INT32_MAX)
+            continue;
+        const numbered s = {name, dot, (int)(at - name), (int64_t)number};
+        if (hint_series(c, &s, file))
+            return true;
+    }
+    return false;
+}
+
+/* A network of more blocks, or of fewer. */
+static bool hint_layers(const comparison *c)
+{
+    bool within;
+    for (size_t i = 0; i < dti_st_count(c->f); i++) {
+        const char *name = dti_st_at(c->f, i)->name;
+        if (!asked_for(c, name) && hint_numbers(c, name, true))
+            return true;
+    }
+    for (size_t i = 0; i < c->w->n; i++)
+        if (entry_of(c->f, &c->w->row[i], &within) == NULL &&
+            hint_numbers(c, c->w->row[i].name, false))
+            return true;
+    return false;
+}
+
 static void hints(const comparison *c, const dt_graph *g, const size_t n[KINDS])
 {
-    if (n[SHAPE] > 0)
+    const bool tiles = hint_tiles(c, g);
+    if (n[SHAPE] > 0 && !tiles)
         hint_shapes(c, g);
     if (n[TYPE] > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,
             "tools/weights.py from-torch FILE OUT.safetensors makes F32 of them; or in PyTorch: "
             "save_file({k: v.float() for k, v in model.state_dict().items()}, path)");
-    const bool prefix = n[MISSING] > 0 && n[EXTRA] > 0 && hint_prefix(c);
-    if (prefix)
+    if (tiles || (n[MISSING] > 0 && n[EXTRA] > 0 && hint_prefix(c)) || hint_layers(c))
         return;
     if (n[MISSING] == c->w->n && c->w->n > 0)
         (void)DT_FAIL(c->err, DT_E_DATA,

@@ -27,6 +27,20 @@ static dt_graph *build(const char *model, int64_t classes, int64_t width)
     return g;
 }
 
+/* A small one; what @o says of depth and tiles. */
+static dt_graph *gpt(dt_model_opts o)
+{
+    dt_err err = {0};
+    dt_graph *g = NULL;
+    o.layers = o.layers > 0 ? o.layers : 1;
+    o.width = 16;
+    o.heads = 2;
+    o.vocab = 20;
+    o.context = 8;
+    assert_ok(dt_model_build(dt_model_find("gpt2"), &o, &g, &err), &err);
+    return g;
+}
+
 /* Without plans. */
 static dt_stage open_net(const char *model, int64_t home_n, uint64_t seed)
 {
@@ -382,6 +396,63 @@ static void another_model_is_recognised(void **state)
     REFUSED(&x, "not one name is the network's: is the file for another model than 'lenet5'?");
 }
 
+/* Of other depth, or in other tiles: what to set, and not what else may differ. */
+static void other_layers_and_tiles_are_recognised(void **state)
+{
+    (void)state;
+    static const struct {
+        dt_model_opts file, network;
+        const char *says, *also, *not ;
+    } all[] = {
+        {{.layers = 2}, {.layers = 1},
+            "the file has 2 of 'h.N.ln_1.weight', the network 1: set model.layers = 2", "",
+            "write the file without"},
+        {{.layers = 1}, {.layers = 3}, "of 'h.N.ln_1.weight', the network 3: set model.layers = 1",
+            "", "save all of"},
+        {{.tiles = 4}, {.tiles = 1},
+            "'h.0.attn.c_attn' in 4 tiles, the network whole: set model.tiles = 4",
+            "[linear h.0.attn.c_attn] tiles = 4", "save all of"},
+        {{.tiles = 4}, {.tiles = 2}, "in 4 tiles, the network in 2: set model.tiles = 4", "",
+            "model.width"},
+        {{.tiles = 2}, {.tiles = 4}, "in 2 tiles, the network in 4: set model.tiles = 2", "",
+            "model.width"},
+        {{.head_tiles = 10}, {.head_tiles = 5, .tiles = 2},
+            "'wte' in 10 tiles, the network in 5: set model.head_tiles = 10", "", "model.tiles"},
+        {{.head_tiles = 5, .tiles = 2}, {.head_tiles = 1}, "set model.head_tiles = 5",
+            "set model.tiles = 2", "save all of"},
+    };
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        const char *path = dt_temp_path("other.safetensors");
+        dt_stage t = dt_stage_open(gpt(all[i].file), &(dt_stage_opts){.batch = 2, .seed = 1});
+        dt_graph *g = gpt(all[i].network);
+        dt_err err = {0};
+        save(&t, path);
+        const dt_status st = dt_weights_check(g, path, NULL, &err);
+        assert_fails(st, DT_E_DATA, &err, all[i].says);
+        assert_fails(st, DT_E_DATA, &err, all[i].also);
+        assert_null(strstr(err.text, all[i].not ));
+        dt_graph_destroy(g);
+        dt_stage_close(&t);
+    }
+}
+
+/* One that is missing is no other depth: the file has more of its layer. */
+static void a_missing_weight_of_the_last_layer_is_no_other_depth(void **state)
+{
+    (void)state;
+    const char *path = dt_temp_path("one.safetensors");
+    dt_stage t =
+        dt_stage_open(gpt((dt_model_opts){.layers = 2}), &(dt_stage_opts){.batch = 2, .seed = 1});
+    dt_err err = {0};
+    save(&t, path);
+    file *f = read_tensors(path);
+    drop(f, "h.1.ln_1.weight");
+    write_tensors(f, path);
+    assert_fails(dt_weights_check(t.graph, path, NULL, &err), DT_E_DATA, &err, "save all of");
+    assert_null(strstr(err.text, "set model.layers"));
+    dt_stage_close(&t);
+}
+
 static void long_tables_are_cut(void **state)
 {
     (void)state;
@@ -612,6 +683,8 @@ DT_TEST_GROUP(weights)
         cmocka_unit_test(another_number_of_classes_is_recognised),
         cmocka_unit_test(a_prefix_of_all_names_is_recognised),
         cmocka_unit_test(another_model_is_recognised),
+        cmocka_unit_test(other_layers_and_tiles_are_recognised),
+        cmocka_unit_test(a_missing_weight_of_the_last_layer_is_no_other_depth),
         cmocka_unit_test(long_tables_are_cut),
         cmocka_unit_test(cut_tables_show_their_first_lines_only),
         cmocka_unit_test(other_types_are_named),

@@ -3,6 +3,7 @@
 
     tools/weights.py from-torch STATE.pt OUT.safetensors   for model.weights = OUT.safetensors
     tools/weights.py to-torch IN.safetensors STATE.pt      for model.load_state_dict(torch.load(...))
+    tools/weights.py to-torch --whole IN OUT               and layers in tiles, NAME.0, NAME.1 ..., as one
     tools/weights.py show FILE                             names, types and shapes of either
 
 Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also
@@ -12,8 +13,9 @@ torch.compile; other floating types become float32, and the counts of batches th
 left out. So are, of Hugging Face's GPT-2, the masks, the word "transformer." before names and an output
 head that is the embedding of tokens; what to-torch writes is for model.transformer.load_state_dict. Files
 are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at all.
-Only tensors are unpickled (weights_only). Without PyTorch it says so and exits 2, or 0 with the word
-"skipped" under --if-present.
+A file does not say which layers were cut into tiles: --whole takes for one all those whose names end in
+0, 1, ... without a gap and whose shapes are the same, and says which. Only tensors are unpickled
+(weights_only). Without PyTorch it says so and exits 2, or 0 with the word "skipped" under --if-present.
 """
 
 import argparse
@@ -180,6 +182,43 @@ def bare_gpt2(torch, path, state):
     return state
 
 
+def tiles_of(state):
+    """By the names of whole weights those of their tiles, in order."""
+    found = {}
+    for name in state:
+        m = re.fullmatch(r"(.+)\.(0|[1-9]\d*)\.(weight|bias)", name)
+        if m:
+            found.setdefault(f"{m[1]}.{m[3]}", {})[int(m[2])] = name
+    return {whole: [names[i] for i in range(len(names))] for whole, names in found.items()
+            if len(names) > 1 and max(names) < len(names) and whole not in state
+            and len({tuple(state[name].shape) for name in names.values()}) == 1}
+
+
+def along(whole, tile, bias):
+    """The dimension along a layer's outputs: of linear weights of GPT-2, which are [in, out], the second."""
+    if len(tile.shape) != 2 or not whole.endswith(".weight"):
+        return 0
+    if bias is None or tile.shape[0] == tile.shape[1]:
+        return int(re.search(r"(^|\.)c_(attn|fc|proj)\.weight$", whole) is not None)
+    return int(tile.shape[0] != bias.shape[0])
+
+
+def joined(torch, state):
+    """The state with layers whole, and how many tiles each had."""
+    tiles, out, counts = tiles_of(state), {}, {}
+    whole_of = {name: whole for whole, names in tiles.items() for name in names}
+    for name, t in state.items():
+        whole = whole_of.get(name)
+        if whole is None:
+            out[name] = t
+        elif whole not in out:
+            layer = whole.rpartition(".")[0]
+            bias = state.get(f"{layer}.0.bias")
+            out[whole] = torch.cat([state[n] for n in tiles[whole]], along(whole, t, bias))
+            counts[layer] = len(tiles[whole])
+    return out, counts
+
+
 def load(torch, path):
     return load_safetensors(torch, path) if path.suffix == ".safetensors" else load_torch(torch, path)
 
@@ -199,6 +238,7 @@ def main():
         p = sub.add_parser(what)
         p.add_argument("source", type=Path)
         p.add_argument("to", type=Path)
+    p.add_argument("--whole", action="store_true", help="join tiles")
     sub.add_parser("show").add_argument("source", type=Path)
     o = a.parse_args()
     for needless in ("The given buffer is not writable", "Failed to initialize NumPy"):  # nobody writes, or asks
@@ -213,6 +253,10 @@ def main():
             print(f"{o.to}: {len(state)} tensors")
         else:
             state = load_safetensors(torch, o.source)
+            if o.whole:
+                state, counts = joined(torch, state)
+                for layer, n in counts.items():
+                    print(f"{layer}: {n} tiles")
             write_whole(o.to, lambda f: torch.save(state, f))
             print(f"{o.to}: {len(state)} tensors")
     except (Bad, OSError) as e:

@@ -1,4 +1,6 @@
-/* tools/weights.py: weights go to PyTorch and come back as they were. Skipped without PyTorch. */
+/* tools/weights.py: weights go to PyTorch and come back as they were. Most are skipped without
+ * PyTorch.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -344,6 +346,77 @@ static void what_is_no_weight_file_is_refused(void **state)
     cli_done(&r);
 }
 
+/* Tensors that are nothing but shapes, for want of PyTorch: layers go together along their outputs,
+ * and what only looks like tiles does not. */
+static void tiles_become_whole(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    if (system("python3 -c '' 2>/dev/null") != 0)
+        skip();
+    static const char *const body =
+        "import weights\n"
+        "class T:\n"
+        "    def __init__(self, *shape): self.shape = shape\n"
+        "class torch:\n"
+        "    def cat(tiles, dim):\n"
+        "        shape = list(tiles[0].shape)\n"
+        "        shape[dim] *= len(tiles)\n"
+        "        return T(*shape)\n"
+        "def tiles(name, n, *shape): return {name % i: T(*shape) for i in range(n)}\n"
+        "state = {**tiles('wte.%d.weight', 12, 5, 8), 'wpe.weight': T(4, 8),\n"
+        "    **tiles('h.0.attn.c_attn.%d.weight', 3, 8, 8), **tiles('h.0.attn.c_attn.%d.bias', 3, "
+        "8),\n"
+        "    **tiles('turned.%d.weight', 2, 9, 4), **tiles('turned.%d.bias', 2, 4),\n"
+        "    **tiles('plain.%d.weight', 2, 4, 9), **tiles('plain.%d.bias', 2, 4),\n"
+        "    'features.0.weight': T(2, 3), 'features.3.weight': T(2, 3),\n"
+        "    'a.0.weight': T(2, 3), 'a.1.weight': T(2, 4), 'lstm.0.weight_ih': T(2), "
+        "'lstm.1.weight_ih': T(2)}\n"
+        "out, counts = weights.joined(torch, state)\n"
+        "got = {k: v.shape for k, v in out.items()}\n"
+        "assert got == {'wte.weight': (60, 8), 'wpe.weight': (4, 8), 'h.0.attn.c_attn.weight': (8, "
+        "24),\n"
+        "    'h.0.attn.c_attn.bias': (24,), 'turned.weight': (9, 8), 'turned.bias': (8,),\n"
+        "    'plain.weight': (8, 9), 'plain.bias': (8,), 'features.0.weight': (2, 3),\n"
+        "    'features.3.weight': (2, 3), 'a.0.weight': (2, 3), 'a.1.weight': (2, 4),\n"
+        "    'lstm.0.weight_ih': (2,), 'lstm.1.weight_ih': (2,)}, got\n"
+        "assert counts == {'wte': 12, 'h.0.attn.c_attn': 3, 'turned': 2, 'plain': 2}, counts\n";
+    char script[4096], line[4096];
+    snprintf(script, sizeof script,
+        "import sys\nsys.dont_write_bytecode = True\n"
+        "sys.path.insert(0, '%s')\n%s",
+        dt_source_path("tools"), body);
+    snprintf(line, sizeof line, "python3 '%s'", cli_file("tiles.py", script));
+    assert_int_equal(system(line), 0);
+}
+
+/* Of a language model in tiles, as PyTorch's has them. */
+static void a_language_model_in_tiles_becomes_whole(void **state)
+{
+    NEED_TORCH();
+    char ini[2048], folder[512];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("g.pt"));
+    folder[strlen(folder) - strlen("g.pt")] = '\0';
+    run_script(make_it, folder);
+    convert("from-torch", folder, "g.pt", "g.safetensors", 0, "28 tensors");
+    snprintf(ini, sizeof ini,
+        "[model]\nname = gpt2\nlayers = 2\nheads = 2\nwidth = 16\ncontext = 8\nvocab = 7\n"
+        "tiles = 4\nhead_tiles = 7\ndropout = 0\nweights = %sg.safetensors\n[data]\nsource = text\n"
+        "path = %stext\n[train]\nbatch = 8\nsteps = 1\nlr = 1e-12\n[device]\nthreads = 1\n"
+        "[run]\ndir = %stiled\noverwrite = on\n",
+        folder, folder, folder);
+    ran r = cli_run("FILE", cli_file("gpt2.ini", ini));
+    assert_code(&r, 0);
+    cli_done(&r);
+    convert("to-torch --whole", folder, "tiled/checkpoints/model.safetensors", "whole.pt", 0,
+        "h.1.mlp.c_proj: 4 tiles");
+    run_script("before = torch.load(folder + 'g.pt')\n"
+               "net.transformer.load_state_dict(torch.load(folder + 'whole.pt'))\n"
+               "for name, v in net.transformer.state_dict().items():\n"
+               "    assert (v - before['transformer.' + name]).abs().max() < 1e-6, name\n",
+        folder);
+}
+
 DT_TEST_GROUP(weights_tool)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +424,8 @@ DT_TEST_GROUP(weights_tool)
         cmocka_unit_test(a_module_of_pytorch_takes_and_gives_them),
         cmocka_unit_test(names_lose_the_wrapper_around_the_network),
         cmocka_unit_test(a_language_model_keeps_its_turned_matrices),
+        cmocka_unit_test(tiles_become_whole),
+        cmocka_unit_test(a_language_model_in_tiles_becomes_whole),
         cmocka_unit_test(files_are_not_read_into_memory),
         cmocka_unit_test(what_is_no_weight_file_is_refused),
     };

@@ -64,11 +64,10 @@ typedef struct rows_job {
 
 enum { ROWS_AT_ONCE = 8 };
 
-/* A thread has a column: neighbours read and write neighbours, wherever rows begin. */
-DT_DEVICE void copy_rows(const rows_job *j, dt_dtype t)
+DT_DEVICE void copy_column(const rows_job *j, int64_t c, dt_dtype t)
 {
-    const int64_t c = dti_first(), step = gridDim.y;
-    for (int64_t r = blockIdx.y; r < j->rows && c < j->columns; r += ROWS_AT_ONCE * step) {
+    const int64_t step = gridDim.y;
+    for (int64_t r = blockIdx.y; r < j->rows; r += ROWS_AT_ONCE * step) {
         const int64_t from = r * j->from_pitch + c, to = r * j->to_pitch + c;
         const int64_t rest = dti_quotient(j->rows - 1 - r, step) + 1; /* rows, this one too */
         float v[ROWS_AT_ONCE];
@@ -80,6 +79,13 @@ DT_DEVICE void copy_rows(const rows_job *j, dt_dtype t)
             if (k < rest)
                 dti_store(j->to, to + k * step * j->to_pitch, t, v[k]);
     }
+}
+
+/* Threads have columns: neighbours read and write neighbours, wherever rows begin. */
+DT_DEVICE void copy_rows(const rows_job *j, dt_dtype t)
+{
+    for (int64_t c = dti_first(); c < j->columns; c += dti_stride())
+        copy_column(j, c, t);
 }
 
 DT_KERNELS(copy_rows, rows_job)

@@ -247,8 +247,8 @@ static inline void dti_arrive(void)
 
 #define dti_exp2 exp2f
 
-#define DT_KERNEL_POINTER(name) name##_thread
-#define DT_KERNEL_TYPE(name, type) void (*name)(const void *given)
+#define DT_KERNEL_POINTER(name) &name##_host
+#define DT_KERNEL_TYPE(name, type) const dt_host_kernel *name
 #define DT_LAUNCH_POINTER(kernel, blocks, threads, bytes, queue, given)                            \
     DT_HOST_LAUNCH(kernel, blocks, 1, threads, bytes, queue, given)
 

@@ -114,12 +114,11 @@ void dt_host_launch(void *queue, const dt_host_job *job, const void *given, size
     _Alignas(16) char both[4096 + sizeof *job]; /* the most that a launch takes before CUDA 12.1 */
     card_lock();
     if (job->x == 0 || job->y == 0 || job->y > MOST_Y || job->threads == 0 || job->threads > 1024 ||
-        job->x > INT32_MAX) {
+        job->threads > job->kernel->bounds[0] || job->x > INT32_MAX) {
         (void)card_told(cudaErrorInvalidConfiguration);
         return;
     }
-    if (bytes > sizeof both - head ||
-        job->shared > shared_of((const void *)(uintptr_t)job->kernel)) {
+    if (bytes > sizeof both - head || job->shared > shared_of(job->kernel)) {
         (void)card_told(cudaErrorInvalidValue);
         return;
     }

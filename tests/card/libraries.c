@@ -15,7 +15,8 @@
 #include "layers/value.h"
 #include "tests/card/card.h"
 
-enum { FAST = 4096, LEAST = 256, PRODUCT = 1000, ALIGN = 64 };
+/* @OPERAND: what the library is promised, see prefer_all() in layers/cublas/cublas_cuda.c */
+enum { FAST = 4096, LEAST = 256, PRODUCT = 1000, ALIGN = 64, OPERAND = 16 };
 
 /* ---- convolutions: two ways, and none for groups ---- */
 
@@ -236,6 +237,8 @@ static void multiply(const void *given)
 dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes *bytes, dt_err *err)
 {
     const product m = {op->p, *bytes};
+    if (((uintptr_t)bytes->x | (uintptr_t)bytes->y | (uintptr_t)bytes->weight) % OPERAND != 0)
+        return DT_FAIL(err, DT_E_DEVICE, "a product of what does not begin at %d bytes", OPERAND);
     card_lock();
     card_check_given("a product", &m, sizeof m);
     if (card_told(card_put(queue, multiply, &m, sizeof m)) != cudaSuccess)

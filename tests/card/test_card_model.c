@@ -6,8 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "engine/cuda/cuda.h"
+#include "layers/cublas/cublas_cuda.h"
 #include "tests/card/card.h"
 #include "tests/fixture/check.h"
+#include "tests/fixture/cuda_host.h"
 
 enum { BYTES = 1024 };
 
@@ -106,6 +109,7 @@ static bool refused(void (*what)(void))
     if (child == 0) {
         (void)!freopen("/dev/null", "w", stderr);
         signal(SIGSEGV, SIG_DFL); /* cmocka has its own */
+        signal(SIGILL, SIG_DFL);
         what();
         _exit(0);
     }
@@ -367,6 +371,58 @@ static void a_card_has_so_much(void **state)
         cudaErrorInvalidValue);
 }
 
+DT_KERNEL_OF(64, add_at, uintptr_t)
+{
+    *(float *)given += 1;
+}
+
+/* Of more threads than its kernel was compiled for. */
+static void launches_keep_to_their_bounds(void **state)
+{
+    (void)state;
+    const uintptr_t at = (uintptr_t)it.device;
+    const struct {
+        unsigned x, y;
+    } one = {1, 1};
+    DT_LAUNCH(add_at, one, 64, it.a, at);
+    OK(cudaGetLastError());
+    DT_LAUNCH(add_at, one, 96, it.a, at);
+    assert_int_equal(cudaGetLastError(), cudaErrorInvalidConfiguration);
+}
+
+/* Convolutions are linked beside products, and not run here. */
+dt_status dt_cuda_launched(const char *what, dt_err *err)
+{
+    (void)what, (void)err;
+    return DT_OK;
+}
+
+static void products_take_what_begins_at_16_bytes(void **state)
+{
+    (void)state;
+    const dti_cublas_problem p = {.direction = DTI_CUBLAS_FORWARD, .rows = 2, .in = 2, .out = 2};
+    char *const d = it.device;
+    dti_cublas *lib;
+    dti_cublas_op *op;
+    dt_err err = {0};
+    char *work;
+    OK(cudaMalloc((void **)&work, 1000));
+    assert_ok(dti_cublas_open(&lib, NULL, &err), &err);
+    assert_ok(dti_cublas_create(lib, &op, &p, &err), &err);
+    for (int odd = 0; odd < 4; odd++) {
+        const dti_cublas_bytes b = {.x = d + 4 * (odd == 1),
+            .y = d + 64 + 8 * (odd == 2),
+            .weight = d + 128 + 4 * (odd == 3),
+            .work = work};
+        const dt_status st = dti_cublas_run(op, it.a, &b, &err);
+        assert_int_equal(st, odd == 0 ? DT_OK : DT_E_DEVICE);
+    }
+    OK(cudaStreamSynchronize(it.a));
+    dti_cublas_destroy(op);
+    dti_cublas_close(lib);
+    OK(cudaFree(work));
+}
+
 static void touch(void)
 {
     it.device[0] = 1;
@@ -390,6 +446,16 @@ static void leave_all(void)
     exit(0);
 }
 
+static void write_odd(void)
+{
+    const uintptr_t at = (uintptr_t)it.device + 2;
+    const struct {
+        unsigned x, y;
+    } one = {1, 1};
+    DT_LAUNCH(add_at, one, 32, it.a, at);
+    OK(cudaStreamSynchronize(it.a));
+}
+
 static void give_own(void)
 {
     const void *const own = &it;
@@ -411,6 +477,7 @@ static void what_a_run_must_never_do_ends_it(void **state)
     assert_true(refused(free_early));
     assert_true(refused(leave_all));
     assert_true(refused(wait_for_time));
+    assert_true(refused(write_odd));
 #ifdef DT_CARD_GIVEN
     assert_true(refused(give_own));
 #else
@@ -437,6 +504,8 @@ DT_TEST_GROUP(card_model)
         T(new_memory_is_not_numbers),
         T(registered_memory_is_reached_and_its_pages_are_taken),
         T(a_card_has_so_much),
+        T(launches_keep_to_their_bounds),
+        T(products_take_what_begins_at_16_bytes),
         T(what_a_run_must_never_do_ends_it),
     };
     setenv("DT_CARD_SEED", "1", 1);

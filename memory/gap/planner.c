@@ -262,7 +262,8 @@ dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *er
         if (i == NULL)
             break;
         done += i->bytes;
-        DT_CHECK(dti_planner_offload(x, i, err, "recomputed it would need too much"));
+        DT_CHECK(dti_planner_offload(
+            x, i, err, "to recompute it, values would have to stay that do not fit"));
     }
     x->exchanged = true;
     return DT_OK;

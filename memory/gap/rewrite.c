@@ -81,8 +81,8 @@ static size_t those(const dti_rewrite *r, dti_fate fate, const dti_idle **to)
     return n;
 }
 
-/* What is not to be kept for values recomputed at the end of a gap: others whose gaps, which end
- * there or behind, that lies in. */
+/* What is not to be kept for values recomputed at the end of @at: other recomputed values whose gap
+ * contains that. @all: those whose gaps end there or later. */
 static void find_dropped(const dti_idle *const *all, size_t n, const dti_gap *at, bool *dropped)
 {
     for (size_t k = 0; k < n; k++)

@@ -21,6 +21,8 @@
  *   may shift an earlier one, as long as nothing that is to be away at a peak is late for it.
  * - Without a budget whatever hides is swapped, and nothing is recomputed.
  * - What cannot be recomputed for lack of sources that are there is swapped in the end.
+ * - What a recomputation makes on its way and a later one is to make stays from then on: the paper
+ *   keeps it so (collective recomputation) as long as memory lasts.
  * - The input is not copied out, but fetched again. */
 #include <math.h>
 
@@ -52,7 +54,8 @@ static dt_status swap_if_it_hides(dti_planner *x, dti_idle *i, dt_err *err)
         dti_gaps_refuse(&x->gaps, i);
         return DT_OK;
     }
-    return dti_planner_offload(x, i, err, "idle for %.3g ms, %.3g out and %.3g back hide",
+    return dti_planner_offload(x, i, err,
+        "idle for %.3g ms; copies of %.3g ms out and %.3g ms back hide",
         ms * (dti_absence(&x->gaps, i) + i->out + i->in), ms * i->out, ms * i->in);
 }
 

@@ -55,7 +55,7 @@ int dti_chen_readers(const dt_program *p, int32_t tensor);
 dt_status dti_chen_open(dti_chen *c, dt_program *p, dt_err *err) DT_NODISCARD;
 void dti_chen_close(dti_chen *c);
 
-/* Cut as asked. Whether that is anywhere. */
+/* Cut as asked. True: cuts may be behind any value (linear). */
 bool dti_chen_cut(dti_chen *c, dti_chen_cuts cuts);
 
 /* Drop everything but the values kept (by number of the value), what is read across them, and what

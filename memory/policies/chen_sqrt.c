@@ -6,10 +6,10 @@
  * Every sqrt(|C|)-th of the split points C is kept, as in Checkmate's version of this rule
  * (Jain et al., MLSys 2020, appendix B). Ours differs from the paper in three things. Split points
  * are found, not given: values that alone cross from what is before them to what comes after. Only
- * values that backward reads anyway are split points. The last segment is not dropped: backward
- * begins with it, so running it again would lower no peak. Where split points are far apart, as in
- * U-Net, whose halves are joined by four values beside the one at the bottom, any value may be
- * kept with all that is read across it: Checkmate's linearised candidates.
+ * values that backward reads anyway are split points. What follows the last value kept is not
+ * dropped: backward begins with it, so running it again would lower no peak. Where split points are
+ * far apart, as in U-Net, whose halves are joined by four values beside the one at the bottom, any
+ * value may be kept with all that is read across it: Checkmate's linearised candidates.
  *
  * With root = values as many are kept as OpenAI's release of 2018 keeps for TensorFlow
  * (cybertronai/gradient-checkpointing, "memory"): every |C| / sqrt(n)-th, rounded up, n being all

@@ -34,9 +34,11 @@ const dt_opt dti_vdnn_config[] = {
 };
 /* clang-format on */
 
-/* By node: whether its backward is the first to read something that moves, whether that has been
- * fetched, the op before which it is fetched, and that behind the layer whose first that is; 0:
- * there is none. */
+/* By node:
+ * @offloaded:    its backward is the first to read something that moves
+ * @fetched:      the backward of some layer fetches that
+ * @fetch_before: the first backward op of the layer that fetches it
+ * @join_before:  the first backward op of the layer after that; 0: none */
 typedef struct layer {
     bool offloaded, fetched;
     int32_t fetch_before, join_before;

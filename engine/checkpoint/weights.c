@@ -287,14 +287,15 @@ static bool hint_tiled(const comparison *c, const dt_graph *g, const dti_weight 
     if (there == 0 || there == here || of_head != head || dt_st_find(c->f, whole) != NULL)
         return false;
     const int length = (int)(strrchr(whole, '.') - whole);
-    char network[32] = "whole";
+    char network[32] = "whole", section[2 * DT_WEIGHT_NAME_BYTES] = "";
     if (cut)
         snprintf(network, sizeof network, "in %" PRId64, here);
+    if (!layer->reads_ids)
+        snprintf(section, sizeof section, ", or in a network of layers [%s %.*s] tiles = %" PRId64,
+            layer->name, length, whole, there);
     (void)DT_FAIL(c->err, DT_E_DATA,
-        "the file has '%.*s' in %" PRId64 " tiles, the network %s: set model.%s = %" PRId64
-        ", or in a network of layers [%s %.*s] tiles = %" PRId64,
-        length, whole, there, network, head ? "head_tiles" : "tiles", there, layer->name, length,
-        whole, there);
+        "the file has '%.*s' in %" PRId64 " tiles, the network %s: set model.%s = %" PRId64 "%s",
+        length, whole, there, network, head ? "head_tiles" : "tiles", there, section);
     return true;
 }
 

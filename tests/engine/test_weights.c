@@ -417,7 +417,7 @@ static void other_layers_and_tiles_are_recognised(void **state)
         {{.tiles = 2}, {.tiles = 4}, "in 2 tiles, the network in 4: set model.tiles = 2", "",
             "model.width"},
         {{.head_tiles = 10}, {.head_tiles = 5, .tiles = 2},
-            "'wte' in 10 tiles, the network in 5: set model.head_tiles = 10", "", "model.tiles"},
+            "'wte' in 10 tiles, the network in 5: set model.head_tiles = 10", "", "[embedding"},
         {{.head_tiles = 5, .tiles = 2}, {.head_tiles = 1}, "set model.head_tiles = 5",
             "set model.tiles = 2", "save all of"},
     };

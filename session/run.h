@@ -76,7 +76,8 @@ struct dt_run {
 
 /* Have a line written to a file for each row that is executed (docs/commands.md, DT_TRACE), by
  * training and by evaluation: before either begins. @path: NULL or "": none. DT_E_IO when it cannot
- * be created; what cannot be written later is told, and the run goes on. */
+ * be created, DT_E_CONFIG where it may not be written (may_write.h); what cannot be written later
+ * is told, and the run goes on. */
 dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* How often training has left out a bad sample (data.on_error = skip), over the whole run. */

@@ -59,6 +59,9 @@ dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err) D
  * is another folder, of which any part may be cut then. */
 bool dt_run_dir_of_checkpoint(char *path);
 
+/* Whether a file is one that a run wrote into its folder, or is below its checkpoints. */
+bool dti_run_dir_wrote(const char *path);
+
 /* Begin to write where a run goes on: remove what a process that is gone was writing, make what is
  * missing, and cut metrics.jsonl after the lines of @step, or before the evaluation of that step
  * when it is still to be made (@evaluated false), and after a line that is none. What is cut goes

@@ -72,7 +72,6 @@ static dt_status show(const dt_compare *c, const compare_flags *f, dt_err *err)
 
 static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
 {
-    const char *files[] = {f->csv, f->svg, f->html};
     const bool csv = dti_is_stdout(f->csv);
     const bool svg = dti_is_stdout(f->svg);
     const bool html = dti_is_stdout(f->html);
@@ -83,7 +82,6 @@ static dt_status check(const dti_cli *cli, const compare_flags *f, dt_err *err)
             "--csv -, --svg -, --html - and --json all go to stdout; name files for all but one");
     DT_CHECK(dti_check_ending(f->svg, "--svg", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
-    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -159,12 +157,14 @@ static dt_status open_variants(
         .n_sets = cli->n_set,
         .lists = (const char *const *)c->lists.list,
         .n_lists = c->lists.n};
+    const char *files[] = {f->csv, f->svg, f->html};
     DT_CHECK(dt_variants_open(&c->variants, &c->vary, &of, err));
     for (size_t v = 0; v < c->variants.n; v++) {
         dt_session *s = c->variants.variant[v].session;
         if (s == NULL)
             continue;
         listen(&c->variants, v);
+        DT_CHECK(dti_check_outputs(s, files, DT_COUNT(files), NULL, err));
         c->session = c->session != NULL ? c->session : s;
         if (f->run)
             DT_CHECK(check_run(s, err));

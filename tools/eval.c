@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/clock.h"
+#include "engine/base/path.h"
 #include "engine/config/options.h"
 #include "session/human.h"
 #include "tools/json_out.h"
@@ -224,6 +225,7 @@ static dt_status write_text(evaluation *e, dt_generate_opts *o, dt_err *err)
 static dt_status run(evaluation *e, const eval_flags *f, dt_err *err)
 {
     dt_generate_opts o;
+    DT_CHECK(dti_check_outputs(e->run->s, &e->outputs, 1, NULL, err));
     DT_CHECK(check_weights(e, err));
     if (f->generate == NULL)
         return evaluate(e, err);
@@ -240,7 +242,10 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
     if (f->generate != NULL && (e->json || e->outputs != NULL))
         return DT_FAIL(err, DT_E_CONFIG, "--%s and --generate exclude each other; give one of them",
             e->json ? "json" : "outputs");
-    DT_CHECK(dti_check_outputs(&e->outputs, 1, cli->word[0], err));
+    const char *trace = getenv("DT_TRACE");
+    if (e->outputs != NULL && trace != NULL && dt_same_file(e->outputs, trace))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' is to be written twice, by --outputs and by DT_TRACE; name two files", trace);
     char config[DTI_RUN_PATH];
     if (e->random && dti_config_of_run(cli->word[0], config))
         return DT_FAIL(err, DT_E_CONFIG,

@@ -9,6 +9,8 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/memory_stream.h"
+#include "engine/base/path.h"
+#include "session/may_write.h"
 
 #define REMEDY "name a file in a folder that is there and can be written"
 
@@ -32,15 +34,12 @@ bool dti_is_stdout(const char *path)
 
 static dt_status check_writable(const char *path, dt_err *err)
 {
-    char folder[4096] = ".";
+    char folder[DT_PATH_BYTES];
     struct stat st;
-    const char *slash = strrchr(path, '/');
     if (*path == '\0')
         return DT_FAIL(err, DT_E_IO, "'' is no name of a file; " REMEDY);
-    if (slash != NULL && (size_t)(slash - path) + 1 >= sizeof folder)
+    if (!dt_path_folder(folder, path))
         return DT_FAIL(err, DT_E_IO, "'%.60s...' is too long a path; " REMEDY, path);
-    if (slash != NULL)
-        snprintf(folder, sizeof folder, "%.*s", (int)(slash - path) + 1, path);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return DT_FAIL(err, DT_E_IO, "'%s' is a folder; " REMEDY, path);
     if (access(folder, W_OK | X_OK) != 0)
@@ -48,31 +47,26 @@ static dt_status check_writable(const char *path, dt_err *err)
     return dt_check_target(path, err);
 }
 
-/* Whether two paths are of one file. */
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return strcmp(a, b) == 0 ||
-           (stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino);
-}
-
 static bool is_file(const char *path)
 {
     return path != NULL && !dti_is_stdout(path);
 }
 
-dt_status dti_check_outputs(const char *const *path, size_t n, const char *input, dt_err *err)
+dt_status dti_check_outputs(
+    const dt_session *s, const char *const *path, size_t n, const char *input, dt_err *err)
 {
     for (size_t i = 0; i < n; i++) {
         if (!is_file(path[i]))
             continue;
         DT_CHECK(check_writable(path[i], err));
-        if (input != NULL && same_file(path[i], input))
+        if (s != NULL)
+            DT_CHECK(dt_may_write(s, path[i], err));
+        if (input != NULL && dt_same_file(path[i], input))
             return DT_FAIL(err, DT_E_CONFIG,
                 "'%s' is what is read, and would be overwritten; name another file to write",
                 path[i]);
         for (size_t k = 0; k < i; k++)
-            if (is_file(path[k]) && same_file(path[k], path[i]))
+            if (is_file(path[k]) && dt_same_file(path[k], path[i]))
                 return DT_FAIL(err, DT_E_CONFIG,
                     "'%s' is to be written twice, and the second would take the place of the "
                     "first; name two files",

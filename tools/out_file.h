@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "engine/base/error.h"
+#include "session/session.h"
 
 /* Prints @of as text. */
 typedef dt_status dti_printer(const void *of, FILE *f, dt_err *err);
@@ -17,11 +17,11 @@ dt_status dti_write_file(
 /* Whether a flag's file is "-": what goes to stdout is all that may go there. NULL is no file. */
 bool dti_is_stdout(const char *path);
 
-/* Before work that takes long, of @n files that are to be written: DT_E_IO when one could not be
- * made at its path, DT_E_CONFIG when it is the one that is read, @input (NULL: none), or that
- * of another flag. NULL and "-" are fine. */
-dt_status dti_check_outputs(
-    const char *const *path, size_t n, const char *input, dt_err *err) DT_NODISCARD;
+/* Before anything is planned, of @n files that are to be written: DT_E_IO when one could not be
+ * made at its path, DT_E_CONFIG when it is one that @s reads (NULL: there is no session), or one
+ * that is read besides, @input (NULL: none), or that of another flag. NULL and "-" are fine. */
+dt_status dti_check_outputs(const dt_session *s, const char *const *path, size_t n,
+    const char *input, dt_err *err) DT_NODISCARD;
 
 /* DT_E_CONFIG when @path, which @flag was given, is neither - nor named so: ".svg", "SVG". NULL is
  * fine. */

@@ -362,7 +362,9 @@ static dt_status show(const dt_session *s, const plan_flags *f, double seconds, 
 
 static dt_status plan_session(dt_session *s, const plan_flags *f, dt_err *err)
 {
+    const char *files[] = {f->text, f->map, f->html, f->timeline, f->intervals};
     double seconds = 0;
+    DT_CHECK(dti_check_outputs(s, files, DT_COUNT(files), f->against, err));
     DT_CHECK(plan_timed(s, &seconds, err));
     if (s->context.card == NULL && s->context.device != DT_CPU &&
         dt_device_answers(s->context.device, NULL))
@@ -410,9 +412,6 @@ static dt_status check(const dti_cli *a, const plan_flags *f, dt_err *err)
 {
     DT_CHECK(dti_check_ending(f->map, "--map", ".svg", "SVG", err));
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
-    const char *files[] = {f->text, f->map, f->html, f->timeline, f->intervals};
-    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), a->n_word > 0 ? a->word[0] : NULL, err));
-    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), f->against, err));
     if (f->json + f->rows + f->kernels > 1)
         return DT_FAIL(
             err, DT_E_CONFIG, "--json, --rows and --kernels exclude each other; give one of them");

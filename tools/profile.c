@@ -90,6 +90,8 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
     char path[DT_CACHE_PATH];
     dti_profile_watch watch = {0};
     dt_status st = dti_profile_session(&p->s, cli->word[0], cli->set, cli->n_set, &p->o, err);
+    if (st == DT_OK)
+        st = dti_check_outputs(p->s, &out, 1, NULL, err);
     if (st == DT_OK && p->keep)
         st = dt_profile_kept(p->s, path, err); /* before it is measured in vain */
     dti_profile_watch_begin(&watch, &p->o);
@@ -107,8 +109,8 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
     return st;
 }
 
-static dt_status check(profiling *p, const dti_cli *cli, const char *steps, const char *margin,
-    const char *out, dt_err *err)
+static dt_status check(
+    profiling *p, const dti_cli *cli, const char *steps, const char *margin, dt_err *err)
 {
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_profile.usage);
@@ -120,7 +122,6 @@ static dt_status check(profiling *p, const dti_cli *cli, const char *steps, cons
     if (p->keep && !p->o.timed)
         return DT_FAIL(err, DT_E_CONFIG,
             "--keep: a profile of --density alone is not kept; leave out one of them");
-    DT_CHECK(dti_check_outputs(&out, 1, cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 
@@ -145,7 +146,7 @@ static dt_status profile(const dti_command_args *a, dt_err *err)
     dt_status st = dti_cli_init(&cli, &dt_command_profile, a, flags, true, 1, err);
     p.o.timed = !density;
     if (st == DT_OK && !cli.help) {
-        st = check(&p, &cli, steps, margin, out, err);
+        st = check(&p, &cli, steps, margin, err);
         if (st == DT_OK)
             st = profile_config(&p, &cli, out, err);
     }

@@ -642,7 +642,8 @@ static dt_status run_mode(remat_run *r, const dti_cli *cli, dt_err *err)
     const char *files[] = {r->sequence, r->intervals};
     r->path = cli->n_word > 0 ? cli->word[0] : NULL;
     DT_CHECK(check_flags(r, err));
-    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), r->path != NULL ? r->path : r->chain, err));
+    DT_CHECK(
+        dti_check_outputs(NULL, files, DT_COUNT(files), r->path != NULL ? r->path : r->chain, err));
     if (r->json + dti_is_stdout(r->sequence) + dti_is_stdout(r->intervals) > 1)
         return DT_FAIL(err, DT_E_CONFIG,
             "--json and what is named - all go to stdout; name files for the others");

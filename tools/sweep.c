@@ -85,6 +85,8 @@ static dt_status sweep_session(
     const dt_session *s, const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
     char asked[DT_ASKED];
+    const char *files[] = {f->html, f->csv};
+    DT_CHECK(dti_check_outputs(s, files, DT_COUNT(files), NULL, err));
     DT_CHECK(dt_session_check_no_account(s, err));
     if (s->opts.memory.device_budget == 0)
         return DT_FAIL(err, DT_E_CONFIG,
@@ -121,7 +123,6 @@ static dt_status sweep_session(
 /* What is asked for, before anything is planned. */
 static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
 {
-    const char *files[] = {f->html, f->csv};
     DT_CHECK(dti_check_ending(f->html, "--html", ".html", "HTML", err));
     if (f->verify && (f->json || dti_is_stdout(f->html) || dti_is_stdout(f->csv)))
         return DT_FAIL(err, DT_E_CONFIG,
@@ -132,7 +133,6 @@ static dt_status check(const dti_cli *cli, const sweep_flags *f, dt_err *err)
             "--csv -, --html - and --json all go to stdout; name files for all but one");
     if (cli->n_word == 0)
         return DT_FAIL(err, DT_E_CONFIG, "name a CONFIG; usage: %s", dt_command_sweep.usage);
-    DT_CHECK(dti_check_outputs(files, DT_COUNT(files), cli->word[0], err));
     return dti_cli_check_file(cli->word[0], err);
 }
 

@@ -48,6 +48,11 @@ void dt_config_destroy(dt_config *c)
     dt_free(c);
 }
 
+const char *dt_config_path(const dt_config *c)
+{
+    return c->folder != NULL ? c->file : NULL;
+}
+
 /* A new section, of tidied text that lives as long as c. */
 static section *add_section(dt_config *c, const char *text, int line, const char *set)
 {

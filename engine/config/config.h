@@ -36,6 +36,9 @@ void dt_config_sort_mistakes(const dt_config *c, size_t before, dt_err *err);
 
 void dt_config_destroy(dt_config *c);
 
+/* The file that was read; NULL: it came from memory. */
+const char *dt_config_path(const dt_config *c);
+
 /* The section whose keys are globs over names, which have dots in them. */
 #define DT_CONFIG_GLOBS "memory.layers"
 
@@ -55,6 +58,9 @@ dt_status dt_config_vary(dt_config *c, const char *assignment, dt_err *err) DT_N
  * @rows must outlive the config; strings in @target live as long as it. */
 dt_status dt_config_bind(
     dt_config *c, const char *section, const dt_opt *rows, void *target, dt_err *err) DT_NODISCARD;
+
+/* Whether a value is one of the row's words, which of a path are no path. */
+bool dti_is_choice(const dt_opt *row, const char *value);
 
 /* Report every section and key that no dt_config_bind asked for, with the nearest known name. */
 dt_status dt_config_check_known(const dt_config *c, dt_err *err) DT_NODISCARD;

@@ -27,7 +27,7 @@ static char *join(dt_config *c, const char *folder, const char *between, const c
     return joined;
 }
 
-static bool is_choice(const dt_opt *row, const char *value)
+bool dti_is_choice(const dt_opt *row, const char *value)
 {
     for (const char *const *w = row->choices; w != NULL && *w != NULL; w++)
         if (strcmp(*w, value) == 0)
@@ -81,7 +81,7 @@ static dt_status bind_value(
     dt_config *c, const section *s, entry *e, const dt_opt *row, void *target, dt_err *err)
 {
     const char *value = e->value;
-    if (row->type == DT_OPT_PATH && !is_choice(row, value))
+    if (row->type == DT_OPT_PATH && !dti_is_choice(row, value))
         value = resolve(c, e);
     if (row->type == DT_OPT_LIST)
         value = tidy_list(c, e);

@@ -481,6 +481,16 @@ dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err)
     return first_of(first, check_checkpoint(c, &o->checkpoint, err));
 }
 
+const char *dt_run_options_path(
+    const dt_run_options *o, const dt_run_section *of, const dt_opt *row)
+{
+    const char *path;
+    if (row->type != DT_OPT_PATH)
+        return NULL;
+    memcpy(&path, (const char *)o + of->offset + row->at, sizeof path);
+    return path != NULL && !dti_is_choice(row, path) ? path : NULL;
+}
+
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes)
 {
     const char *dot = strchr(word, '.');

@@ -185,6 +185,10 @@ extern const dt_run_section dt_run_sections[];
  * call dt_config_check_known. */
 dt_status dt_run_options_bind(dt_config *c, dt_run_options *o, dt_err *err) DT_NODISCARD;
 
+/* The path that a key names, as it was resolved; NULL: it is no key of paths, or names none. */
+const char *dt_run_options_path(
+    const dt_run_options *o, const dt_run_section *of, const dt_opt *row);
+
 /* The "SECTION.KEY" that a word may stand for: itself where it begins with a section, a key's name,
  * or what others call one; NULL: none. */
 const char *dt_run_options_meant(const char *word, char *to, size_t bytes);

@@ -1,6 +1,7 @@
 /* The course of a run: open, begin, train, end. */
 #include "session/budget.h"
 #include "session/idle_fates.h"
+#include "session/may_write.h"
 #include "session/open.h"
 #include "session/run.h"
 #include "session/run_plans.h"
@@ -316,6 +317,8 @@ static dt_status check(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     char note[DTI_RIG_NOTE];
+    if (s->opts.train.dump_gradients != NULL)
+        DT_CHECK(dt_may_write(s, s->opts.train.dump_gradients, err));
     if (r->asked) /* of batches that this run may not have */
         dti_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));

@@ -11,6 +11,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/numbers_text.h"
+#include "session/may_write.h"
 #include "session/run/run_internal.h"
 
 enum { BUFFER = 1 << 16, LINE = 512 };
@@ -81,6 +82,7 @@ dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err)
 {
     if (path == NULL || path[0] == '\0')
         return DT_OK;
+    DT_CHECK(dt_may_write(r->s, path, err));
     dti_run_trace *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");

@@ -1,14 +1,18 @@
 /* Going on with the run that a folder holds. */
+#define _GNU_SOURCE /* realpath */
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
+#include "engine/base/path.h"
 #include "session/run_dir/run_dir_internal.h"
 
 enum { LINE_BYTES = 4096 };
@@ -38,6 +42,42 @@ bool dt_run_dir_of_checkpoint(char *path)
         return false;
     *parent = '\0';
     return true;
+}
+
+static bool is_run(const char *folder)
+{
+    static const char *const has[] = {DT_RUN_CONFIG, DT_RUN_ENV};
+    char path[DT_PATH_BYTES];
+    struct stat st;
+    for (size_t i = 0; i < DT_COUNT(has); i++)
+        if (snprintf(path, sizeof path, "%s/%s", folder, has[i]) >= DT_PATH_BYTES ||
+            stat(path, &st) != 0)
+            return false;
+    return true;
+}
+
+static bool is_own(const char *name)
+{
+    static const char below[] = DT_CHECKPOINTS "/";
+    static const char *const ours[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES,
+        DT_RUN_METRICS, DT_RUN_METRICS_CUT, DT_RUN_SUMMARY, DT_RUN_REPORT, DT_RUN_LOCK};
+    for (size_t i = 0; i < DT_COUNT(ours); i++)
+        if (strcmp(name, ours[i]) == 0)
+            return true;
+    return strncmp(name, below, strlen(below)) == 0;
+}
+
+bool dti_run_dir_wrote(const char *path)
+{
+    char *file = realpath(path, NULL), folder[DT_PATH_BYTES];
+    bool wrote = false;
+    snprintf(folder, sizeof folder, "%s", file != NULL ? file : "");
+    for (char *slash; !wrote && (slash = strrchr(folder, '/')) != NULL;) {
+        *slash = '\0';
+        wrote = is_own(file + (slash - folder) + 1) && is_run(folder);
+    }
+    free(file);
+    return wrote;
 }
 
 dt_status dt_run_dir_holds(const char *dir, bool *any, bool *run, dt_err *err)

@@ -115,6 +115,27 @@ static void without_weights_it_refuses(void **state)
     cli_done(&r);
 }
 
+/* What a run left: weights, and what says of them when they were saved and how good they are. */
+static void files_of_a_run_are_not_written_over(void **state)
+{
+    NEED_BINARY();
+    static const char *const files[] = {
+        "checkpoints/model.safetensors", "summary.json", "metrics.jsonl"};
+    for (size_t i = 0; i < DT_COUNT(files); i++) {
+        char folder[256], path[320], words[512];
+        struct stat before, after;
+        snprintf(folder, sizeof folder, "%s", dt_temp_path("run"));
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]);
+        snprintf(words, sizeof words, "eval FILE --outputs %s", path);
+        assert_int_equal(stat(path, &before), 0);
+        ran r = cli_run(words, folder);
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "and would be overwritten; name another file");
+        assert_true(stat(path, &after) == 0 && before.st_ino == after.st_ino);
+        cli_done(&r);
+    }
+}
+
 /* What is in a run's folder stands for none, and is told with what does. */
 static void words_that_stand_for_no_run_are_refused(void **state)
 {
@@ -1060,6 +1081,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(it_finds_what_training_found_at_its_end),
         cmocka_unit_test(people_get_a_table),
         cmocka_unit_test(without_weights_it_refuses),
+        cmocka_unit_test(files_of_a_run_are_not_written_over),
         cmocka_unit_test(words_that_stand_for_no_run_are_refused),
         cmocka_unit_test(wrong_weights_are_refused),
         cmocka_unit_test(a_text_learned_by_heart_is_written),

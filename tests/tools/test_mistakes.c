@@ -1338,6 +1338,8 @@ static void files_that_are_asked_for_twice_are_refused(void **state)
         {"remat --chain FILE --budget 1 --sequence FILE", "is what is read", DT_E_CONFIG},
         {"plan FILE --timeline twice.csv --intervals twice.csv",
             "'twice.csv' is to be written twice, and the second would take the place", DT_E_CONFIG},
+        {"plan FILE --timeline twice.csv --intervals ./twice.csv",
+            "'./twice.csv' is to be written twice", DT_E_CONFIG},
         {"compare FILE --svg /dev/null/a.svg", "cannot be written: Not a directory", DT_E_IO},
         {"compare FILE --csv /dev/null", "'/dev/null' is a device; name a regular file", DT_E_IO},
         {"sweep FILE --csv /dev/full", "'/dev/full' is a device", DT_E_IO},
@@ -1356,6 +1358,59 @@ static void files_that_are_asked_for_twice_are_refused(void **state)
         dt_free(after);
         cli_done(&r);
     }
+}
+
+/* Any file that a key names or that is read besides, whoever writes: flags, train.dump_gradients,
+ * DT_TRACE. */
+static void what_is_read_is_not_written_over(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *words, *trace, *says;
+    } cases[] = {
+        {"plan c.ini --set memory.profile=d/in --timeline d/in", "", "what memory.profile names"},
+        {"plan c.ini --set model.weights=d/new --html - --text d/./new", "",
+            "what model.weights names"},
+        {"compare c.ini --vary memory.profile=auto,d/in --csv d/in", "",
+            "what memory.profile names"},
+        {"sweep c.ini --set data.path=d/in --set memory.device_budget=1GiB --csv d/in", "",
+            "what data.path names"},
+        {"profile c.ini --set data.eval_path=d --out d/in", "",
+            "in the folder that data.eval_path names"},
+        {"eval c.ini --set model.weights=d/in --outputs d/in", "", "what model.weights names"},
+        {"eval c.ini --random --outputs new", "./new", "by --outputs and by DT_TRACE"},
+        {"eval c.ini --random", "c.ini", "what is read"},
+        {"c.ini --set train.dump_gradients=d/in --set model.weights=d/in", "",
+            "what model.weights names"},
+        {"c.ini --set train.dump_gradients=c.ini", "", "what is read"},
+        {"c.ini --plan d/in", "d/in", "what is read"},
+        {"c.ini --set train.dump_gradients=new", "new", "what train.dump_gradients names"},
+    };
+    char folder[256];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("read"));
+    assert_true(mkdir(folder, 0700) == 0 && mkdir(dt_temp_path("read/d"), 0700) == 0);
+    cli_file("read/c.ini", LENET);
+    cli.folder = folder;
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        const bool plans = strstr(cases[i].words, "--plan") != NULL;
+        ran r = cli_run("plan c.ini --text -", NULL);
+        const char *file = cli_file("read/d/in", plans ? r.out : "[density]\n* = 0.5\n");
+        char *before = cli_text(file);
+        cli_done(&r);
+        setenv("DT_TRACE", cases[i].trace, 1);
+        r = cli_run(cases[i].words, NULL);
+        unsetenv("DT_TRACE");
+        char *after = cli_text(file), *config = cli_text(dt_temp_path("read/c.ini"));
+        if (r.code != DT_E_CONFIG || strstr(r.err, cases[i].says) == NULL)
+            fail_msg("%s: %d, %s", cases[i].words, r.code, r.err);
+        assert_string_equal(before, after);
+        assert_string_equal(config, LENET);
+        dt_free(config);
+        dt_free(before);
+        dt_free(after);
+        cli_done(&r);
+    }
+    cli.folder = NULL;
 }
 
 /* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */
@@ -1527,6 +1582,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(less_is_not_called_more),
         cmocka_unit_test(what_a_run_refuses_is_no_plan_to_take),
         cmocka_unit_test(files_that_are_asked_for_twice_are_refused),
+        cmocka_unit_test(what_is_read_is_not_written_over),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(checkmate_names_its_lowest_peak),
         cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),

@@ -142,9 +142,8 @@
     const of = rect.parentNode.dataset.of, i = +rect.dataset.i;
     const seconds = rect.closest('[data-seconds]');
     if (seconds) {
-      const b = box(rect), scale = plan.seconds / WIDE;
       const what = of === 'wait' ? 'waits' : of === 'op' ? plan.op.name[i] : plan.tensor.name[i];
-      return `${what}\n${seconds.dataset.seconds}: ${(b.w * scale * 1e3).toFixed(3)} ms from ${((b.x - LEFT) * scale * 1e3).toFixed(3)} ms on`;
+      return `${what}\n${seconds.dataset.seconds}: ${short(rect.dataset.took * 1e3)} ms from ${(rect.dataset.from * 1e3).toFixed(3)} ms on`;
     }
     if (of === 'role') {
       const stay = tensors.filter(t => t.stays && plan.tensor.role[t.i] === i);

@@ -63,7 +63,8 @@ void dti_map_lane_end(FILE *f)
     fputs("</g></svg>\n", f);
 }
 
-bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int64_t i)
+bool dti_map_begin_in_lane(
+    FILE *f, bool page, double x, double y, double w, int64_t i, const char *more)
 {
     fputs("<rect", f);
     number(f, "x", x, page ? 2 : 1);
@@ -71,10 +72,10 @@ bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int
     if (!page) {
         number(f, "y", y, 1);
         fprintf(f, " height=\"%d\"><title>", DTI_MAP_LANE);
-    } else if (i >= 0) {
-        fprintf(f, " data-i=\"%" PRId64 "\"/>\n", i);
     } else {
-        fputs("/>\n", f);
+        if (i >= 0)
+            fprintf(f, " data-i=\"%" PRId64 "\"", i);
+        fprintf(f, "%s/>\n", more);
     }
     return !page;
 }

@@ -29,8 +29,9 @@ enum { DTI_MAP_LANE = 12, DTI_MAP_COPIES = 26, DTI_MAP_GAP = 6, DTI_MAP_LINE = 1
 bool dti_map_begin(
     FILE *f, bool page, const char *class, double x, double y, double w, double h, int64_t i);
 /* The same in a lane of DTI_MAP_LANE pixels, which begins at @y: in a page the rules of the class
- * "lane" say how tall it is, and it begins at 0. */
-bool dti_map_begin_in_lane(FILE *f, bool page, double x, double y, double w, int64_t i);
+ * "lane" say how tall it is, and it begins at 0. @more: attributes for the page's script; "" */
+bool dti_map_begin_in_lane(
+    FILE *f, bool page, double x, double y, double w, int64_t i, const char *more);
 void dti_map_end(FILE *f);
 
 /* What is in a lane from @y on, and goes by ops or by seconds, in a frame that clips it. */

@@ -228,7 +228,7 @@ static void ops_lane(const dti_map *m, int stream, double y)
             now++;
             if (r->stream != stream || m->p->op[r->op].kind != kind ||
                 !dti_map_begin_in_lane(
-                    m->f, m->page, x, y, dti_map_across(m, (double)now) - x, r->op))
+                    m->f, m->page, x, y, dti_map_across(m, (double)now) - x, r->op, ""))
                 continue;
             dti_xml_text(m->f, m->p->op[r->op].name);
             fprintf(m->f, ", %s", dt_op_kind_name((dt_op_kind)kind));

@@ -44,12 +44,14 @@ static double lanes_tall(const lanes *l)
     return l->t != NULL ? tall : 0;
 }
 
-/* A rectangle from @begin on; what it is follows, but in a page, whose script knows that. False:
- * nothing is to follow. */
+/* A rectangle from @begin on, as wide as is seen; what it is follows, but in a page, whose script
+ * knows that, and is told the seconds. False: nothing is to follow. */
 static bool begin_row(const lanes *l, double begin, double seconds, double y, int32_t i)
 {
+    char more[80];
+    snprintf(more, sizeof more, " data-from=\"%.9g\" data-took=\"%.9g\"", begin, seconds);
     return dti_map_begin_in_lane(
-        l->f, l->page, LEFT + begin * l->scale, y, fmax(0.15, seconds * l->scale), i);
+        l->f, l->page, LEFT + begin * l->scale, y, fmax(0.15, seconds * l->scale), i, more);
 }
 
 static void end_row(const lanes *l, double begin, double seconds)

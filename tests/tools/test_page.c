@@ -697,6 +697,41 @@ static void measured_rows_stand_beside_the_predicted(void **state)
     dt_free(rows);
 }
 
+static bool has_row(const char *timeline, double from, double took)
+{
+    for (const char *at = strchr(timeline, '\n') + 1; *at != '\0'; at = strchr(at, '\n') + 1) {
+        double begin, end;
+        assert_int_equal(sscanf(at, "%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%lf,%lf", &begin, &end), 2);
+        if (fabs(begin - from) < 2e-9 && fabs(end - begin - took) < 2e-9)
+            return true;
+    }
+    return false;
+}
+
+/* However narrow the rectangle that stands for a row, its seconds are those of the timeline. */
+static void lanes_tell_the_seconds_of_the_timeline(void **state)
+{
+    NEED_BINARY();
+    char words[700], timeline[512], config[512];
+    snprintf(config, sizeof config, "%s", dt_source_path("configs/tiny_ini_network.ini"));
+    snprintf(timeline, sizeof timeline, "%s", dt_temp_path("lanes.csv"));
+    snprintf(words, sizeof words,
+        "--set memory.policy=vdnn_all --set memory.simulate=p100 --timeline %s", timeline);
+    char *page = plan_page(words, config), *rows = cli_text(timeline);
+    size_t told = 0;
+    for (const char *at = page; (at = strstr(at, " data-i=\"")) != NULL; at++) {
+        double from, took;
+        if (sscanf(at, " data-i=\"%*d\" data-from=\"%lf\" data-took=\"%lf\"", &from, &took) != 2)
+            continue; /* in no lane of seconds */
+        told++;
+        if (!has_row(rows, from, took))
+            fail_msg("no row takes %.9f s from %.9f s on", took, from);
+    }
+    assert_true(told > 20);
+    dt_free(page);
+    dt_free(rows);
+}
+
 DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
@@ -709,6 +744,7 @@ DT_TEST_GROUP(page)
         cmocka_unit_test(pictures_are_of_as_many_classes_as_can_be),
         cmocka_unit_test(hostile_classes_stay_text), cmocka_unit_test(long_runs_have_few_points),
         cmocka_unit_test(measured_rows_stand_beside_the_predicted),
+        cmocka_unit_test(lanes_tell_the_seconds_of_the_timeline),
         cmocka_unit_test(none_where_it_is_not_wanted), cmocka_unit_test(a_run_goes_on_without)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

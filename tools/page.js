@@ -10,6 +10,7 @@
     if (text !== undefined) e.textContent = text;
     return e;
   };
+  const of_browser = key => key.ctrlKey || key.metaKey || key.altKey; /* its own zoom, back and forward */
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   /* As dt_human_bytes rounds: what is in the middle, such as 1.125, to the even one; toFixed takes the larger. */
   const human = bytes => {
@@ -62,7 +63,7 @@
     });
     chart.addEventListener('keydown', event => {
       const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (by === undefined) return;
+      if (by === undefined || of_browser(event)) return;
       event.preventDefault();
       const i = Math.min(Math.max(last + by, 0), course.step.length - 1);
       const { x, y } = new DOMPoint(across(i), 26).matrixTransform(chart.getScreenCTM());
@@ -308,6 +309,7 @@
       if (!moved) choose(rect && rect.dataset.i ? tensors[+rect.dataset.i] : null);
     });
     v.svg.addEventListener('keydown', event => {
+      if (of_browser(event)) return;
       const step = { ArrowLeft: [80, 0], ArrowRight: [-80, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
       if (event.key === '+' || event.key === '=') zoom(v, 1.5, LEFT + WIDE / 2, v.top + v.tall / 2 || 0);
       else if (event.key === '-') zoom(v, 1 / 1.5, LEFT + WIDE / 2, v.top + v.tall / 2 || 0);
@@ -401,7 +403,9 @@
   });
   const pick = event => {
     const row = event.target.closest('tr');
-    if (row && (event.type === 'click' || event.key === 'Enter')) choose(tensors[+row.dataset.i]);
+    if (!row || (event.type !== 'click' && event.key !== 'Enter')) return;
+    choose(tensors[+row.dataset.i]);
+    one(`[data-i="${row.dataset.i}"]`, body).focus({ preventScroll: true }); /* a new row stands for it */
   };
   body.addEventListener('click', pick);
   body.addEventListener('keydown', pick);

@@ -116,6 +116,29 @@
       one('[data-by=bytes]').click();
       check(document.querySelector('#tensors tbody tr td:nth-child(3)').textContent !== largest, 'not sorted');
 
+      /* keys that the browser has for itself are left to it; a row that was chosen by one keeps the focus */
+      const pressed = (key, more) => {
+        const event = new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more });
+        svg.dispatchEvent(event);
+        return event.defaultPrevented;
+      };
+      for (const more of [{ ctrlKey: true }, { metaKey: true }, { altKey: true }])
+        for (const key of ['+', '-', '0', 'ArrowLeft']) check(!pressed(key, more), `${key} is taken with ${Object.keys(more)}`);
+      check(pressed('+') && pressed('0'), 'plus and 0 do nothing');
+      const row = one('#tensors tbody tr'), which = row.dataset.i;
+      row.focus();
+      row.dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', bubbles: true }));
+      check(document.activeElement.dataset.i === which, 'a chosen row loses the focus');
+      await frame();
+
+      /* seconds are those of the plan, not of the rectangle that stands for them */
+      for (const r of document.querySelectorAll('#maps [data-seconds] [data-of=op] rect')) {
+        r.dispatchEvent(new PointerEvent('pointermove', { bubbles: true, clientX: 300, clientY: 300 }));
+        const told = one('#tip').textContent.match(/: (\S+) ms from (\S+) ms on$/);
+        check(told && Math.abs(told[1] - 1e3 * r.dataset.took) <= 1e-3 * told[1] && Math.abs(told[2] - 1e3 * r.dataset.from) < 6e-4,
+          `'${one('#tip').textContent}' of ${r.dataset.took} s`);
+      }
+
       /* seconds go with what they stand below */
       const clock = document.querySelector('#maps .seconds');
       if (clock) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "session/compare.h"
+#include "session/human.h"
 
 /* "a", "b", ... of a group of variants. Returns @to. */
 enum { DTI_COMPARE_BITS = 8 };
@@ -14,6 +15,12 @@ const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS]);
 bool dti_compare_is_shown(const dt_compare *c, size_t i);
 /* Whose row it is, of one that was refused. */
 const char *dti_compare_name_refused(const dt_compare_row *r);
+/* "budgets of the device: 1.00 GiB, 2.00 GiB". Returns @to. */
+enum { DTI_COMPARE_BUDGETS = 64 + DT_COMPARE_BUDGETS * (DT_HUMAN_BYTES + 2) };
+const char *dti_compare_budgets(const dt_compare *c, char to[DTI_COMPARE_BUDGETS]);
+/* Its plan is larger than what it was planned by; of one that goes by no budget, than all of them.
+ */
+bool dti_compare_exceeds(const dt_compare *c, const dt_compare_row *r);
 dt_status dti_compare_table(const dt_compare *c, dt_err *err) DT_NODISCARD;
 dt_status dti_compare_json(const dt_compare *c, dt_err *err) DT_NODISCARD;
 dt_status dti_compare_csv(const void *compare, FILE *f, dt_err *err) DT_NODISCARD;

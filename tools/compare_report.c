@@ -103,19 +103,18 @@ static bool same_budgets(const dt_compare *c, const dt_compare_under **of)
     return true;
 }
 
-static void print_budgets(const dt_compare *c)
+const char *dti_compare_budgets(const dt_compare *c, char to[DTI_COMPARE_BUDGETS])
 {
-    char text[64 + DT_COMPARE_BUDGETS * (DT_HUMAN_BYTES + 2)] = "budgets of the device:";
     char size[DT_HUMAN_BYTES];
-    size_t at = strlen(text);
     const dt_compare_under *u;
+    size_t at = (size_t)snprintf(to, DTI_COMPARE_BUDGETS, "budgets of the device:");
     if (!same_budgets(c, &u))
-        snprintf(text + at, sizeof text - at, " each variant's own");
+        snprintf(to + at, DTI_COMPARE_BUDGETS - at, " each variant's own");
     else
         for (size_t b = 0; b < u->n; b++)
-            at += (size_t)snprintf(text + at, sizeof text - at, "%s %s", b > 0 ? "," : "",
+            at += (size_t)snprintf(to + at, DTI_COMPARE_BUDGETS - at, "%s %s", b > 0 ? "," : "",
                 dt_human_bytes(size, u->budget[b]));
-    dti_term_wrap(stdout, 0, 2, text);
+    return to;
 }
 
 /* What all variants share, by one of them, and what they do not. */
@@ -124,7 +123,7 @@ static void header(const dt_compare *c)
     const dt_session *s = c->session;
     const dt_compare_shared all = dt_compare_share(c);
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES], text[1024] = "varied:";
-    char costs[sizeof s->costs.name + 32];
+    char costs[sizeof s->costs.name + 32], budgets[DTI_COMPARE_BUDGETS];
     size_t at = strlen(text);
     if (all.network)
         printf("%s   %s, %s parameters", s->graph->name,
@@ -146,7 +145,7 @@ static void header(const dt_compare *c)
             text + at, sizeof text - at, "%s %s", k > 0 ? "," : "", c->vary.key[k].name);
     if (c->vary.n > 0)
         dti_term_wrap(stdout, 0, 2, text);
-    print_budgets(c);
+    dti_term_wrap(stdout, 0, 2, dti_compare_budgets(c, budgets));
     putchar('\n');
 }
 
@@ -187,9 +186,7 @@ static void columns(const dt_compare *c, int width, dti_table_column to[COLUMNS]
     dti_columns_fit(to, COLUMNS, width);
 }
 
-/* Its plan is larger than what it was planned by; of one that goes by no budget, than all of them.
- */
-static bool exceeds(const dt_compare *c, const dt_compare_row *r)
+bool dti_compare_exceeds(const dt_compare *c, const dt_compare_row *r)
 {
     const dt_compare_under *u = &c->under[r->variant];
     const uint64_t most = r->budget > 0 ? r->budget : u->n > 0 ? u->budget[u->n - 1] : UINT64_MAX;
@@ -202,7 +199,7 @@ static void line(
     const double kept = (double)dt_compare_kept(c, r)->need.device;
     const double again = r->score.flops > 0 ? 100 * r->score.recompute_flops / r->score.flops : 0;
     char cell[COLUMNS][DT_HUMAN_BYTES + 1], budget[DT_HUMAN_BYTES];
-    snprintf(cell[BUDGET], sizeof cell[BUDGET], "%s%s", exceeds(c, r) ? ">" : "",
+    snprintf(cell[BUDGET], sizeof cell[BUDGET], "%s%s", dti_compare_exceeds(c, r) ? ">" : "",
         r->budget > 0 ? dt_human_bytes(budget, r->budget) : "any");
     dt_human_bytes(cell[PEAK], r->need.device);
     dti_column_bytes(cell[OUT], r->traffic.out);
@@ -319,8 +316,8 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
         if (host == NULL && r->refused == NULL)
             host = dt_session_host_note(r->session, r->need.tier[DT_TIER_HOST]);
         at_once = at_once == NULL && r->at_once ? r : at_once;
-        above = above || exceeds(c, r);
-        above_all = above_all || (r->budget == 0 && exceeds(c, r));
+        above = above || dti_compare_exceeds(c, r);
+        above_all = above_all || (r->budget == 0 && dti_compare_exceeds(c, r));
     }
     putchar('\n');
     dti_columns_legend(column, COLUMNS, "*: no exact plan takes less of both memory and time");

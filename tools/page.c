@@ -61,6 +61,13 @@ void dti_page_section_end(const dti_page *p)
     fputs("</section>\n", p->f);
 }
 
+void dti_page_hint(const dti_page *p, const char *text)
+{
+    fputs("<p class=\"hint\">", p->f);
+    dti_xml_text(p->f, text);
+    fputs("</p>\n", p->f);
+}
+
 void dti_page_tiles(const dti_page *p)
 {
     fputs("<dl class=\"tiles\">\n", p->f);

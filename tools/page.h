@@ -22,6 +22,9 @@ dt_status dti_page_end(dti_page *p, dt_err *err) DT_NODISCARD;
 void dti_page_section(const dti_page *p, const char *id, const char *heading);
 void dti_page_section_end(const dti_page *p);
 
+/* A line below what it explains. */
+void dti_page_hint(const dti_page *p, const char *text);
+
 /* A number that stands out; @note may be "". Between dti_page_tiles and dti_page_tiles_end. */
 void dti_page_tiles(const dti_page *p);
 void dti_page_tile(const dti_page *p, const char *label, const char *value, const char *note);
@@ -43,7 +46,8 @@ void dti_page_row_end(const dti_page *p);
 void dti_page_cell(const dti_page *p, const char *text);
 void dti_page_number(const dti_page *p, double v, const char *text); /* sorted by @v */
 void dti_page_bytes(const dti_page *p, uint64_t bytes);              /* "–": none */
-void dti_page_share(const dti_page *p, double share);                /* of 1, as a bar */
+/* With a bar, which fills the cell where it is @most; 0: none. */
+void dti_page_share(const dti_page *p, double share, double most);
 void dti_page_table_end(const dti_page *p);
 
 /* Points of a chart that are joined in their order, or stand alone (@dots); @class: of its colour,

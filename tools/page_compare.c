@@ -1,5 +1,6 @@
 /* What was compared, as a page: peak against time as a picture, and all plans as a table. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "session/human.h"
@@ -36,10 +37,17 @@ static const char *results(const dt_compare *c, const dt_compare_row *r, char *t
     return to;
 }
 
-/* Columns that have something in them. */
+/* Columns that have something in them, and the largest share of keep_all's peak. */
 typedef struct filled {
     bool budget, away, ran;
+    double most;
 } filled;
+
+static double share(const dt_compare *c, const dt_compare_row *r)
+{
+    const uint64_t kept = dt_compare_kept(c, r)->need.device;
+    return kept > 0 ? (double)r->need.device / (double)kept : 0;
+}
 
 static bool in_table(const dt_compare_row *r)
 {
@@ -53,12 +61,13 @@ static uint64_t away(const dt_compare_row *r)
 
 static filled filled_of(const dt_compare *c)
 {
-    filled f = {false, false, false};
+    filled f = {.most = 0};
     for (size_t i = 0; i < c->n; i++) {
         const dt_compare_row *r = &c->row[i];
         f.budget = f.budget || (in_table(r) && r->budget > 0);
         f.away = f.away || (in_table(r) && away(r) > 0);
         f.ran = f.ran || r->measured > 0;
+        f.most = in_table(r) ? fmax(f.most, share(c, r)) : f.most;
     }
     return f;
 }
@@ -66,17 +75,19 @@ static filled filled_of(const dt_compare *c)
 static void one(const dti_page *p, const dt_compare *c, const dt_compare_row *r, filled has)
 {
     char text[64];
+    const char *note = !r->can                      ? "cannot be run"
+                       : !dti_compare_exceeds(c, r) ? ""
+                       : r->budget > 0              ? "above its budget"
+                                                    : "above all budgets";
     dti_page_row(p, r->best ? "best" : NULL);
     names(p, c, r);
-    snprintf(text, sizeof text, "%s%s", r->best ? "★" : "",
-        !r->can                                       ? "cannot be run"
-        : r->budget > 0 && r->need.device > r->budget ? " above its budget"
-                                                      : "");
+    snprintf(text, sizeof text, "%s%s%s", r->best ? "★" : "", r->best && note[0] != '\0' ? " " : "",
+        note);
     dti_page_cell(p, text);
     if (has.budget)
         dti_page_bytes(p, r->budget);
     dti_page_bytes(p, r->need.device);
-    dti_page_share(p, (double)r->need.device / (double)dt_compare_kept(c, r)->need.device);
+    dti_page_share(p, share(c, r), has.most);
     if (has.away)
         dti_page_bytes(p, away(r));
     put_seconds(p, r->time.seconds);
@@ -112,7 +123,7 @@ static void table(const dti_page *p, const dt_compare *c)
         {{"step, s", true}, true}, {{"of it waits", true}, true}, {{"measured", true}, has.ran},
         {{"again", true}, true}, {{"results", false}, true}};
     dti_page_column shown[COLUMNS];
-    char vain[DT_COMPARE_IN_VAIN];
+    char vain[DT_COMPARE_IN_VAIN], budgets[DTI_COMPARE_BUDGETS];
     size_t n = name_columns(c, shown);
     for (size_t i = 0; i < OWN; i++)
         if (own[i].shown)
@@ -123,6 +134,7 @@ static void table(const dti_page *p, const dt_compare *c)
         if (in_table(&c->row[i]))
             one(p, c, &c->row[i], has);
     dti_page_table_end(p);
+    dti_page_hint(p, dti_compare_budgets(c, budgets));
     fprintf(p->f,
         "<p class=\"hint\">★ no exact plan takes less of both memory and time%s.%s Again: "
         "operations computed again, of those of forward and backward.%s</p>\n",
@@ -131,13 +143,9 @@ static void table(const dti_page *p, const dt_compare *c)
         c->variants.n_group > 1 ? " Results: plans of one letter train the same bits, those of "
                                   "keep_all under the same algorithms and precision."
                                 : "");
-    for (size_t i = 0; i < c->variants.n_pair; i++) {
-        if (dt_compare_in_vain(c, &c->row[c->of[i][0]], vain)[0] == '\0')
-            continue;
-        fputs("<p class=\"hint\">", p->f);
-        dti_xml_text(p->f, vain);
-        fputs("</p>\n", p->f);
-    }
+    for (size_t i = 0; i < c->variants.n_pair; i++)
+        if (dt_compare_in_vain(c, &c->row[c->of[i][0]], vain)[0] != '\0')
+            dti_page_hint(p, vain);
     dti_page_section_end(p);
 }
 

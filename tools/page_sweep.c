@@ -15,7 +15,7 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
         : r->beyond           ? ", not here"
                               : "");
     dti_page_number(p, (double)r->batch, text);
-    dti_page_share(p, most > 0 ? (double)r->batch / (double)most : 0);
+    dti_page_share(p, most > 0 ? (double)r->batch / (double)most : 0, 1);
     dti_page_bytes(p, r->peak);
     dti_page_bytes(p, r->host_peak);
     dti_page_bytes(p, r->disk_peak);
@@ -28,20 +28,18 @@ static void one(const dti_page *p, const dt_sweep_row *r, int64_t most)
     dti_page_row_end(p);
 }
 
-static void hint(const dti_page *p, const char *text)
+static void put_note(void *page, const char *text)
 {
-    fputs("<p class=\"hint\">", p->f);
-    dti_xml_text(p->f, text);
-    fputs("</p>\n", p->f);
+    dti_page_hint(page, text);
 }
 
-static void table(const dti_page *p, const dti_sweep *w)
+static void table(dti_page *p, const dti_sweep *w)
 {
     static const dti_page_column columns[] = {{"policy", false}, {"largest batch", true},
         {"of the largest", false}, {"peak", true}, {"host", true}, {"disk", true},
         {"moved out", true}, {"moved in", true}, {"again", true}, {"samples/s", true},
         {"results", false}};
-    char missing[DTI_SWEEP_LEFT_OUT], why[DT_SWEEP_REFUSED + 128];
+    char missing[DTI_SWEEP_LEFT_OUT];
     int64_t most = 0;
     for (size_t i = 0; i < w->n; i++)
         most = w->row[i].batch > most ? w->row[i].batch : most;
@@ -55,14 +53,9 @@ static void table(const dti_page *p, const dti_sweep *w)
         "machine has. Again: operations computed again, of those of forward and backward. Samples "
         "a second: %s, where costs are known.</p>\n",
         dt_costs_said(&w->session->costs));
-    for (size_t i = 0; i < w->n; i++) {
-        if (w->row[i].refused[0] == '\0')
-            continue;
-        snprintf(why, sizeof why, "%.100s is refused: %s", w->row[i].policy, w->row[i].refused);
-        hint(p, why);
-    }
+    dti_sweep_notes(w, &(dt_teller){p, put_note});
     if (dti_sweep_left_out(w, missing)[0] != '\0')
-        hint(p, missing);
+        dti_page_hint(p, missing);
     dti_page_section_end(p);
 }
 

@@ -65,11 +65,14 @@ void dti_page_bytes(const dti_page *p, uint64_t bytes)
     dti_page_number(p, (double)bytes, bytes > 0 ? dt_human_bytes(text, bytes) : "–");
 }
 
-void dti_page_share(const dti_page *p, double share)
+void dti_page_share(const dti_page *p, double share, double most)
 {
-    const double v = isfinite(share) ? fmin(1, fmax(0, share)) : 0;
-    fprintf(p->f, "<td class=\"share\" data-v=\"%.4f\"><i style=\"width:%.1f%%\"></i></td>", v,
-        100 * v);
+    if (share > 0)
+        fprintf(p->f,
+            "<td class=\"share\" data-v=\"%.4f\">%.1f %%<i style=\"width:%.1f%%\"></i></td>", share,
+            100 * share, 100 * share / most);
+    else
+        fputs("<td class=\"share\" data-v=\"0\">–</td>", p->f);
 }
 
 void dti_page_table_end(const dti_page *p)

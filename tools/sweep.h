@@ -2,6 +2,7 @@
 #ifndef DT_TOOLS_SWEEP_H
 #define DT_TOOLS_SWEEP_H
 
+#include "engine/checkpoint/checkpoint.h"
 #include "tools/args.h"
 #include "session/sweep.h"
 #include "session/policy_lists.h"
@@ -17,6 +18,8 @@ typedef struct dti_sweep {
  * write to a disk: revolve, ...; name them with --policies"; else "". Returns @to. */
 enum { DTI_SWEEP_LEFT_OUT = 512 };
 const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT]);
+/* What is to be said of rows besides their numbers, a line each. */
+void dti_sweep_notes(const dti_sweep *w, const dt_teller *to);
 void dti_sweep_table(const dti_sweep *w);
 /* A list of an object each. */
 dt_status dti_sweep_json(const dti_sweep *w, dt_err *err) DT_NODISCARD;

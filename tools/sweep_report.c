@@ -241,7 +241,7 @@ static void tell_costs(const dt_costs *c)
 }
 
 /* What out and in are of values whose packed size is not known yet. */
-static void tell_room(const dt_sweep_row *r)
+static void tell_room(const dt_sweep_row *r, const dt_teller *to)
 {
     const dt_traffic *t = &r->traffic;
     char text[REMARK_BYTES + 128] = "", out[DT_HUMAN_BYTES], room[DT_HUMAN_BYTES];
@@ -256,23 +256,46 @@ static void tell_room(const dt_sweep_row *r)
             "profile)",
             r->policy);
     if (text[0] != '\0')
-        dti_term_wrap(stdout, 0, 2, text);
+        to->tell(to->self, text);
+}
+
+void dti_sweep_notes(const dti_sweep *w, const dt_teller *to)
+{
+    char remark[REMARK_BYTES], text[REMARK_BYTES + 128];
+    bool none = false;
+    for (size_t i = 0; i < w->n; i++)
+        none = none || (w->row[i].batch == 0 && w->row[i].refused[0] == '\0');
+    if (none)
+        to->tell(
+            to->self, "batch 0: not even one sample trains; the rest of the line is of one sample");
+    for (size_t i = 0; i < w->n; i++)
+        if (remark_on(w, &w->row[i], remark)[0] != '\0') {
+            snprintf(text, sizeof text, "%.100s %s", w->row[i].policy, remark);
+            to->tell(to->self, text);
+        }
+    for (size_t i = 0; i < w->n; i++)
+        tell_room(&w->row[i], to);
+}
+
+static void print_note(void *self, const char *text)
+{
+    (void)self;
+    dti_term_wrap(stdout, 0, 2, text);
 }
 
 void dti_sweep_table(const dti_sweep *w)
 {
     const int width = name_width(w);
     dti_table_column c[COLUMNS];
-    bool none = false, capped = false, lossy = false, over = false;
+    bool capped = false, lossy = false, over = false;
     const char *host = NULL;
-    char remark[REMARK_BYTES], missing[DTI_SWEEP_LEFT_OUT];
+    char missing[DTI_SWEEP_LEFT_OUT];
     header(w);
     columns(w, width, c);
     printf("%-*s", width, "policy");
     dti_columns_head(c, COLUMNS);
     for (size_t i = 0; i < w->n; i++) {
         numbers(w, &w->row[i], width, c);
-        none = none || (w->row[i].batch == 0 && w->row[i].refused[0] == '\0');
         capped = capped || w->row[i].capped;
         lossy = lossy || !w->row[i].exact;
         over = over || w->row[i].beyond;
@@ -289,16 +312,7 @@ void dti_sweep_table(const dti_sweep *w)
         dti_term_wrap(stdout, 0, 2, host);
     if (lossy)
         printf("~: results change: values are packed with fewer bits, or updates are delayed\n");
-    if (none)
-        printf("batch 0: not even one sample trains; the rest of the line is of one sample\n");
-    for (size_t i = 0; i < w->n; i++)
-        if (remark_on(w, &w->row[i], remark)[0] != '\0') {
-            char text[REMARK_BYTES + 128];
-            snprintf(text, sizeof text, "%.100s %s", w->row[i].policy, remark);
-            dti_term_wrap(stdout, 0, 2, text);
-        }
-    for (size_t i = 0; i < w->n; i++)
-        tell_room(&w->row[i]);
+    dti_sweep_notes(w, &(dt_teller){NULL, print_note});
     if (over)
         beyond(w);
     if (capped)

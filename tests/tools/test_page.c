@@ -338,6 +338,21 @@ static void comparisons_and_sweeps_have_pages(void **state)
     check_page(page);
     assert_has(page, "left out, as they search or write to a disk: revolve, ");
     dt_free(page);
+    page = page_of("sweep",
+        "--policies chen_sqrt,vdnn_all --set memory.device_budget=16MiB --set model.name=resnet20 "
+        "--set model.image=32",
+        "configs/lenet5_mnist.ini");
+    assert_has(page, ">chen_sqrt,vdnn_all is worse here than vdnn_all alone, whose batch is ");
+    dt_free(page);
+    page = page_of("compare", "--policies vdnn_all;network_wide --budgets 1MiB,12MiB",
+        "configs/tiny_ini_network.ini");
+    assert_has(page, "<td>vdnn_all</td><td>★</td>");
+    assert_has(page, "<td>network_wide</td><td>above all budgets</td>");
+    assert_has(page, "budgets of the device: 1.00 MiB, 12.00 MiB");
+    assert_has(page, " data-v=\"1.0000\">100.0 %<i "); /* no longer than network_wide's bar */
+    assert_has_not(page, " data-v=\"1.0000\">100.0 %<i style=\"width:100.0%");
+    assert_has(page, " %<i style=\"width:100.0%\">");
+    dt_free(page);
     static const struct {
         const char *words, *want;
     } wrong[] = {{"sweep FILE --html page.svg", "FILE.html"},

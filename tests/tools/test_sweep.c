@@ -418,7 +418,7 @@ static void only_a_policy_that_is_named_must_be_planned(void **state)
     assert_has(r.out, "\nactnn is refused by a run: actnn packs values of 32 bits, but");
     cli_done(&r);
     char *text = cli_text(page);
-    assert_has(text, ">actnn is refused: actnn packs values of 32 bits, but");
+    assert_has(text, ">actnn is refused by a run: actnn packs values of 32 bits, but");
     dt_free(text);
     r = cli_run("sweep FILE --set memory.device_budget=3MiB --set train.precision=bf16 "
                 "--policies actnn",
@@ -467,11 +467,17 @@ static void a_budget_too_small_for_anything_is_refused(void **state)
 {
     NEED_BINARY();
     table t;
-    ran r = sweep("--verify --set memory.device_budget=300KiB", lenet(), &t);
+    char words[512];
+    snprintf(words, sizeof words, "--verify --set memory.device_budget=300KiB --html %.300s",
+        dt_temp_path("none.html"));
+    ran r = sweep(words, lenet(), &t);
     assert_code(&r, DT_E_BUDGET);
     assert_has(r.err, "device_budget = 300KiB: no policy trains a single sample in it");
     assert_has(r.err, " needs the least, ");
     assert_has(r.out, "batch 0: not even one sample trains");
+    char *page = cli_text(dt_temp_path("none.html"));
+    assert_has(page, "batch 0: not even one sample trains");
+    dt_free(page);
     for (int i = 1; i < t.n; i++) {
         assert_string_equal(t.cell[i][2], "0");
         assert_string_equal(t.cell[i][6], ""); /* no ratio to nothing */

@@ -1,6 +1,7 @@
 /* Transposed convolutions on the processor: the library's convolution from y to x, run backwards.
  * Forward is its backward-data, backward-data its forward, and the gradient of the weight is its
- * own, with x and dy in each other's place. The bias is added, and its gradient summed, here. */
+ * own, with x and dy in each other's place. The bias is added, and its gradient summed, here; in
+ * bf16 y is rounded before and after it. */
 #include "layers/conv_transpose.h"
 
 #include <string.h>

@@ -52,15 +52,21 @@ static const char *shown(const char *name)
 dt_status dt_class_names_check(const dt_class_names *n, const dt_source *s, dt_err *err)
 {
     char now[DTI_CLASS_NAME_BYTES + 1];
+    const char *told = s->desc == &dt_source_text
+                           ? "the text has other bytes than the one it learned, so tokens would "
+                             "mean others; take a text of the same bytes, or, where it has none "
+                             "besides, set data.vocab to that classes.txt"
+                           : "labels would mean other classes than those it learned; take data "
+                             "that has these, or change the name there where only the name is "
+                             "another now";
     if (!dt_class_names_known(s))
         return DT_OK;
     for (int64_t i = 0; i < n->n; i++)
         if (strcmp(written_name(now, s, i), n->name[i]) != 0)
             return DT_FAIL(err, DT_E_DATA,
                 "class %" PRId64 " is called '%s' in the data, and '%s' in the run's classes.txt: "
-                "labels would mean other classes than those it learned; take data that has these, "
-                "or change the name there where only the name is another now",
-                i, shown(now), shown(n->name[i]));
+                "%s",
+                i, shown(now), shown(n->name[i]), told);
     return DT_OK;
 }
 
@@ -122,19 +128,23 @@ dt_status dti_class_names_parse(dt_class_names *out, const char *path, const cha
     return st;
 }
 
-dt_status dt_class_names_read(dt_class_names *out, const char *path, int64_t classes, dt_err *err)
+dt_status dt_class_names_read(
+    dt_class_names *out, const char *path, int64_t classes, bool text, dt_err *err)
 {
-    char *text;
+    char *lines;
     size_t bytes;
     *out = (dt_class_names){0};
-    dt_status st = dt_read_file(&text, &bytes, path, MOST_BYTES, DT_E_DATA, err);
+    dt_status st = dt_read_file(&lines, &bytes, path, MOST_BYTES, DT_E_DATA, err);
     if (st == DT_OK) {
-        st = dti_class_names_parse(out, path, text, bytes, classes, err);
-        dt_free(text);
+        st = dti_class_names_parse(out, path, lines, bytes, classes, err);
+        dt_free(lines);
     }
     if (st == DT_E_DATA)
-        (void)DT_FAIL(err, st,
-            "remove that file to have classes called by the folders of data.path, or by numbers");
+        (void)DT_FAIL(err, st, "%s",
+            text ? "it says which bytes the tokens are: put the run's own back, and set "
+                   "model.vocab as that run had it"
+                 : "remove that file to have classes called by the folders of data.path, or by "
+                   "numbers");
     return st;
 }
 

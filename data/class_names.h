@@ -27,9 +27,9 @@ void dt_class_names_print(const dt_source *s, int64_t classes, FILE *f);
  * are not @classes, or a name is too long or not printable; DT_E_NOMEM. */
 dt_status dti_class_names_parse(dt_class_names *out, const char *path, const char *text,
     size_t bytes, int64_t classes, dt_err *err) DT_NODISCARD;
-/* Of a file. */
+/* Of a file. @text: they are the bytes of a text, which is said otherwise where it is wrong. */
 dt_status dt_class_names_read(
-    dt_class_names *out, const char *path, int64_t classes, dt_err *err) DT_NODISCARD;
+    dt_class_names *out, const char *path, int64_t classes, bool text, dt_err *err) DT_NODISCARD;
 void dt_class_names_deinit(dt_class_names *n);
 
 /* Whether a source calls all classes so; one that calls them nothing does. DT_E_DATA names the

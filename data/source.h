@@ -22,6 +22,7 @@ typedef struct dt_source_opts {
                                evaluation; else NULL, and "" when nothing
                                names them. text takes its vocabulary from there, images the
                                numbers of their classes */
+    const char *vocab;      /* text: a file that names its tokens, as a run's classes.txt; NULL */
     dt_shape shape;         /* image the network takes, n = 1 */
     int64_t classes;        /* labels must lie in [0, classes) */
     int64_t labels; /* of a sample; 0 is 1. A sequence has one for each of its positions, and a

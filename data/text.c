@@ -1,7 +1,8 @@
 /* A file of text as sequences of characters. The vocabulary is the file's distinct bytes in rising
  * order, so token 0 is the smallest byte. The first nine tenths are for training, the rest is held
  * out: by position, so that no held-out sentence is seen in training. A file of its own to evaluate
- * on is taken whole, in the vocabulary of the one for training.
+ * on is taken whole, in the vocabulary of the one for training. A vocabulary that was learned
+ * before, which a run has written down, may stand for both.
  *
  * A sample is context + 1 characters in a row: the first context of them are the input, and each
  * one's label is the character after it. Evaluation goes through its part in steps of context, each
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "data/class_names.h"
 #include "data/escape.h"
 #include "data/file.h"
 #include "data/source.h"
@@ -84,6 +86,34 @@ dt_status dt_vocabulary_named(dt_vocabulary *v, const char *const *name, int64_t
     return DT_OK;
 }
 
+static dt_status take_vocabulary(
+    dt_vocabulary *v, const char *name, const char *lines, size_t bytes, dt_err *err)
+{
+    dt_class_names names;
+    int64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += lines[i] == '\n';
+    DT_CHECK(dti_class_names_parse(&names, name, lines, bytes, n, err));
+    const dt_status st = dt_vocabulary_named(v, names.name, names.n, err);
+    dt_class_names_deinit(&names);
+    DT_TRY(err, st, "%s", name);
+    return v->n > 0 ? DT_OK : DT_FAIL(err, DT_E_DATA, "%s: names no byte", name);
+}
+
+dt_status dt_vocabulary_read(dt_vocabulary *v, const char *path, dt_err *err)
+{
+    const dti_escaped name = dti_escape(path);
+    uint8_t *lines = NULL;
+    size_t bytes = 0;
+    dt_status st = dti_slurp(&lines, &bytes, path, most_bytes, NULL, err);
+    if (st == DT_OK)
+        st = take_vocabulary(v, name.text, (const char *)lines, bytes, err);
+    dt_free(lines);
+    if (st == DT_E_DATA)
+        (void)DT_FAIL(err, st, "data.vocab takes the classes.txt of a run that learned a text");
+    return st;
+}
+
 /* Cut to this split, and count its samples. */
 static dt_status choose_split(text *t, int64_t n, const char *name, dt_err *err)
 {
@@ -96,8 +126,9 @@ static dt_status choose_split(text *t, int64_t n, const char *name, dt_err *err)
         return DT_OK;
     return DT_FAIL(err, DT_E_DATA,
         "%s: %" PRId64 " bytes leave %" PRId64 " %s, and a sample takes %" PRId64
-        "; take a longer file or a smaller model.context",
-        name, n, t->length, o->eval ? "to evaluate on" : "to train on", context + 1);
+        "; take a longer file%s",
+        name, n, t->length, o->eval ? "to evaluate on" : "to train on", context + 1,
+        t->length > 1 ? " or a smaller model.context" : "");
 }
 
 static dt_status check_vocabulary(const text *t, const char *name, dt_err *err)
@@ -110,9 +141,9 @@ static dt_status check_vocabulary(const text *t, const char *name, dt_err *err)
     return DT_OK;
 }
 
-/* Every byte of a file to evaluate on must be a token of the file for training. */
+/* Every byte of a file must be a token, where it is another one that says what those are. */
 static dt_status check_bytes(
-    const text *t, size_t n, const char *name, const char *train_name, dt_err *err)
+    const text *t, size_t n, const char *name, const char *from, const char *remedy, dt_err *err)
 {
     int64_t line = 1;
     for (size_t i = 0; i < n; i++) {
@@ -120,8 +151,8 @@ static dt_status check_bytes(
         if (t->v.token[b] < 0)
             return DT_FAIL(err, DT_E_DATA,
                 "%s: line %" PRId64 ", offset %zu: byte 0x%02X does not occur in %s, whose bytes "
-                "are the vocabulary; remove it here, or put it into that file and train on it",
-                name, line, i, (unsigned)b, train_name);
+                "are the vocabulary; remove it here, or %s",
+                name, line, i, (unsigned)b, from, remedy);
         line += b == '\n';
     }
     return DT_OK;
@@ -138,7 +169,18 @@ static dt_status borrow_vocabulary(text *t, size_t n, const char *name, dt_err *
     dt_vocabulary_of(&t->v, bytes, n_train);
     dt_free(bytes);
     DT_CHECK(check_vocabulary(t, train_name.text, err));
-    return check_bytes(t, n, name, train_name.text, err);
+    return check_bytes(t, n, name, train_name.text, "put it into that file and train on it", err);
+}
+
+/* That of a run. */
+static dt_status go_on_with_vocabulary(text *t, size_t n, const char *name, dt_err *err)
+{
+    const char *path = t->base.opts.vocab;
+    const dti_escaped from = dti_escape(path);
+    DT_CHECK(dt_vocabulary_read(&t->v, path, err));
+    DT_CHECK(check_vocabulary(t, from.text, err));
+    return check_bytes(
+        t, n, name, from.text, "leave out data.vocab and learn without that run's weights", err);
 }
 
 static dt_status load(text *t, dt_err *err)
@@ -147,7 +189,9 @@ static dt_status load(text *t, dt_err *err)
     const dti_escaped name = dti_escape(o->path);
     size_t n;
     DT_CHECK(dti_slurp(&t->bytes, &n, o->path, most_bytes, NULL, err));
-    if (o->train_path != NULL) {
+    if (o->vocab != NULL) {
+        DT_CHECK(go_on_with_vocabulary(t, n, name.text, err));
+    } else if (o->train_path != NULL) {
         DT_CHECK(borrow_vocabulary(t, n, name.text, err));
     } else {
         dt_vocabulary_of(&t->v, t->bytes, n);
@@ -172,7 +216,7 @@ static dt_status open_text(
 {
     DT_CHECK(dt_source_check_sequence(o, err));
     DT_CHECK(dti_source_check_path(o, "text", "FILE", err));
-    if (o->train_path != NULL && *o->train_path == '\0')
+    if (o->train_path != NULL && *o->train_path == '\0' && o->vocab == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "data.path is missing: text takes its vocabulary from the file for training; set "
             "data.path = FILE");
@@ -232,8 +276,9 @@ static const char *class_of_text(const dt_source *base, int32_t label)
 static void describe_text(const dt_source *base, char *to, size_t n)
 {
     const text *t = (const text *)base;
-    snprintf(to, n, "%" PRId64 " characters of %d kinds, %" PRId64 " sequences of %" PRId64,
-        t->length, t->v.n, t->count, base->opts.shape.h);
+    snprintf(to, n, "%" PRId64 " characters %s %d%s, %" PRId64 " sequences of %" PRId64, t->length,
+        base->opts.vocab != NULL ? "in a vocabulary of" : "of", t->v.n,
+        base->opts.vocab != NULL ? "" : " kinds", t->count, base->opts.shape.h);
 }
 
 const dt_source_desc dt_source_text = {

@@ -24,4 +24,9 @@ void dti_byte_name(char to[DTI_BYTE_NAME], uint8_t byte);
 dt_status dt_vocabulary_named(
     dt_vocabulary *v, const char *const *name, int64_t n, dt_err *err) DT_NODISCARD;
 
+/* Of a file of such names, a line each, as a run writes them down (classes.txt). DT_E_DATA names
+ * it.
+ */
+dt_status dt_vocabulary_read(dt_vocabulary *v, const char *path, dt_err *err) DT_NODISCARD;
+
 #endif

@@ -39,6 +39,7 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     const dt_data_opts *d = &s->opts.data;
     *o = dti_feeds_of_network(s);
     o->path = d->path;
+    o->vocab = d->vocab;
     o->ignore_label = d->ignore_label;
     o->augment = d->augment;
     o->cutout = d->cutout;
@@ -113,7 +114,8 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     const char *wrong = wrong_in_path(o->path);
     if (wrong != NULL)
         (void)DT_FAIL(err, st, "%s", wrong);
-    if (desc->fetched != NULL)
+    if (desc->fetched != NULL &&
+        (desc != &dt_source_text || strstr(o->path, desc->fetched) != NULL))
         (void)DT_FAIL(err, st,
             "`tools/get_data %s` fetches %s to where configs/ look for it (wants python3: apt-get "
             "install python3)",
@@ -275,6 +277,8 @@ static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc 
             d->eval_path != NULL ? "data.eval_path names what to evaluate on"
                                  : "samples are held out already by data.source = ",
             d->eval_path != NULL ? "" : desc->name);
+    if (desc != &dt_source_text && d->vocab != NULL && is_meant(s, "vocab"))
+        warn(f, "data.vocab counts for nothing: it is for data.source = text");
     if (desc != &dt_source_tensors && dti_session_idle(s, "data", "ignore_label", "source"))
         warn(f, "data.ignore_label counts for nothing: data.source = %s has no labels to leave out",
             desc->name);

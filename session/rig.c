@@ -79,6 +79,11 @@ const char *dti_session_fresh(const dt_session *s)
     return others ? NULL : s->opts.model.fresh;
 }
 
+const char *dti_session_fresh_learned(const dt_session *s)
+{
+    return dt_config_typed(s->config, "model", "fresh") ? s->opts.model.fresh : NULL;
+}
+
 static dt_status put_values(const dt_rig *g, const dt_session *s, const char *fresh, dt_err *err)
 {
     const char *weights = s->opts.model.weights;
@@ -122,9 +127,8 @@ dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err)
 
 dt_status dti_rig_open_learned(dt_rig *g, const dt_session *s, dt_err *err)
 {
-    const bool typed = dt_config_typed(s->config, "model", "fresh");
     DT_CHECK(open_plans(g, s, err));
-    return put_values(g, s, typed ? s->opts.model.fresh : NULL, err);
+    return put_values(g, s, dti_session_fresh_learned(s), err);
 }
 
 void dti_rig_close(dt_rig *g)

@@ -25,6 +25,10 @@ dt_status dti_rig_reserve(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISC
  * configuration is opened with other weights, they are not those that this was said of. */
 const char *dti_session_fresh(const dt_session *s);
 
+/* The same where what was learned is asked: model.weights gives all, also what a configuration to
+ * begin with calls fresh; but for what is called so on the command line. */
+const char *dti_session_fresh_learned(const dt_session *s);
+
 /* Put the weights in: those of model.weights, else, and where that does not give them, first ones
  * from train.seed. */
 dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
@@ -32,8 +36,7 @@ dt_status dti_rig_first_values(const dt_rig *g, const dt_session *s, dt_err *err
 /* Reserve memory for all plans the session has, prepare them, and put the weights in. Release with
  * dti_rig_close even after a failure. */
 dt_status dti_rig_open(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
-/* The same to ask what was learned: model.weights gives all, also what a configuration to begin
- * with calls fresh; but for what is called so on the command line. */
+/* The same to ask what was learned. */
 dt_status dti_rig_open_learned(dt_rig *g, const dt_session *s, dt_err *err) DT_NODISCARD;
 void dti_rig_close(dt_rig *g);
 

@@ -128,7 +128,8 @@ dt_status dt_run_classify(
  * DT_E_DEVICE. */
 dt_status dt_run_write_outputs(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 /* From now on classes are called as the run in @folder has written down, if it has: its data may be
- * gone, or have other folders by now. DT_E_DATA with file and line, DT_E_NOMEM. */
+ * gone, or have other folders by now. Where it has not, they are called as before. DT_E_DATA with
+ * file and line, DT_E_NOMEM. */
 dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err) DT_NODISCARD;
 /* What that, or the data, calls a class; NULL: nothing. Borrowed from the run. */
 const char *dt_run_class(const dt_run *r, int32_t label);

@@ -632,6 +632,33 @@ static void leave_out(dti_weights *w, const char *fresh)
     w->n = n;
 }
 
+static bool has_side(const dt_param_info *p, dt_part part, int64_t n)
+{
+    bool has = part.of == n;
+    for (int i = 0; i < p->rank; i++)
+        has = has || p->d[i] == n;
+    return has;
+}
+
+bool dt_weights_name_anew(const dt_graph *g, const char *fresh)
+{
+    char name[DT_WEIGHT_NAME_BYTES];
+    bool anew = false;
+    for (size_t i = 0; fresh != NULL && i < g->n_node; i++) {
+        const dt_node *nd = &g->node[i];
+        for (int k = 0; k < nd->info.n_param; k++) {
+            const dt_param_info *p = &nd->info.param[k];
+            snprintf(name, sizeof name, "%s.%s", nd->name, p->name);
+            const bool is = dti_glob_any(fresh, name);
+            if (nd->desc->reads_ids && !is)
+                return false;
+            if (has_side(p, nd->part, g->classes))
+                anew = is;
+        }
+    }
+    return anew;
+}
+
 /* How much of a file is looked at before anything is put. */
 typedef enum look { NAMES, VALUES } look;
 

@@ -26,6 +26,11 @@ dt_status dt_weights_check(
 /* DT_E_CONFIG for a glob of @fresh that no weight has. */
 dt_status dt_weights_check_fresh(const dt_graph *g, const char *fresh, dt_err *err) DT_NODISCARD;
 
+/* Whether @fresh has all that goes by the numbers of classes and tokens: the last weight with a
+ * side of as many values as there are classes, and every embedding. Then these may mean anything.
+ */
+bool dt_weights_name_anew(const dt_graph *g, const char *fresh);
+
 /* Check a file as above, then put its weights where the runner has them. Nothing has changed after
  * an error, but for one case: a file that breaks or changes between the check and the second read.
  */

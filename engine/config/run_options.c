@@ -61,6 +61,7 @@ static const dt_opt data_rows[] = {
     {"path", DT_OPT_PATH, AT(path), "", 0, 0, NULL, NULL, "file or folder to train on"},
     {"eval_path", DT_OPT_PATH, AT(eval_path), "", 0, 0, NULL, NULL, "file or folder to evaluate on; not given: the source's own test split, if it has one. Class folders get the class numbers of those below path"},
     {"eval_share", DT_OPT_F64, AT(eval_share), "0", 0, 0.9, NULL, NULL, "share of the samples that is held out to evaluate on, 0.1 is a tenth; for data without a test split of its own and without eval_path. Which samples is the same in every run; of source = tensors the last batches"},
+    {"vocab", DT_OPT_PATH, AT(vocab), "", 0, 0, NULL, NULL, "of source = text: classes.txt of a run, whose bytes are the tokens here too, so that another text is learned from that run's weights; not given: the different bytes of path"},
     {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "randomly crop and flip pictures while training: those of the network's size (CIFAR) are shifted by up to 4 pixels, others cropped to 8 to 100 % of their area and resized. Digits are not flipped"},
     {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "side of a square, at a random place of each training picture, that is filled with the mean; only with augment = on; 0: none"},
     {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch"},

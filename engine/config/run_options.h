@@ -35,7 +35,7 @@ typedef enum dt_on_error { DT_ON_ERROR_FAIL, DT_ON_ERROR_SKIP } dt_on_error;
 typedef enum dt_target { DT_TARGET_LABELS, DT_TARGET_INPUT } dt_target;
 
 typedef struct dt_data_opts {
-    const char *source, *path, *eval_path; /* paths may be NULL */
+    const char *source, *path, *eval_path, *vocab; /* paths may be NULL */
     bool augment, shuffle;
     const char *mean_text, *std_text;                  /* as written, or NULL */
     int n_mean, n_std;                                 /* 0: the source's own */

@@ -19,6 +19,7 @@ static dt_status open_all(dt_run *r, dt_err *err)
     DT_CHECK(dti_session_check_run(s, true, err));
     dti_rig_tell_threads(s);
     DT_CHECK(dti_rig_open_learned(&r->rig, s, err));
+    DT_CHECK(dti_run_check_learned(r, r->feeds.eval, dti_session_fresh_learned(s), err));
     return dti_run_trace_begin(r, err);
 }
 

@@ -44,6 +44,7 @@ static const struct {
     {"train.report", FREE},
     {"device.kind", FREE},
     {"data.eval_path", TOLD},
+    {"data.vocab", TOLD}, /* names of classes are compared as such */
     {"train.lr", TOLD},
     {"train.schedule", TOLD},
     {"train.milestones", TOLD},

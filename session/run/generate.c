@@ -36,14 +36,20 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
     dti_scores_look(&w->scores, t, bytes);
 }
 
-/* The characters that the training text has, or had when the run learned; they are the tokens. */
+/* The characters that the training text had when the run learned, or has; they are the tokens. */
 static dt_status read_vocabulary(writer *w, dt_err *err)
 {
+    const dt_data_opts *d = &w->s->opts.data;
     char *text = NULL;
     size_t n = 0;
     if (w->names->n > 0)
         return dt_vocabulary_named(&w->v, w->names->name, w->names->n, err);
-    DT_CHECK(dt_read_file(&text, &n, w->s->opts.data.path, most_bytes, DT_E_DATA, err));
+    if (d->vocab != NULL)
+        return dt_vocabulary_read(&w->v, d->vocab, err);
+    if (d->path == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "data.path is missing: set data.path = FILE, the text that the network has learned");
+    DT_CHECK(dt_read_file(&text, &n, d->path, most_bytes, DT_E_DATA, err));
     dt_vocabulary_of(&w->v, (const uint8_t *)text, n);
     dt_free(text);
     return DT_OK;
@@ -173,7 +179,8 @@ static dt_status generate(writer *w, const dt_generate_opts *o, dt_err *err)
     DT_CHECK(read_vocabulary(w, err));
     if (w->v.n > w->classes)
         return DT_FAIL(err, DT_E_DATA, "%s: has %d different bytes; set model.vocab = %d or more",
-            w->s->opts.data.path, w->v.n, w->v.n);
+            w->s->opts.data.vocab != NULL ? w->s->opts.data.vocab : w->s->opts.data.path, w->v.n,
+            w->v.n);
     DT_CHECK(o->prompt != NULL ? own_prompt(w, o->prompt, err) : held_out_prompt(w, err));
     DT_CHECK(prepare(w, err));
     const dt_probe probe = {w, look};
@@ -199,9 +206,6 @@ static dt_status check(const dt_run *r, const dt_generate_opts *o, dt_err *err)
     if (strcmp(s->opts.data.source, "text") != 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s: writing text needs data.source = text",
             dt_session_asked(asked, s, "data", "source"));
-    if (s->opts.data.path == NULL)
-        return DT_FAIL(err, DT_E_CONFIG,
-            "data.path is missing: set data.path = FILE, the text that the network has learned");
     const dt_source_opts of_net = dti_feeds_of_network(s);
     return dt_source_check_sequence(&of_net, err); /* a prompt of one's own opens no source */
 }
@@ -217,7 +221,9 @@ dt_status dt_run_generate(dt_run *r, const dt_generate_opts *o, dt_err *err)
         return dti_run_left(r, st);
     dt_plan_set *asked = r->s->plans; /* of the run itself: they are answered from, not run here */
     r->s->plans = NULL;
-    st = generate(&w, o, err);
+    st = dti_run_take_learned(r, dti_session_fresh_learned(r->s), err);
+    if (st == DT_OK)
+        st = generate(&w, o, err);
     dti_rig_close(&w.rig);
     dti_session_forget(r->s);
     r->s->plans = asked;

@@ -20,6 +20,7 @@ static dt_status begin_new(dt_run *r, dt_err *err)
     if (s->opts.model.weights != NULL)
         DT_TRY(err, dt_weights_check(s->graph, s->opts.model.weights, dti_session_fresh(s), err),
             "%s", dt_session_asked(asked, s, "model", "weights"));
+    DT_CHECK(dti_run_check_learned(r, r->feeds.train, dti_session_fresh(s), err));
     return dti_run_dir_open(&r->dir, &s->opts.run, s->graph->name, s->opts.memory.policy, err);
 }
 

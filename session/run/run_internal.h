@@ -33,6 +33,15 @@ const dt_planned *dti_run_eval_plan(const dt_run *r, int *id);
 /* Leave the session, which the caller has entered, and give @st. */
 dt_status dti_run_left(dt_run *r, dt_status st) DT_NODISCARD;
 
+/* ---- names.c ---- */
+
+/* Where model.weights is of a run that has written down what its classes are called: they are
+ * called so from now on. Not where @fresh has all that goes by them, as these are learned anew. */
+dt_status dti_run_take_learned(dt_run *r, const char *fresh, dt_err *err) DT_NODISCARD;
+/* The same, and DT_E_DATA where a source calls them otherwise. */
+dt_status dti_run_check_learned(
+    dt_run *r, const dt_source *source, const char *fresh, dt_err *err) DT_NODISCARD;
+
 /* ---- prepare.c ---- */
 
 /* config.ini, env.json, plan.txt, and classes.txt where the data has names for classes. */

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "session/budget.h"
@@ -345,6 +344,8 @@ static dt_status classify(looker *w, const char *path, dt_sample *to, dt_mask *m
     dt_source_opts o;
     dt_mask size;
     DT_CHECK(check_classify(r, mask != NULL, err));
+    if (r->rig.runner == NULL)
+        DT_CHECK(dti_run_take_learned(r, dti_session_fresh_learned(r->s), err));
     DT_CHECK(dti_feeds_open_pictures(&r->feeds, &o, r->s, r->names.n == 0, err));
     if (r->rig.runner == NULL)
         DT_CHECK(dti_run_open_eval(r, 1, err));
@@ -371,27 +372,4 @@ dt_status dt_run_classify(dt_run *r, const char *path, dt_sample *to, dt_mask *m
     const dt_status st = classify(&w, path, to, mask, err);
     release(&w);
     return dti_run_left(r, st);
-}
-
-dt_status dt_run_take_classes(dt_run *r, const char *folder, dt_err *err)
-{
-    const size_t room = strlen(folder) + sizeof "/" DT_RUN_CLASSES;
-    char *path = dt_alloc(room, 1);
-    if (path == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a file name");
-    snprintf(path, room, "%s/" DT_RUN_CLASSES, folder);
-    dt_status st = DT_OK;
-    dt_class_names_deinit(&r->names);
-    if (access(path, F_OK) == 0)
-        st = dt_class_names_read(&r->names, path, r->s->graph->classes, err);
-    dt_free(path);
-    return st;
-}
-
-const char *dt_run_class(const dt_run *r, int32_t label)
-{
-    if (r->names.n > 0)
-        return dt_class_names_of(&r->names, label);
-    const dt_source *s = r->feeds.train;
-    return s != NULL && s->desc->class_name != NULL ? s->desc->class_name(s, label) : NULL;
 }

@@ -70,6 +70,30 @@ static void names_that_are_others_now_are_refused(void **state)
     }
 }
 
+/* Nobody renames a byte. */
+static void of_a_text_the_remedy_is_its_vocabulary(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_class_names names;
+    const char *path = dt_temp_path("bytes.txt");
+    const dt_source_opts o = {
+        .path = path, .shape = {1, 1, 1, 1}, .classes = 3, .labels = 1, .tokens = true};
+    put_folder(dt_temp_path("."));
+    put_file(path, "!abab!!ab", 9);
+    dt_source *s = NULL;
+    assert_ok(dt_source_text.open(&dt_source_text, &s, &o, &err), &err);
+    assert_ok(dti_class_names_parse(&names, "x", "a\nb\n\n", 5, 3, &err), &err);
+    assert_fails(dt_class_names_check(&names, s, &err), DT_E_DATA, &err, "set data.vocab to that");
+    assert_null(strstr(err.text, "change the name"));
+    dt_class_names_deinit(&names);
+    s->desc->close(s);
+    err = (dt_err){0};
+    assert_fails(dt_class_names_read(&names, path, 2, true, &err), DT_E_DATA, &err,
+        "put the run's own back, and set model.vocab as that run had it");
+    assert_null(strstr(err.text, "remove that file"));
+}
+
 static void sources_without_names_have_none(void **state)
 {
     (void)state;
@@ -121,10 +145,10 @@ static void a_file_of_names_is_refused_with_a_remedy(void **state)
     const char *path = dt_temp_path("names.txt");
     put_folder(dt_temp_path("."));
     put_file(path, "a\n", 2);
-    assert_fails(dt_class_names_read(&names, path, 2, &err), DT_E_DATA, &err,
+    assert_fails(dt_class_names_read(&names, path, 2, false, &err), DT_E_DATA, &err,
         "remove that file to have classes called by the folders of data.path");
     err = (dt_err){0};
-    assert_ok(dt_class_names_read(&names, path, 1, &err), &err);
+    assert_ok(dt_class_names_read(&names, path, 1, false, &err), &err);
     assert_string_equal(dt_class_names_of(&names, 0), "a");
     dt_class_names_deinit(&names);
 }
@@ -153,6 +177,7 @@ DT_TEST_GROUP(class_names)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_any_bytes_are_written_and_read),
         cmocka_unit_test(names_that_are_others_now_are_refused),
+        cmocka_unit_test(of_a_text_the_remedy_is_its_vocabulary),
         cmocka_unit_test(sources_without_names_have_none),
         cmocka_unit_test(damaged_names_are_refused_with_their_line),
         cmocka_unit_test(a_file_of_names_is_refused_with_a_remedy),

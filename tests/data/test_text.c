@@ -1,5 +1,6 @@
 /* Sources of sequences: text, and tensors of tokens; and the loader with several labels a sample.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -152,7 +153,7 @@ static void text_that_does_not_fit_is_refused_with_the_remedy(void **state)
     o.eval = true;
     open_fails("text", &o, DT_E_DATA, "to evaluate on");
     o = text_opts(put_text("empty.txt", bytes, 0));
-    open_fails("text", &o, DT_E_DATA, "empty.txt");
+    open_fails("text", &o, DT_E_DATA, "and a sample takes 9; take a longer file");
     o.path = dt_temp_path("none.txt");
     open_fails("text", &o, DT_E_DATA, "none.txt");
     o.path = NULL;
@@ -214,6 +215,44 @@ static void text_to_evaluate_on_may_hold_no_other_characters(void **state)
     open_fails("text", &o, DT_E_DATA, "trained.txt: has 10 different bytes");
 }
 
+/* That of a run, by which tokens keep their meaning in a text that lacks some of them. */
+static void text_may_be_read_in_a_vocabulary_that_was_learned(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *lines, *told;
+    } wrong[] = {{"c\nb\n", "vocab.txt"}, {"a\nword\n", "the name of class 1"},
+        {"a\nb", "vocab.txt:2: "}, {"", "vocab.txt: names no byte"},
+        {"a\nb\n", "line 1, offset 1: byte 0x63 does not occur in"},
+        {"0\n1\n2\n3\na\nb\nc\n", "set model.vocab = 7 or more"}};
+    uint8_t bytes[BYTES];
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = (uint8_t) "aca"[i % 3];
+    char path[1024], vocab[1024];
+    snprintf(path, sizeof path, "%s", put_text("later.txt", bytes, BYTES));
+    snprintf(vocab, sizeof vocab, "%s", put_text("vocab.txt", "\\x0A\na\nb\nc\n\n", 12));
+    dt_source_opts o = text_opts(path);
+    o.classes = 6;
+    o.vocab = vocab;
+    for (int eval = 0; eval < 2; eval++) { /* the latter a file of its own, beside none */
+        float x[CONTEXT];
+        int32_t label[CONTEXT];
+        o.eval = eval == 1;
+        o.train_path = eval ? "" : NULL;
+        dt_source *s = opened("text", &o);
+        read_sample(s, 0, 0, x, label);
+        assert_true(x[0] == 1 && x[1] == 3 && label[0] == 3 && label[1] == 1);
+        assert_string_equal(s->desc->class_name(s, 2), "b");
+        s->desc->close(s);
+    }
+    for (size_t i = 0; i < DT_COUNT(wrong); i++) {
+        put_text("vocab.txt", wrong[i].lines, strlen(wrong[i].lines));
+        open_fails("text", &o, DT_E_DATA, wrong[i].told);
+    }
+    o.vocab = dt_temp_path("gone.txt");
+    open_fails("text", &o, DT_E_DATA, "data.vocab takes the classes.txt of a run");
+}
+
 static void every_allocation_of_text_may_fail(void **state)
 {
     (void)state;
@@ -221,6 +260,10 @@ static void every_allocation_of_text_may_fail(void **state)
     fill(bytes);
     dt_source_opts o = text_opts(put_text("faults.txt", bytes, BYTES));
     o.batch = 4;
+    open_with_faults(dt_source_find("text"), &o);
+    o = text_opts(put_text("faults.txt", "abcabcabcabcabcabcabcabc", 24));
+    o.batch = 2;
+    o.vocab = put_text("vocab.txt", "a\nb\nc\n", 6);
     open_with_faults(dt_source_find("text"), &o);
 }
 
@@ -341,6 +384,7 @@ DT_TEST_GROUP(text)
         cmocka_unit_test(text_that_does_not_fit_is_refused_with_the_remedy),
         cmocka_unit_test(text_to_evaluate_on_is_taken_whole_in_the_vocabulary_of_training),
         cmocka_unit_test(text_to_evaluate_on_may_hold_no_other_characters),
+        cmocka_unit_test(text_may_be_read_in_a_vocabulary_that_was_learned),
         cmocka_unit_test(every_allocation_of_text_may_fail),
         cmocka_unit_test(the_loader_keeps_labels_beside_their_samples),
         cmocka_unit_test(tensors_of_tokens_come_in_file_order),

@@ -686,6 +686,17 @@ static void classes_that_are_others_now_are_refused(void **state)
         assert_code(&r, back ? 0 : DT_E_DATA);
         (back ? assert_has_not : assert_has)(r.err, told);
         cli_done(&r);
+        for (int anew = 0; anew < 2; anew++) { /* from its weights, with its head or another */
+            snprintf(line, sizeof line,
+                "%s/config.ini --set model.weights=%s/checkpoints/model.safetensors --set "
+                "run.dir=%s%s",
+                folder, folder, dt_temp_path("tuned"), anew ? " --set model.fresh=f.*" : "");
+            r = cli_run(line, NULL);
+            assert_code(&r, back || anew ? 0 : DT_E_DATA);
+            (back || anew ? assert_has_not : assert_has)(r.err, told);
+            (back || anew ? assert_has_not : assert_has)(r.err, "or begin with another head: mod");
+            cli_done(&r);
+        }
     }
 }
 
@@ -733,11 +744,56 @@ static void text_is_written_by_the_vocabulary_that_was_learned(void **state)
         cli_done(&r);
     }
     assert_int_equal(remove(text), 0);
-    ran r = cli_run(write, folder);
-    assert_code(&r, 0);
-    assert_string_equal(r.out, wrote);
-    cli_done(&r);
+    snprintf(line, sizeof line, "%s --set model.weights=%s/checkpoints/model.safetensors", write,
+        folder);
+    const char *const asked[] = {folder, cli_file("text.ini", ini)};
+    for (size_t i = 0; i < DT_COUNT(asked); i++) { /* the run, and its weights by another file */
+        ran r = cli_run(line, asked[i]);
+        assert_code(&r, 0);
+        assert_string_equal(r.out, wrote);
+        cli_done(&r);
+    }
     free(wrote);
+}
+
+/* Of the run before: its tokens are others in a text of other bytes. */
+static void weights_are_taken_with_their_vocabulary(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *text, *more, *told; /* NULL: it is taken */
+        bool vocab;                     /* with that of the run */
+    } all[] = {
+        {"abab", "", NULL, false},
+        {"bbbb", "", "class 0 is called 'b' in the data, and 'a' in the run's classes.txt: the te",
+            false},
+        {"bbbb", " --set model.fresh=wte.*", NULL, false},
+        {"bbbb", " --set model.fresh=ln_f.*", "set data.vocab to that classes.txt", false},
+        {"bbbb", "", NULL, true},
+        {"!aba", "", "offset 0: byte 0x21 does not occur in", true},
+    };
+    char folder[1024], ini[4096], line[4096], vocab[2048];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("text_run"));
+    snprintf(vocab, sizeof vocab, " --set data.vocab=%s/classes.txt", folder);
+    snprintf(ini, sizeof ini, "%s/config.ini", folder);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char content[800];
+        for (size_t k = 0; k < 200; k++)
+            memcpy(content + 4 * k, all[i].text, 4);
+        put_file(dt_temp_path("another.txt"), content, sizeof content);
+        for (int eval = 0; eval < 2; eval++) {
+            snprintf(line, sizeof line,
+                "%s FILE --set data.path=%s --set model.weights=%s/checkpoints/%s --set "
+                "run.overwrite=on --set run.dir=%s%s%s",
+                eval ? "eval" : "", dt_temp_path("another.txt"), folder, "model.safetensors",
+                dt_temp_path("text_again"), all[i].more, all[i].vocab ? vocab : "");
+            ran r = cli_run(line, ini);
+            assert_code(&r, all[i].told == NULL ? 0 : DT_E_DATA);
+            if (all[i].told != NULL)
+                assert_has(r.err, all[i].told);
+            cli_done(&r);
+        }
+    }
 }
 
 static void what_cannot_be_classified_is_told(void **state)
@@ -1103,6 +1159,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(classes_that_are_others_now_are_refused),
         cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),
+        cmocka_unit_test(weights_are_taken_with_their_vocabulary),
         cmocka_unit_test(what_cannot_be_classified_is_told),
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
         cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),

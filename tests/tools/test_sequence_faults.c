@@ -40,6 +40,8 @@ static void text_that_is_not_there(void **state) /* cases 16 and 24 */
         {NULL, PATH("none.txt"), DT_E_DATA,
             {"/w/none.txt: cannot open: No such file or directory",
                 "--set: [data] path = none.txt"}},
+        {NULL, PATH("none/tinyshakespeare.txt"), DT_E_DATA,
+            {"cannot open: ", "`tools/get_data tinyshakespeare` fetches"}},
         {NULL, PATH(""), DT_E_CONFIG,
             {"data.path is missing: data.source = text reads files; set data.path = FILE"}},
         {NULL, PATH("folder"), DT_E_DATA, {"/w/folder: not a regular file"}},
@@ -50,6 +52,9 @@ static void text_that_is_not_there(void **state) /* cases 16 and 24 */
         {NULL, EVAL("folder"), DT_E_DATA, {"/w/folder: not a regular file"}},
     };
     refuse_all(cases, DT_COUNT(cases));
+    ran r = cli_run("c.ini --set data.path=none.txt", NULL);
+    assert_has_not(r.err, "get_data");
+    cli_done(&r);
     remove_all("pipe");
     remove_all("loop");
 }
@@ -63,10 +68,12 @@ static void text_of_a_wrong_length(void **state) /* case 16 */
     put_text("held.txt", "abcdabcdabcdabcdabcdabcdabcdabcdabcdabcd");
     static const refusal cases[] = {
         {NULL, PATH("empty.txt"), DT_E_DATA,
-            {"/w/empty.txt: 0 bytes leave 0 to train on, and a sample takes 9; take a longer file "
-             "or a smaller model.context",
+            {"/w/empty.txt: 0 bytes leave 0 to train on, and a sample takes 9; take a longer file",
                 "--set: [data] path = empty.txt"}},
-        {NULL, PATH("short.txt"), DT_E_DATA, {"/w/short.txt: 8 bytes leave 8 to train on"}},
+        {NULL, PATH("short.txt"), DT_E_DATA,
+            {"/w/short.txt: 8 bytes leave 8 to train on, and a sample takes 9; take a longer file "
+             "or "
+             "a smaller model.context"}},
         {NULL, PATH("held.txt"), DT_E_DATA, {"/w/held.txt: 40 bytes leave 4 to evaluate on"}},
         {NULL, "--set model.context=40", DT_E_DATA,
             {"/w/good.txt: 320 bytes leave 32 to evaluate on, and a sample takes 41",

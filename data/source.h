@@ -28,7 +28,8 @@ typedef struct dt_source_opts {
     int64_t labels; /* of a sample; 0 is 1. A sequence has one for each of its positions, and a
                        picture may have one for each pixel, row after row */
     bool tokens;    /* the image is a sequence of shape.h tokens, and no picture of one column */
-    int64_t ignore_label;     /* of tensors: what it gives DT_LABEL_NONE for */
+    int64_t vocabulary;   /* of tensors: tokens are in [0, vocabulary); 0: no layer looks them up */
+    int64_t ignore_label; /* of tensors: what it gives DT_LABEL_NONE for */
     dt_label_kind label_kind; /* other than classes only for a source that gives values */
     dt_shape values;          /* then: of the labels, n = 1; labels is how many these are */
     bool unlabelled;          /* nobody reads labels: any class will do */

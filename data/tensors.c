@@ -19,10 +19,9 @@ typedef struct tensors {
     dt_source base;
     dt_st_file *file;
     const dt_st_entry *x, *y; /* y NULL: nobody reads labels */
-    int32_t *labels;          /* classes: [count][each] */
     bool ids;                 /* x holds tokens, and not values */
     int64_t count, each;
-    int64_t left_out; /* values that do not count */
+    int64_t left_out; /* labels that do not count */
 } tensors;
 
 /* A network of tokens may ask for several labels in a row, mostly one for each. */
@@ -127,78 +126,121 @@ static dt_status check_shapes(const tensors *t, const char *path, dt_err *err)
     return DT_OK;
 }
 
-/* Where label i is in y, as "[2][7]", or as "[2][7][0][3]" of pixels. */
-static dt_dims_text place_of(const tensors *t, int64_t i)
+/* Where the i-th element of a tensor is: "[2][7][0]". */
+static dt_dims_text place_in(const dt_st_entry *e, int64_t i)
 {
-    const int64_t sample = i / t->each, batch = t->y->d[1];
-    dt_dims_text p;
-    const int n =
-        snprintf(p.s, sizeof p.s, "[%" PRId64 "][%" PRId64 "]", sample / batch, sample % batch);
-    char *rest = p.s + n;
-    const size_t space = sizeof p.s - (size_t)n;
-    if (dti_source_of_pixels(&t->base.opts)) {
-        const int64_t pixel = i % t->each, w = t->base.opts.shape.w;
-        snprintf(rest, space, "[%" PRId64 "][%" PRId64 "]", pixel / w, pixel % w);
-    } else if (t->each > 1) {
-        snprintf(rest, space, "[%" PRId64 "]", i % t->each);
-    }
-    return p;
-}
-
-/* The same of a value, in the order of the file: "[2][7]" and where in the sample, if it has more
- * than one. */
-static dt_dims_text place_of_value(const tensors *t, int64_t i)
-{
-    const int rank = t->y->rank;
     dt_dims_text p;
     int64_t at[DT_ST_RANK];
     size_t n = 0;
-    for (int k = rank; k-- > 0; i /= t->y->d[k])
-        at[k] = i % t->y->d[k];
-    for (int k = 0; k < rank; k++)
+    for (int k = e->rank; k-- > 0; i /= e->d[k])
+        at[k] = i % e->d[k];
+    for (int k = 0; k < e->rank; k++)
         n += (size_t)snprintf(p.s + n, sizeof p.s - n, "[%" PRId64 "]", at[k]);
     return p;
 }
 
-/* Values stay in the file; what is wrong with one is told before a run begins all the same. */
-static dt_status check_values(tensors *t, const char *path, dt_err *err)
+static bool has_values_for_labels(const tensors *t)
+{
+    return t->base.opts.label_kind != DT_LABEL_CLASS;
+}
+
+/* Labels [at, at + n) of the file, n at most DTI_ST_SOME, that are values. */
+static dt_status some_values(const tensors *t, int64_t at, int64_t n, int32_t *to, dt_err *err)
 {
     float some[DTI_ST_SOME];
     const dt_label_kind kind = t->base.opts.label_kind;
-    const int64_t count = t->count * t->each;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t left = count - i, k = i % DTI_ST_SOME;
-        if (k == 0)
-            DT_CHECK(dti_st_values(
-                t->file, t->y, i, left < DTI_ST_SOME ? left : DTI_ST_SOME, some, err));
+    DT_CHECK(dti_st_values(t->file, t->y, at, n, some, err));
+    for (int64_t k = 0; k < n; k++) {
         if (!dt_is_value(kind, some[k]))
-            return DT_FAIL(err, DT_E_DATA, "%s: y%s is %g, but the loss takes %s", path,
-                place_of_value(t, i).s, (double)some[k],
+            return DT_FAIL(err, DT_E_DATA, "%s: y%s is %g, but the loss takes %s",
+                dti_escape(t->base.opts.path).text, place_in(t->y, at + k).s, (double)some[k],
                 kind == DT_LABEL_PROBABILITY ? "values from 0 to 1" : "finite values");
-        t->left_out += isnan(some[k]);
+        to[k] = dt_label_of_value(some[k]);
     }
-    return t->left_out < count
-               ? DT_OK
-               : DT_FAIL(err, DT_E_DATA, "%s: each value of y is NaN, and none counts", path);
+    return DT_OK;
 }
 
-static dt_status read_labels(tensors *t, const char *path, dt_err *err)
+/* Likewise, that are classes. */
+static dt_status some_classes(const tensors *t, int64_t at, int64_t n, int32_t *to, dt_err *err)
 {
-    enum { CHUNK = 512 };
-    int64_t some[CHUNK];
-    const int64_t classes = t->base.opts.classes, count = t->count * t->each;
-    for (int64_t i = 0; i < count; i++) {
-        const int64_t left = count - i, k = i % CHUNK;
-        if (k == 0)
-            DT_CHECK(dt_st_read(t->file, t->y, (uint64_t)i * sizeof *some, some,
-                (size_t)(left < CHUNK ? left : CHUNK) * sizeof *some, err));
-        const bool counts = some[k] != t->base.opts.ignore_label;
+    int64_t some[DTI_ST_SOME];
+    const int64_t classes = t->base.opts.classes, ignored = t->base.opts.ignore_label;
+    DT_CHECK(dt_st_read(
+        t->file, t->y, (uint64_t)at * sizeof *some, some, (size_t)n * sizeof *some, err));
+    for (int64_t k = 0; k < n; k++) {
+        const bool counts = some[k] != ignored;
         if (counts && (some[k] < 0 || some[k] >= classes))
             return DT_FAIL(err, DT_E_DATA,
                 "%s: y%s is %" PRId64 ", must be in [0, %" PRId64
                 ") or data.ignore_label, %" PRId64,
-                path, place_of(t, i).s, some[k], classes, t->base.opts.ignore_label);
-        t->labels[i] = counts ? (int32_t)some[k] : DT_LABEL_NONE;
+                dti_escape(t->base.opts.path).text, place_in(t->y, at + k).s, some[k], classes,
+                ignored);
+        to[k] = counts ? (int32_t)some[k] : DT_LABEL_NONE;
+    }
+    return DT_OK;
+}
+
+static dt_status some_labels(const tensors *t, int64_t at, int64_t end, int32_t *to, dt_err *err)
+{
+    const int64_t n = end - at < DTI_ST_SOME ? end - at : DTI_ST_SOME;
+    return has_values_for_labels(t) ? some_values(t, at, n, to, err)
+                                    : some_classes(t, at, n, to, err);
+}
+
+/* @step: the first of which nothing counts; -1: there is none */
+static dt_status check_counted(
+    const tensors *t, const char *path, int64_t step, bool any, dt_err *err)
+{
+    char what[64] = "NaN";
+    if (!has_values_for_labels(t))
+        snprintf(what, sizeof what, "data.ignore_label, %" PRId64, t->base.opts.ignore_label);
+    if (!any)
+        return DT_FAIL(err, DT_E_DATA, "%s: each value of y is %s, and none counts", path, what);
+    if (step < 0 || t->base.opts.eval)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: each value of y[%" PRId64 "] is %s, so nothing of that step counts; leave it out of x "
+        "and y",
+        path, step, what);
+}
+
+/* Labels stay in the file; what is wrong with one is told before a run begins all the same. A step
+ * that has none has no mean loss; an evaluation takes all together. */
+static dt_status check_labels(tensors *t, const char *path, dt_err *err)
+{
+    int32_t some[DTI_ST_SOME];
+    const int64_t count = t->count * t->each, of_step = t->y->d[1] * t->each;
+    int64_t counted = 0, step = -1;
+    for (int64_t i = 0; i < count; i++) {
+        if (i % DTI_ST_SOME == 0)
+            DT_CHECK(some_labels(t, i, count, some, err));
+        const bool counts = some[i % DTI_ST_SOME] != DT_LABEL_NONE;
+        counted += counts;
+        t->left_out += !counts;
+        if ((i + 1) % of_step != 0)
+            continue;
+        if (counted == 0 && step < 0)
+            step = i / of_step;
+        counted = 0;
+    }
+    return check_counted(t, path, step, t->left_out < count, err);
+}
+
+/* Tokens likewise, as places in a table. */
+static dt_status check_tokens(const tensors *t, const char *path, dt_err *err)
+{
+    int64_t some[DTI_ST_SOME];
+    const int64_t known = t->base.opts.vocabulary, count = t->count * t->base.opts.shape.h;
+    for (int64_t i = 0; i < count && known > 0; i++) {
+        const int64_t left = count - i, k = i % DTI_ST_SOME;
+        if (k == 0)
+            DT_CHECK(dt_st_read(t->file, t->x, (uint64_t)i * sizeof *some, some,
+                (size_t)(left < DTI_ST_SOME ? left : DTI_ST_SOME) * sizeof *some, err));
+        if (some[k] < 0 || some[k] >= known)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s: x%s is %" PRId64 ", must be in [0, %" PRId64 "): the network knows so many "
+                "tokens",
+                path, place_in(t->x, i).s, some[k], known);
     }
     return DT_OK;
 }
@@ -209,42 +251,28 @@ static void close_tensors(dt_source *base)
     if (t == NULL)
         return;
     dt_st_close(t->file);
-    dt_free(t->labels);
     dt_free(t);
-}
-
-static dt_status load_labels(tensors *t, const char *path, dt_err *err)
-{
-    const dt_source_opts *o = &t->base.opts;
-    t->each = o->labels > 1 ? o->labels : 1;
-    t->labels = dt_alloc((size_t)(t->count * t->each), sizeof *t->labels);
-    if (t->labels == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "%s: no memory for %" PRId64 " labels", path, t->count);
-    return read_labels(t, path, err);
 }
 
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const bool values = o->label_kind != DT_LABEL_CLASS;
     const int rank = labels_tokens(o) ? 3 : dti_source_of_pixels(o) ? 4 : 2;
     const dti_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     t->ids = has_ids(t);
     DT_CHECK(
         find(&t->x, t->file, name.text, "x", t->ids ? DT_ST_I64 : DT_ST_F32, t->ids ? 3 : 5, err));
-    if (values)
+    if (has_values_for_labels(t))
         DT_CHECK(find_values(t, o, name.text, err));
     else if (!o->unlabelled)
         DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, rank, err));
     DT_CHECK(check_shapes(t, name.text, err));
     t->count = t->x->d[0] * t->x->d[1]; /* x lies in the file, so its size fits */
-    if (t->y == NULL)
-        return DT_OK;
-    if (!values)
-        return load_labels(t, name.text, err);
-    t->each = o->labels;
-    return check_values(t, name.text, err);
+    t->each = o->labels > 1 ? o->labels : 1;
+    if (t->ids)
+        DT_CHECK(check_tokens(t, name.text, err));
+    return t->y != NULL ? check_labels(t, name.text, err) : DT_OK;
 }
 
 static dt_status open_tensors(
@@ -302,30 +330,18 @@ static dt_status read_picture(const tensors *t, int64_t i, float *x, dt_err *err
     return st;
 }
 
-/* To the layout of values, from PyTorch's. */
-static dt_status read_values(const tensors *t, int64_t i, int32_t *label, dt_err *err)
+/* Values to our layout, from PyTorch's; classes stay as they are. */
+static dt_status read_labels(const tensors *t, int64_t i, int32_t *label, dt_err *err)
 {
-    float some[DTI_ST_SOME];
+    int32_t some[DTI_ST_SOME];
     const dt_shape *v = &t->base.opts.values;
-    const int64_t plane = v->h * v->w;
+    const bool values = has_values_for_labels(t);
+    const int64_t plane = values ? v->h * v->w : t->each, c = values ? v->c : 1;
     for (int64_t k = 0; k < t->each; k++) {
-        const int64_t left = t->each - k, at = k % DTI_ST_SOME;
-        if (at == 0)
-            DT_CHECK(dti_st_values(t->file, t->y, i * t->each + k,
-                left < DTI_ST_SOME ? left : DTI_ST_SOME, some, err));
-        label[k % plane * v->c + k / plane] = dt_label_of_value(some[at]);
+        if (k % DTI_ST_SOME == 0)
+            DT_CHECK(some_labels(t, i * t->each + k, (i + 1) * t->each, some, err));
+        label[k % plane * c + k / plane] = some[k % DTI_ST_SOME];
     }
-    return DT_OK;
-}
-
-static dt_status read_sample_labels(const tensors *t, int64_t i, int32_t *label, dt_err *err)
-{
-    if (t->y == NULL)
-        *label = 0;
-    else if (t->labels == NULL)
-        return read_values(t, i, label, err);
-    else
-        memcpy(label, t->labels + i * t->each, (size_t)t->each * sizeof *label);
     return DT_OK;
 }
 
@@ -335,7 +351,10 @@ static dt_status read_tensors(
     (void)key;
     const tensors *t = (const tensors *)base;
     DT_CHECK(t->ids ? read_tokens(t, i, x, err) : read_picture(t, i, x, err));
-    return read_sample_labels(t, i, label, err);
+    if (t->y != NULL)
+        return read_labels(t, i, label, err);
+    *label = 0;
+    return DT_OK;
 }
 
 static void describe_tensors(const dt_source *base, char *text, size_t n)
@@ -343,7 +362,7 @@ static void describe_tensors(const dt_source *base, char *text, size_t n)
     const tensors *t = (const tensors *)base;
     const int at = snprintf(text, n, "%" PRId64 " step%s of %" PRId64 " sample%s, in order",
         t->x->d[0], t->x->d[0] == 1 ? "" : "s", t->x->d[1], t->x->d[1] == 1 ? "" : "s");
-    if (t->left_out > 0 && (size_t)at < n)
+    if (t->left_out > 0 && has_values_for_labels(t) && (size_t)at < n)
         snprintf(text + at, n - (size_t)at,
             "; of %" PRId64 " values of y %" PRId64 " are NaN and do not count", t->count * t->each,
             t->left_out);

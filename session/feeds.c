@@ -30,6 +30,7 @@ dt_source_opts dti_feeds_of_network(const dt_session *s)
         .classes = g->classes,
         .labels = dt_graph_labels(g),
         .tokens = tokens && g->input.w == 1,
+        .vocabulary = dt_graph_vocabulary(g),
         .label_kind = dt_graph_label_kind(g),
         .values = dt_graph_output(g)};
 }

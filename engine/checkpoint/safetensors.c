@@ -107,8 +107,8 @@ static dt_status read_dtype(const dt_st_file *f, dt_st_entry *e, const cJSON *v,
             return DT_OK;
         }
     return DT_FAIL(err, DT_E_DATA,
-        "%s: tensor '%s': dtype '%.40s' is not supported; convert it to F32, F16, BF16, F64, I64, "
-        "I32, I16, I8, U8 or BOOL",
+        "%s: tensor '%s': dtype '%.40s' is not supported; convert it to F32, or whole numbers, "
+        "as labels and tokens are, to I64",
         f->path, e->name, v->valuestring);
 }
 

@@ -1,5 +1,6 @@
 /* Sources of pictures with a label for every pixel: synthetic, tensors; and the refusals of those
  * whose pictures have one label each. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,6 +218,49 @@ static void a_pixel_may_not_count(void **state)
     open_fails("tensors", &o, DT_E_DATA, "y[0][1][0][3] is 255, must be in [0, 5)");
 }
 
+/* There may be more of them than memory is for. */
+static void labels_stay_in_the_file(void **state)
+{
+    (void)state;
+    pixel_file f;
+    fill(&f);
+    const dt_source_opts o = tensor_opts(put_pixels(&f, H, H));
+    dt_source *s = opened("tensors", &o);
+    for (int64_t now = 2; now <= CLASSES; now += CLASSES - 2) {
+        FILE *file = fopen(o.path, "r+b");
+        assert_non_null(file);
+        assert_int_equal(fseek(file, -(long)(H * H * sizeof now) + 8, SEEK_END), 0);
+        assert_int_equal(fwrite(&now, sizeof now, 1, file), 1);
+        assert_int_equal(fclose(file), 0);
+        float x[H * H];
+        int32_t label[H * H];
+        dt_err err = {0};
+        const dt_status st = s->desc->read(s, STEPS * BATCH - 1, 9, x, label, &err);
+        if (now < CLASSES)
+            assert_true(st == DT_OK && label[1] == now);
+        else
+            assert_fails(st, DT_E_DATA, &err, "y[1][1][0][1] is 5, must be in [0, 5)");
+    }
+    s->desc->close(s);
+}
+
+static void a_step_of_which_nothing_counts_is_refused(void **state)
+{
+    (void)state;
+    pixel_file f;
+    fill(&f);
+    for (int i = 0; i < ALL / STEPS; i++)
+        f.y[ALL / STEPS + i] = 255;
+    dt_source_opts o = tensor_opts(put_pixels(&f, H, H));
+    open_fails("tensors", &o, DT_E_DATA, "each value of y[1] is data.ignore_label, 255, so noth");
+    o.eval = true; /* takes all steps together */
+    dt_source *s = opened("tensors", &o);
+    s->desc->close(s);
+    memcpy(f.y, f.y + ALL / STEPS, sizeof f.y / STEPS);
+    o.path = put_pixels(&f, H, H);
+    open_fails("tensors", &o, DT_E_DATA, "each value of y is data.ignore_label, 255, and none");
+}
+
 static void sources_of_pictures_with_one_label_refuse_a_network_of_pixels(void **state)
 {
     (void)state;
@@ -240,6 +284,8 @@ DT_TEST_GROUP(pixel_labels)
         cmocka_unit_test(tensors_of_pixels_come_in_file_order),
         cmocka_unit_test(tensors_that_do_not_fit_the_pixels_are_refused),
         cmocka_unit_test(a_pixel_may_not_count),
+        cmocka_unit_test(labels_stay_in_the_file),
+        cmocka_unit_test(a_step_of_which_nothing_counts_is_refused),
         cmocka_unit_test(sources_of_pictures_with_one_label_refuse_a_network_of_pixels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

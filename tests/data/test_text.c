@@ -348,6 +348,29 @@ static void tensors_of_tokens_come_in_file_order(void **state)
     open_fails("tensors", &o, DT_E_DATA, "y[1][0][2] is 20, must be in [0, 20)");
 }
 
+/* Before a run begins, as the number that it is. */
+static void tokens_that_no_layer_knows_are_named_with_their_place(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t token;
+        const char *told;
+    } all[] = {{20, "x[1][0][2] is 20, must be in [0, 20)"}, {-1, "x[1][0][2] is -1, must"},
+        {(int64_t)1 << 40, "x[1][0][2] is 1099511627776, must"}};
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        token_file f = {0};
+        f.x[CONTEXT * BATCH + 2] = all[i].token;
+        dt_source_opts o = text_opts(put_tokens(&f, 1));
+        o.batch = BATCH;
+        o.labels = 1;
+        o.vocabulary = 20;
+        open_fails("tensors", &o, DT_E_DATA, all[i].told);
+        o.vocabulary = 0; /* no layer looks them up */
+        dt_source *s = opened("tensors", &o);
+        s->desc->close(s);
+    }
+}
+
 static void tokens_may_have_one_label_or_some(void **state)
 {
     (void)state;
@@ -388,6 +411,7 @@ DT_TEST_GROUP(text)
         cmocka_unit_test(every_allocation_of_text_may_fail),
         cmocka_unit_test(the_loader_keeps_labels_beside_their_samples),
         cmocka_unit_test(tensors_of_tokens_come_in_file_order),
+        cmocka_unit_test(tokens_that_no_layer_knows_are_named_with_their_place),
         cmocka_unit_test(tokens_may_have_one_label_or_some),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

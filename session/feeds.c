@@ -283,6 +283,11 @@ static void warn_of_idle(dt_feeds *f, const dt_session *s, const dt_source_desc 
     if (desc != &dt_source_tensors && dti_session_idle(s, "data", "ignore_label", "source"))
         warn(f, "data.ignore_label counts for nothing: data.source = %s has no labels to leave out",
             desc->name);
+    if (desc == &dt_source_tensors && (is_meant(s, "mean") || is_meant(s, "std")) &&
+        d->n_mean + d->n_std > 0)
+        warn(f,
+            "data.mean and data.std change nothing in training: samples of tensors are taken as "
+            "they are; classify alone goes by them");
     warn_of_no_eval(f, s);
 }
 

@@ -6,7 +6,7 @@
 #include "data/loader.h"
 #include "session/session.h"
 
-enum { DT_FEED_WARNINGS = 12 };
+enum { DT_FEED_WARNINGS = 16 };
 
 typedef struct dt_feeds {
     dt_source *train, *eval; /* eval NULL: nothing to evaluate on */

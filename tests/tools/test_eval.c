@@ -508,6 +508,20 @@ static void rows_of_a_table_are_learned_as_pixels_of_many_channels(void **state)
     cli_done(&r);
 }
 
+static void means_of_tensors_are_for_pictures_that_are_classified(void **state)
+{
+    NEED_BINARY();
+    static const char told[] = "data.mean and data.std change nothing in training: samples of ten";
+    static const char *const words[] = {"FILE", "FILE --set data.mean=0.5"};
+    char dir[1024], file[1024];
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        pixel_config(file, dir);
+        ran r = cli_run(words[i], file);
+        (i == 0 ? assert_has_not : assert_has)(r.err, told);
+        cli_done(&r);
+    }
+}
+
 /* It evaluates no more, and its last scores are those of its checkpoint. */
 static void with_nothing_left_to_do_a_run_keeps_its_scores(void **state)
 {
@@ -852,6 +866,11 @@ static void what_cannot_be_classified_is_told(void **state)
     assert_code(&r, DT_E_CONFIG);
     assert_has(r.err, "'gpt2' takes no pictures with a class each");
     cli_done(&r);
+    r = cli_run("classify FILE x.png --set model.weights=y.safetensors",
+        cli_file("four.ini", "[model]\nimage = 8\nchannels = 4\n[conv c]\nout = 2\nkernel = 1\n"));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "takes 4 channels, and pictures have 1 or 3; `dnntrain eval RUN --outputs");
+    cli_done(&r);
 }
 
 /* What such a run lacks is the weights of its end. */
@@ -1150,6 +1169,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(masks_that_cannot_be_are_refused),
         cmocka_unit_test(rows_of_a_table_are_learned_as_pixels_of_many_channels),
         cmocka_unit_test(with_nothing_left_to_do_a_run_keeps_its_scores),
+        cmocka_unit_test(means_of_tensors_are_for_pictures_that_are_classified),
         cmocka_unit_test(without_its_data_nothing_is_evaluated),
         cmocka_unit_test(pictures_are_evaluated_too),
         cmocka_unit_test(pictures_are_classified_by_the_run_that_learned),

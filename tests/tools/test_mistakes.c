@@ -492,6 +492,7 @@ static void what_is_in_vain_is_told(void **state)
             "train.milestones"},
         {"--set data.ignore_label=3",
             "data.ignore_label counts for nothing: data.source = synthetic has no", NULL},
+        {"--set data.vocab=x", "data.vocab counts for nothing: it is for data.source = text", NULL},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         char words[700];

@@ -539,6 +539,18 @@ static dt_status check_scores(const ini_net *t, const ini_layer *l, dt_shape sco
         l->at, scores.h, scores.w, image.h, image.w);
 }
 
+/* What ends a network in so many scores: a sample, a pixel or a position. */
+static const char *end_of(char to[96], const dt_graph *g, dt_shape scores, int64_t classes)
+{
+    const bool many = scores.h * scores.w > 1, tokens = dt_graph_tokens(g) > 0;
+    snprintf(to, 96, "[%s NAME] out = %" PRId64 "%s",
+        !many    ? "fc"
+        : tokens ? "linear"
+                 : "conv",
+        classes, many && !tokens ? ", kernel = 1" : "");
+    return to;
+}
+
 static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
 {
     const ini_layer *last = &t->layer[t->n - 1];
@@ -551,6 +563,7 @@ static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
             "%s cannot be the last layer", last->at);
     const ini_layer *l = from == DT_GRAPH_INPUT ? last : &t->layer[from];
     DT_CHECK(check_scores(t, l, dt_graph_shape(g, scores), g->input));
+    char end[96];
     int64_t made = 0;
     size_t at = 0;
     DT_CHECK(dt_graph_check_types(g, t->err));
@@ -566,9 +579,8 @@ static dt_status add_loss(const ini_net *t, const dt_model_opts *o, dt_graph *g)
     else if (made != o->classes)
         return DT_FAIL(t->err, DT_E_CONFIG,
             "%s makes %" PRId64 " scores, and there are %" PRId64
-            " classes; make them equal, or end with a layer that makes so many, [fc NAME] out = "
-            "%" PRId64,
-            l->at, made, o->classes, o->classes);
+            " classes; make them equal, or end with a layer that makes so many, %s",
+            l->at, made, o->classes, end_of(end, g, dt_graph_shape(g, scores), o->classes));
     return DT_OK;
 }
 

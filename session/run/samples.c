@@ -328,6 +328,11 @@ static dt_status check_classify(const dt_run *r, bool mask, dt_err *err)
             "FILE` "
             "writes what it gives for held-out samples",
             g->name, g->node[g->n_node - 1].desc->name);
+    if (dt_graph_tokens(g) == 0 && g->input.c != 1 && g->input.c != 3)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "'%s' takes %" PRId64 " channels, and pictures have 1 or 3; `dnntrain eval RUN "
+            "--outputs FILE` writes what it gives for held-out samples",
+            g->name, g->input.c);
     if (!has_pictures(g) && !labels_pixels(g))
         return DT_FAIL(err, DT_E_CONFIG,
             "'%s' takes no pictures with a class each, or a class a pixel", g->name);

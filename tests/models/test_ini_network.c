@@ -455,11 +455,18 @@ static void what_belongs_to_named_models_is_refused(void **state)
     const char *const keys[] = {"net.ini:2: [model] width = 64 ", "net.ini:3: [model] dropout = 0 ",
         "[dropout NAME]", "net.ini:4: [model] attention = naive ", "has kind", NULL};
     const char *const image[] = {"[model] image", "net.ini", NULL};
-    const char *const classes[] = {"net.ini:1: [fc a]", "5 scores", "6 classes", NULL};
+    const char *const classes[] = {
+        "net.ini:1: [fc a]", "5 scores", "6 classes", "[fc NAME] out = 6", NULL};
+    const char *const pixels[] = {"5 scores", "so many, [conv NAME] out = 6, kernel = 1", NULL};
+    const char *const positions[] = {"so many, [linear NAME] out = 6", NULL};
     const char *const both[] = {"net.ini:2", "name = vgg16", "net.ini:3: [fc a]", NULL};
     refuse("[model]\nwidth = 64\ndropout = 0\nattention = naive\n[fc a]\nout = 5\n", small, keys);
     refuse(text, (dt_model_opts){.dropout = -1}, image);
     refuse(text, (dt_model_opts){.image = 8, .classes = 6, .dropout = -1}, classes);
+    refuse("[conv a]\nout = 5\nkernel = 1\n",
+        (dt_model_opts){.image = 8, .classes = 6, .dropout = -1}, pixels);
+    refuse("[embedding e]\nvocab = 9\nout = 4\n[linear l]\nout = 5\n",
+        (dt_model_opts){.context = 8, .classes = 6, .dropout = -1}, positions);
     refuse("[model]\nname = vgg16\n[fc a]\nout = 5\n", small, both);
 }
 

@@ -113,6 +113,17 @@ const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes)
     return to;
 }
 
+void dti_column_end_of(const char *name, int width)
+{
+    enum { SHORT = 3 };
+    const int n = (int)strlen(name), part = (int)strcspn(name, ".");
+    const int kept = part < SHORT ? part + 1 : 0;
+    if (n > width)
+        printf("%.*s..%s", kept, name, name + n - width + kept + 2);
+    else
+        printf("%-*s", width, name);
+}
+
 void dti_column_name(const char *name, int before, int width)
 {
     if ((int)strlen(name) > width)

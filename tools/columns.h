@@ -38,4 +38,8 @@ const char *dti_column_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes);
 /* A name, left-aligned in @width behind @before characters; a longer one has a line of its own. */
 void dti_column_name(const char *name, int before, int width);
 
+/* A name, left-aligned in @width; of a longer one ".." stands for what is before its end, as the
+ * end of a path tells more, and behind a short first part: "g." and "m0." say of what it is. */
+void dti_column_end_of(const char *name, int width);
+
 #endif

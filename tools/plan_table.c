@@ -7,6 +7,7 @@
 #include "engine/graph_freeze.h"
 #include "session/parts.h"
 #include "tools/args.h"
+#include "tools/columns.h"
 #include "tools/plan_report.h"
 #include "tools/terminal.h"
 
@@ -342,23 +343,30 @@ static void print_costs(const dt_costs *c, const dt_prediction *t)
     print_defaults(t);
 }
 
+static void print_seconds(const char *label, double seconds, const char *note)
+{
+    printf("%-12s %14.4g s   ", label, seconds);
+    dti_term_wrap(stdout, NOTES, NOTES, note);
+}
+
 /* "simulated" of a machine that is not here, "predicted" of the one that was measured. */
 static void predicted(const dti_report *r)
 {
     const dt_prediction *t = &r->time;
-    char rate[DT_HUMAN_BYTES], wait[DT_HUMAN_BYTES];
+    char rate[DT_HUMAN_BYTES], wait[DT_HUMAN_BYTES], text[128];
     if (!t->known)
         return;
     if (t->rate < 1000)
         snprintf(rate, sizeof rate, "%.1f", t->rate);
     else
         dt_human_rate(rate, t->rate);
-    printf("%-12s %14.4g s   a step, %s samples a second; waiting %s\n",
-        r->session->costs.simulated ? "simulated" : "predicted", t->seconds, rate,
+    snprintf(text, sizeof text, "a step, %s samples a second; waiting %s", rate,
         dt_human_seconds(wait, t->stalled));
-    printf("bound        %14.4g s   no exact plan%s takes less: %+.3g %%\n", r->least,
+    print_seconds(r->session->costs.simulated ? "simulated" : "predicted", t->seconds, text);
+    snprintf(text, sizeof text, "no exact plan%s takes less: %+.3g %%",
         r->need.device <= r->session->opts.memory.device_budget ? " in the budget" : "",
         r->least > 0 ? 100 * (t->seconds / r->least - 1) : 0.0);
+    print_seconds("bound", r->least, text);
     print_size("on average", (uint64_t)(t->average + 0.5));
     printf("   in use, weighted by time\n");
     print_costs(&r->session->costs, t);
@@ -458,35 +466,55 @@ static void largest(const dti_report *r)
         widest = len > widest ? len : widest;
     }
     const int most = dti_term_width() - 48;
-    widest = widest > most ? most : widest < 20 ? 20 : widest;
+    widest = widest < 20 ? 20 : widest;
+    widest = widest > most ? most : widest;
     printf("\nlargest of %zu tensors alive there\n", r->usage.n_live);
     for (size_t i = 0; i < n; i++) {
         const dt_plan_tensor *t = &p->tensor[r->usage.live[i]];
-        printf("  %-*.*s %16s", widest, widest, t->name, dt_human_bytes(size, t->bytes));
+        printf("  ");
+        dti_column_end_of(t->name, widest);
+        printf(" %16s", dt_human_bytes(size, t->bytes));
         print_share(r, t->bytes);
         printf("  %s\n", dt_human_role(role, (dt_role)t->role));
     }
 }
 
+enum { PROGRAM = 8, SAMPLES = 0, OPS, PEAK, BOUND, RATIO, IN, COLUMNS };
+
+static void program(const dt_planned *x, const dti_table_column column[COLUMNS])
+{
+    const dt_plan *p = x->plan;
+    char name[16], cell[COLUMNS][DT_HUMAN_BYTES] = {[SAMPLES] = "-"};
+    snprintf(name, sizeof name, "%.8s%s", p->program, x->dense ? " *" : "");
+    if (x->kind != DT_PROGRAM_UPDATE)
+        snprintf(cell[SAMPLES], DT_HUMAN_BYTES, "%" PRId64, x->n);
+    snprintf(cell[OPS], DT_HUMAN_BYTES, "%zu", p->n_op);
+    dt_human_bytes(cell[PEAK], p->peak);
+    dt_human_bytes(cell[BOUND], p->bound);
+    snprintf(cell[RATIO], DT_HUMAN_BYTES, "%.4f",
+        p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0);
+    dt_human_bytes(cell[IN], p->in_bytes);
+    printf("%-*s", PROGRAM, name);
+    for (int i = 0; i < COLUMNS; i++)
+        dti_column(&column[i], cell[i]);
+    putchar('\n');
+}
+
 static void programs(const dti_report *r)
 {
-    const dt_session *s = r->session;
-    printf("\n%-8s %8s %7s %12s %12s %8s %12s\n", "program", "samples", "ops", "peak", "bound",
-        "ratio", "moved in");
-    for (size_t i = 0; i < s->plans->n; i++) {
-        const dt_plan *p = s->plans->planned[i]->plan;
-        char name[16], peak[DT_HUMAN_BYTES], bound[DT_HUMAN_BYTES], in[DT_HUMAN_BYTES];
-        snprintf(name, sizeof name, "%.8s%s", p->program, s->plans->planned[i]->dense ? " *" : "");
-        printf("%-8s ", name);
-        if (s->plans->planned[i]->kind == DT_PROGRAM_UPDATE)
-            printf("%8s ", "-");
-        else
-            printf("%8" PRId64 " ", s->plans->planned[i]->n);
-        printf("%7zu %12s %12s %8.4f %12s\n", p->n_op, dt_human_bytes(peak, p->peak),
-            dt_human_bytes(bound, p->bound),
-            p->bound > 0 ? (double)p->peak / (double)p->bound : 1.0,
-            dt_human_bytes(in, p->in_bytes));
-    }
+    const dt_plan_set *all = r->session->plans;
+    dti_table_column column[COLUMNS] = {[SAMPLES] = {"samples", 8, 0, NULL, false},
+        [OPS] = {"ops", 7, 0, NULL, false},
+        [PEAK] = {"peak", 12, 0, NULL, false},
+        [BOUND] = {"bound", 12, 0, NULL, false},
+        [RATIO] = {"ratio", 8, 2, NULL, false},
+        [IN] = {"moved in", 12, 1, NULL, false}};
+    dti_columns_fit(column, COLUMNS, PROGRAM);
+    printf("\n%-*s", PROGRAM, "program");
+    dti_columns_head(column, COLUMNS);
+    for (size_t i = 0; i < all->n; i++)
+        program(all->planned[i], column);
+    dti_columns_left_out(column, COLUMNS, PROGRAM);
     if (r->again)
         printf("*: runs a step again whose packed values do not fit the room made by density\n");
 }

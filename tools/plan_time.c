@@ -11,8 +11,9 @@
 #include "engine/base/numbers.h"
 #include "engine/base/text.h"
 #include "engine/config/options.h"
+#include "tools/columns.h"
 
-enum { FIELDS = 10, WORST = 12, MOST_BYTES = 1 << 30 };
+enum { FIELDS = 10, WORST = 12, NAME = 28, MOST_BYTES = 1 << 30 };
 
 /* Kinds of rows, as a trace calls them; a wait is in no trace. */
 typedef enum row_sort { SORT_COMPUTE, SORT_OUT, SORT_IN, SORT_FETCH, SORT_WAIT, SORTS } row_sort;
@@ -272,7 +273,8 @@ static size_t pair_up(const trace *x, pair *to)
 
 static void put_line(const char *name, size_t rows, double predicted, double measured)
 {
-    printf("%-28.28s %6zu %12.6f %12.6f", name, rows, predicted, measured);
+    dti_column_end_of(name, NAME);
+    printf(" %6zu %12.6f %12.6f", rows, predicted, measured);
     if (measured > 0)
         printf(" %8.3f", predicted / measured);
     putchar('\n');
@@ -284,7 +286,7 @@ static void print_all(trace *x, pair *all, size_t n)
     size_t missing = 0;
     printf("program '%s', %" PRId64 " samples, run %zu times in %s; medians\n\n", p->program,
         x->samples, x->n_whole, x->path);
-    printf("%-28s %6s %10s s %12s %8s\n", "", "rows", dt_costs_said(x->t->costs), "measured s",
+    printf("%-*s %6s %10s s %12s %8s\n", NAME, "", "rows", dt_costs_said(x->t->costs), "measured s",
         "ratio");
     for (int sort = 0; sort < SORT_WAIT; sort++) {
         pair sum = {0};

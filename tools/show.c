@@ -208,16 +208,6 @@ static const char *millions(char to[DT_HUMAN_BYTES], double flops)
     return to;
 }
 
-/* What does not fit loses its beginning: the end of a path tells more. */
-static void name(const char *text, int width)
-{
-    const int n = (int)strlen(text);
-    if (n > width)
-        printf("..%s", text + n - width + 2);
-    else
-        printf("%-*s", width, text);
-}
-
 enum { OUTPUT, PARAMETERS, MFLOP, ACTIVATION, STASH, COLUMNS };
 
 /* How wide a table's columns are, and which there is room for. */
@@ -275,7 +265,7 @@ static void print_row(const dti_show_row *r, const char *mark, const layout *t)
         r->parameters > 0 ? dt_human_count(count, (uint64_t)r->parameters) : "",
         millions(flops, r->forward), bytes(a, r->activation), bytes(b, r->stash)};
     printf("%s", mark);
-    name(r->name, t->name - (int)strlen(mark));
+    dti_column_end_of(r->name, t->name - (int)strlen(mark));
     printf(" %-*s", t->kind, r->kind);
     for (int i = 0; i < COLUMNS; i++)
         dti_column(&t->column[i], cells[i]);
@@ -314,7 +304,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     const dt_graph *g = w->s->graph;
     const int64_t micro = w->s->micro_batch;
     layout t;
-    char in[48], count[DT_HUMAN_BYTES];
+    char in[48], count[DT_HUMAN_BYTES], text[256];
     const bool classes = dt_graph_label_kind(g) == DT_LABEL_CLASS;
     const int64_t gives = classes ? g->classes : dt_graph_labels(g);
     lay_out(&t, w);
@@ -332,11 +322,12 @@ static dt_status table(const network *w, bool all, dt_err *err)
     print_row(&total, "", &t);
     putchar('\n');
     dti_columns_left_out(t.column, COLUMNS, used_by(&t));
-    printf("forward %.3f GFLOP and backward %.3f a sample, a multiply-add being two;\n%s "
-           "parameters\n",
+    snprintf(text, sizeof text,
+        "forward %.3f GFLOP and backward %.3f a sample, a multiply-add being two;\n%s parameters\n"
+        "Not all bytes are there at once: `dnntrain plan` tells what a step takes.",
         w->total.forward / 1e9, w->total.backward / 1e9,
         dt_human_count(count, (uint64_t)w->total.parameters));
-    printf("Not all bytes are there at once: `dnntrain plan` tells what a step takes.\n");
+    dti_term_wrap(stdout, 0, 0, text);
     return DT_OK;
 }
 

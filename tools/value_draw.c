@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/columns.h"
 #include "tools/terminal.h"
 
 enum { MOST = 128 };
@@ -93,5 +94,6 @@ void dti_value_draw(const dti_value_view *w, int left)
         if (strchr(order, now) > strchr(order, *to))
             *to = now;
     }
-    printf("%-*.*s  %s\n", left, left, w->p->tensor[w->tensor].name, line);
+    dti_column_end_of(w->p->tensor[w->tensor].name, left);
+    printf("  %s\n", line);
 }

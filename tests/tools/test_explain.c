@@ -344,27 +344,64 @@ static void the_tutorials_words_have_help(void **state)
     assert_true(n > 15);
 }
 
-/* Of what is printed for people, in 80 columns; characters count once, however many bytes. */
-static void nothing_is_wider_than_a_terminal(void **state)
+/* Names whose beginning has no room are told apart by the rest, in a layer's drawing and in tables.
+ */
+static void no_two_names_are_cut_to_the_same(void **state)
 {
     NEED_BINARY();
-    static const char *const words[] = {"help", "help train", "help plan", "help compare",
-        "help pool", "help remat", "help eval", "help memory", "help gist", "help layernorm",
-        "help role", "help units", "help gap", "help h100", "help again", "plan FILE",
-        "explain FILE r4.y --set memory.policy=vdnn_all", "explain FILE c4", "explain FILE gist",
-        "explain FILE chen_sqrt"};
+    static const char *const words[] = {"plan FILE",
+        "explain FILE features.denseblock3.denselayer10.conv2 --set memory.policy=zero_infinity"};
     for (size_t i = 0; i < DT_COUNT(words); i++) {
-        ran r = run_here(words[i]);
+        ran r = cli_run(words[i], dt_source_path("configs/densenet121.ini"));
+        assert_code(&r, 0);
+        size_t n = 0;
+        for (const char *at = r.out; *at != '\0'; at += strcspn(at, " \n") + 1) {
+            char name[64];
+            snprintf(name, sizeof name, "%.*s ", (int)strcspn(at, " \n"), at);
+            if (strstr(name, "..") == NULL || strstr(name, "layer") == NULL)
+                continue;
+            n++;
+            if (strstr(at + 1, name) != NULL)
+                fail_msg("dnntrain %s: two rows are called %s", words[i], name);
+        }
+        assert_true(n > 1);
+        cli_done(&r);
+    }
+}
+
+/* Characters count once, however many bytes. */
+static void nothing_is_wider_than(int width, const char *const *words)
+{
+    for (; *words != NULL; words++) {
+        ran r = run_here(*words);
         assert_code(&r, 0);
         int column = 0;
         for (const char *c = r.out; *c != '\0'; c++) {
             column = *c == '\n' ? 0 : column + (((unsigned char)*c & 0xc0) != 0x80);
-            if (column > 80)
-                fail_msg("dnntrain %s: wider than 80 columns: ...%.40s", words[i],
+            if (column > width)
+                fail_msg("dnntrain %s: wider than %d columns: ...%.40s", *words, width,
                     c > r.out + 39 ? c - 39 : c);
         }
         cli_done(&r);
     }
+}
+
+/* What is printed for people, in 80 columns; and tables in the fewest that are theirs. */
+static void nothing_is_wider_than_a_terminal(void **state)
+{
+    NEED_BINARY();
+    static const char *const tables[] = {"show FILE", "plan FILE",
+        "plan FILE --set memory.policy=vdnn_all --set memory.simulate=p100", NULL};
+    nothing_is_wider_than(
+        80, (const char *const[]){"help", "help train", "help plan", "help compare", "help pool",
+                "help remat", "help eval", "help memory", "help gist", "help layernorm",
+                "help role", "help units", "help gap", "help h100", "help again",
+                "explain FILE r4.y --set memory.policy=vdnn_all", "explain FILE c4",
+                "explain FILE gist", "explain FILE chen_sqrt", NULL});
+    nothing_is_wider_than(80, tables);
+    cli.columns = "64";
+    nothing_is_wider_than(64, tables);
+    cli.columns = NULL;
 }
 
 DT_TEST_GROUP(explain)
@@ -380,6 +417,7 @@ DT_TEST_GROUP(explain)
         cmocka_unit_test(there_is_help_on_words_values_and_what_is_listed),
         cmocka_unit_test(the_glossary_of_the_pages_is_the_programs),
         cmocka_unit_test(the_tutorials_words_have_help),
+        cmocka_unit_test(no_two_names_are_cut_to_the_same),
         cmocka_unit_test(nothing_is_wider_than_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,11 +51,17 @@ const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds)
     if (!(seconds < 59.95))
         return dt_human_time(to, seconds);
     if (seconds > 0 && seconds < 0.99995e-4)
-        dt_snprintf(to, DT_HUMAN_BYTES, "%.1f µs", 1e6 * seconds);
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.3g ms", 1e3 * seconds);
     else if (seconds < 0.99995)
         dt_snprintf(to, DT_HUMAN_BYTES, "%.1f ms", 1e3 * seconds);
     else
         dt_snprintf(to, DT_HUMAN_BYTES, "%.1f s", seconds);
+    return to;
+}
+
+const char *dt_human_step(char to[DT_HUMAN_BYTES], double seconds)
+{
+    dt_snprintf(to, DT_HUMAN_BYTES, seconds > 0 && seconds < 1e-3 ? "%.4g" : "%.6f", seconds);
     return to;
 }
 

@@ -12,7 +12,9 @@ const char *dt_human_bytes(char to[DT_HUMAN_BYTES], uint64_t bytes); /* "1.15 Gi
 const char *dt_human_exact(char to[DT_HUMAN_EXACT], uint64_t bytes);
 const char *dt_human_time(
     char to[DT_HUMAN_BYTES], double seconds); /* "38:12", "1:02:03", "4 d 03 h" */
-const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "36.0 µs", "16.2 s" */
+const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "0.036 ms", "16.2 s" */
+/* Without the unit: to the microsecond, and of less than a millisecond four digits: "0.0001258" */
+const char *dt_human_step(char to[DT_HUMAN_BYTES], double seconds);
 const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
 const char *dt_human_flops(char to[DT_HUMAN_BYTES], double flops);     /* "393 MFLOP" */
 const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */

@@ -6,6 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/numbers.h"
+#include "session/human.h"
 #include "tools/axis.h"
 #include "tools/compare.h"
 #include "tools/labels.h"
@@ -22,6 +23,7 @@ enum { SHAPES = 12, HOLES = 4, MOST_VARIANTS = 24, NAME_BYTES = DT_POLICY_LIST +
  * a row's height, and what of it is above the plot and below. */
 enum { COLUMNS = 2, CELL = WIDTH / COLUMNS, CELL_LEFT = 62, CELL_RIGHT = 14 };
 enum { ROW = 410, ROW_TOP = 30, ROW_BOTTOM = 56, PANEL_NAME = 54, ALL = -1 };
+enum { NETWORK_NAME = 48 }; /* letters in the title */
 static const double mib = 1 << 20;
 
 /* Told apart by eyes that do not see all colours (after Okabe and Ito). */
@@ -151,8 +153,8 @@ static void find_ranges(picture *m, double *some)
     m->most_bytes = most + 0.05 * wide;
     m->least = low / tall;
     m->most = high * tall;
-    m->size = m->most_bytes >= 2048 * mib ? 1024 * mib : mib;
-    m->size_name = m->size > mib ? "GiB" : "MiB";
+    m->size = m->most_bytes >= 2048 * mib ? 1024 * mib : m->most_bytes >= 2 * mib ? mib : 1024;
+    m->size_name = m->size > mib ? "GiB" : m->size < mib ? "KiB" : "MiB";
     m->unit = m->most >= 1 ? 1 : m->most >= 1e-3 ? 1e-3 : 1e-6;
     m->unit_name = m->most >= 1 ? "seconds" : m->most >= 1e-3 ? "milliseconds" : "microseconds";
 }
@@ -215,10 +217,14 @@ static void axes(const picture *m)
 
 /* ---- bounds ---- */
 
-static void bounds(const picture *m)
+/* Ops may take so little beside plans that it is below the axis. */
+static bool shows_ops(const picture *m)
 {
-    char number[24];
-    snprintf(number, sizeof number, "%d", m->panel);
+    return ops_alone(m) >= m->least && ops_alone(m) <= m->most;
+}
+
+static void ops_line(const picture *m)
+{
     const double floor_y = up(m, ops_alone(m));
     fprintf(m->f,
         "<rect class=\"n\" x=\"%g\" y=\"%.1f\" width=\"%g\" height=\"%.1f\"/>\n"
@@ -226,12 +232,20 @@ static void bounds(const picture *m)
         "<text class=\"q\" x=\"%g\" y=\"%.1f\">ops alone</text>\n",
         m->plot.x, floor_y, m->plot.w, below(m) - floor_y, m->plot.x, floor_y, right(m),
         m->plot.x + 6, floor_y + 14);
+}
+
+static void bounds(const picture *m)
+{
+    char number[24];
+    snprintf(number, sizeof number, "%d", m->panel);
+    if (shows_ops(m))
+        ops_line(m);
     fprintf(
         m->f, "<path class=\"d\" clip-path=\"url(#plot%s)\" d=\"", m->panel == ALL ? "" : number);
     for (int i = 0; i <= CURVE; i++) {
         const double bytes = m->least_bytes + (m->most_bytes - m->least_bytes) * i / CURVE;
-        fprintf(
-            m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, bytes), up(m, links_alone(m, bytes)));
+        const double y = fmin(up(m, links_alone(m, bytes)), below(m) + EDGE);
+        fprintf(m->f, "%c%.1f %.1f", i > 0 ? 'L' : 'M', across(m, bytes), y);
     }
     fprintf(m->f, "\"/>\n");
 }
@@ -428,9 +442,18 @@ static bool is_of(const dt_compare_row *r, series s)
     return r->refused == NULL && !r->missed && r->list == s.list && r->variant == s.variant;
 }
 
+/* In the unit that most networks have; of a small one in another, as digits would be lost. */
+static const char *mebibytes(char to[DT_HUMAN_BYTES], uint64_t bytes, int places)
+{
+    if ((double)bytes < mib)
+        return dt_human_bytes(to, bytes);
+    snprintf(to, DT_HUMAN_BYTES, "%.*f MiB", places, (double)bytes / mib);
+    return to;
+}
+
 static void point(const picture *m, const dt_compare_row *r)
 {
-    char variant[512];
+    char variant[512], size[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES];
     mark(m, series_of(r), r->exact, r->best, across(m, (double)r->need.device), height(m, r));
     fprintf(m->f, "%s", r->policy);
     if (several(m)) {
@@ -439,9 +462,9 @@ static void point(const picture *m, const dt_compare_row *r)
             dt_variant_text(&m->c->vary, dt_compare_variant(m->c, r), variant, sizeof variant));
     }
     if (r->budget > 0)
-        fprintf(m->f, ", planned by %.1f MiB", (double)r->budget / mib);
-    fprintf(m->f, ": %.2f MiB, %.6f s, %.1f samples a second%s%s", (double)r->need.device / mib,
-        r->time.seconds, r->time.rate, r->exact ? "" : "; changes results",
+        fprintf(m->f, ", planned by %s", mebibytes(size, r->budget, 1));
+    fprintf(m->f, ": %s, %s s, %.1f samples a second%s%s", mebibytes(size, r->need.device, 2),
+        dt_human_step(step, r->time.seconds), r->time.rate, r->exact ? "" : "; changes results",
         r->can ? "" : "; cannot be run");
     mark_end(m);
 }
@@ -569,8 +592,9 @@ static void names(picture *m, const dt_compare_row **all)
     m->names.spare = m->names.n_taken;
     take_marks(m);
     m->names.n_marks = m->names.n_taken;
-    m->names.taken[m->names.n_taken++] =
-        (dti_area){m->plot.x, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
+    if (shows_ops(m))
+        m->names.taken[m->names.n_taken++] =
+            (dti_area){m->plot.x, up(m, ops_alone(m)), 90, 20}; /* "ops alone" */
     take_top(m);
     const int turns = m->panel == ALL ? 2 : 1; /* in a panel there is no room for others */
     for (int turn = 0; turn < turns; turn++)
@@ -806,17 +830,29 @@ static double lines_tall(const picture *m)
     return 4 + KEY_LINE * (3 + dots_line(m) + auto_line(m));
 }
 
+enum { COLUMN = LEFT + PLOT + 26, STEP = 19, LEAST_STEP = 15 };
+
+static double column_lines(const picture *m)
+{
+    const size_t room = letters_on(WIDTH - COLUMN);
+    return (double)(all_list_lines(m, room) + (several(m) ? all_variant_lines(m, room) : 0));
+}
+
+/* As the plot, or what lines want that can be read. */
+static double column_tall(const picture *m)
+{
+    return fmax(HEIGHT, column_lines(m) * LEAST_STEP + lines_tall(m));
+}
+
 /* Every list with its mark, and every variant with its shape; many stand closer together. Below is
- * what lines say, of which the last is no lower than the axis and its name. */
+ * what lines say, of which the last is no lower than the axis and its name, or the picture ends
+ * below it. */
 static void column(const picture *m)
 {
-    enum { X = LEFT + PLOT + 26 };
-    const size_t room = letters_on(WIDTH - X);
-    const size_t lines = all_list_lines(m, room) + (several(m) ? all_variant_lines(m, room) : 0);
-    cursor at = {.x = X,
+    cursor at = {.x = COLUMN,
         .y = TOP + 10,
-        .room = room,
-        .step = fmin(19, (HEIGHT - lines_tall(m)) / (double)lines),
+        .room = letters_on(WIDTH - COLUMN),
+        .step = fmin(STEP, (column_tall(m) - lines_tall(m)) / column_lines(m)),
         .bottom = HUGE_VAL};
     list_lines(m, &at);
     if (several(m))
@@ -869,7 +905,7 @@ static void head(const picture *m, double tall)
         clip(m);
     fprintf(m->f, "<rect class=\"b\" width=\"%d\" height=\"%.0f\"/>\n", WIDTH, tall);
     fprintf(m->f, "<text x=\"%d\" y=\"30\" font-size=\"18\">", LEFT);
-    dti_xml_text(m->f, m->all.network ? s->graph->name : "networks");
+    dti_xml_cut(m->f, m->all.network ? s->graph->name : "networks", NETWORK_NAME);
     if (m->all.batch)
         fprintf(m->f, ", batch %" PRId64, s->opts.train.batch);
     fprintf(m->f, ": memory against time</text>\n<text class=\"q\" x=\"%d\" y=\"52\">", LEFT);
@@ -919,7 +955,7 @@ static void draw(picture *m, const dt_compare_row **all, double *used)
 static void one_plot(picture *m, const dt_compare_row **all, double *used)
 {
     m->plot = (dti_area){LEFT, TOP, PLOT, HEIGHT};
-    head(m, TOP + HEIGHT + BOTTOM);
+    head(m, TOP + column_tall(m) + BOTTOM);
     draw(m, all, used);
     column(m);
 }

@@ -10,9 +10,8 @@
 
 static void put_seconds(const dti_page *p, double seconds)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.6f", seconds);
-    dti_page_number(p, seconds, seconds > 0 ? text : "–");
+    char text[DT_HUMAN_BYTES];
+    dti_page_number(p, seconds, seconds > 0 ? dt_human_step(text, seconds) : "–");
 }
 
 /* The columns of the policy and of the variant. */

@@ -13,7 +13,7 @@
 #include "tools/plan_map_time.h"
 #include "tools/xml.h"
 
-enum { HEAD = 34, CAPTION = 34, BETWEEN = 18 };
+enum { HEAD = 34, CAPTION = 34, BETWEEN = 18, NETWORK_NAME = 60 };
 enum { LEAST_TALL = 12, LEAST_LETTERS = 10, BESIDE = 2 }; /* of a box that bears a name */
 
 /* ---- addresses ---- */
@@ -85,22 +85,12 @@ static bool is_dark(int role)
            role == DT_ROLE_OPTIMIZER;
 }
 
-/* How wide a name is: short ones have much of letters that are narrow, so that a mean over all
- * letters does not tell whether they fit. In pixels of DejaVu Sans, which is wide. */
-static double letters_wide(const char *name)
-{
-    double wide = 0;
-    for (const char *c = name; *c != '\0'; c++)
-        wide += strchr(".,'ijl|", *c) != NULL ? 3.5 : strchr("frt-", *c) != NULL ? 4.5 : 6.8;
-    return wide;
-}
-
 static void name_in(
     const dti_map *m, int role, double x, double y, double tall, double wide, const char *name)
 {
     const double room = wide - 2 * BESIDE;
     const size_t letters = room > 0 ? (size_t)(room / DTI_MAP_LETTER) : 0;
-    const bool whole = letters_wide(name) <= room;
+    const bool whole = dti_map_wide(name, strlen(name)) <= room;
     if (tall < LEAST_TALL || (letters < LEAST_LETTERS && !whole))
         return;
     fprintf(m->f, "<text%s x=\"%.1f\" y=\"%.1f\">", is_dark(role) ? " class=\"light\"" : "",
@@ -210,7 +200,7 @@ static bool budget_near_peak(const dti_map *m)
 /* Whether what ends on the right would lie over the peak's mark. */
 static bool reaches_peak(const dti_map *m, const char *text)
 {
-    const double wide = letters_wide(text) * (m->page ? DTI_MAP_LARGER : 1);
+    const double wide = dti_map_wide(text, strlen(text)) * (m->page ? DTI_MAP_LARGER : 1);
     return peak_across(m) > DTI_MAP_WIDTH - DTI_MAP_RIGHT - wide - DTI_MAP_GAP;
 }
 
@@ -465,7 +455,7 @@ static double draw(dti_map *m, double y)
 static void title(const dt_plan *p, FILE *f)
 {
     fprintf(f, "<text class=\"title\" x=\"%d\" y=\"22\">", DTI_MAP_LEFT);
-    dti_xml_text(f, p->net);
+    dti_xml_cut(f, p->net, NETWORK_NAME);
     fprintf(f, ", batch %" PRId64 ", program '", p->batch);
     dti_xml_text(f, p->program);
     fprintf(f, "'</text>\n");

@@ -16,6 +16,26 @@ static void number(FILE *f, const char *name, double v, int digits)
     fprintf(f, " %s=\"%.*s\"", name, n, text);
 }
 
+/* Of a letter of several bytes, an arrow, the first has all of it. */
+static double letter_wide(char c)
+{
+    if ((c & 0x80) != 0)
+        return (c & 0x40) != 0 ? 9 : 0;
+    return strchr(".,'ijl|", c) != NULL      ? 3.5
+           : strchr("frt-", c) != NULL       ? 4.5
+           : strchr("cksvxyz", c) != NULL    ? 6.4
+           : strchr("0123456789", c) != NULL ? 7
+                                             : 6.8;
+}
+
+double dti_map_wide(const char *name, size_t n)
+{
+    double wide = 0;
+    for (size_t i = 0; i < n; i++)
+        wide += letter_wide(name[i]);
+    return wide;
+}
+
 bool dti_map_begin(
     FILE *f, bool page, const char *class, double x, double y, double w, double h, int64_t i)
 {

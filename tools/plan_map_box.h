@@ -24,6 +24,10 @@ enum { DTI_MAP_LANE = 12, DTI_MAP_COPIES = 26, DTI_MAP_GAP = 6, DTI_MAP_LINE = 1
 #define DTI_MAP_LETTER 5.8 /* how wide a letter is at 11 pixels, roughly */
 #define DTI_MAP_LARGER 1.7 /* so many times as large in a page whose window is narrow */
 
+/* How wide @n bytes of a name are: short ones have much of letters that are narrow, so that a mean
+ * over all letters does not tell whether they fit. In pixels of DejaVu Sans, which is wide. */
+double dti_map_wide(const char *name, size_t n);
+
 /* A rectangle of a class (NULL: that of its group) begins: what it is follows, then dti_map_end. In
  * a page it is number @i of a table, which is all of it. False: nothing is to follow. */
 bool dti_map_begin(

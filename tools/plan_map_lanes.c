@@ -10,7 +10,7 @@
 #include "session/human.h"
 #include "tools/xml.h"
 
-enum { LEAST_COPY = 2, LEAST_STAGE = 6, STAGES = 30, DEEPEST = 4 };
+enum { LEAST_COPY = 2, LEAST_STAGE = 6, APART = 3, STAGES = 30, DEEPEST = 4 };
 #define NARROWEST 2.0 /* of a copy that is waited for at once */
 
 /* ---- stages ---- */
@@ -54,19 +54,11 @@ static stage next_stage(const dti_map *m, int depth, size_t *row, int64_t from)
     return s;
 }
 
-static bool has_room(const dti_map *m, const stage *s, size_t letters)
+/* Whether @n bytes of a name stand apart from the next stage's. */
+static bool has_room(const dti_map *m, const stage *s, const char *name, size_t n)
 {
     return dti_map_across(m, (double)s->to) - dti_map_across(m, (double)s->from) >=
-           DTI_MAP_LETTER * (double)letters + 4;
-}
-
-/* Characters: an arrow is one of them, and three bytes. */
-static size_t letters_of(const char *name)
-{
-    size_t n = 0;
-    for (; *name != '\0'; name++)
-        n += (*name & 0xc0) != 0x80;
-    return n;
+           dti_map_wide(name, n) + APART;
 }
 
 /* How the network is told in stages: by so many parts of names; @spans: neighbours are drawn as
@@ -90,7 +82,7 @@ static staging staging_of(const dti_map *m)
             largest = s.to - s.from > largest ? s.to - s.from : largest;
             at = s.to;
             n++;
-            told += has_room(m, &s, s.length);
+            told += has_room(m, &s, s.name, s.length);
         }
         if (n > STAGES && depth > 1)
             break;
@@ -133,10 +125,10 @@ static stage next_named(
 {
     stage s = next_stage(m, by.depth, row, from);
     snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)s.length, s.name != NULL ? s.name : "");
-    while (by.spans && s.name != NULL && !has_room(m, &s, letters_of(name))) {
+    while (by.spans && s.name != NULL && !has_room(m, &s, name, strlen(name))) {
         size_t ahead = *row;
         const stage next = next_stage(m, by.depth, &ahead, s.to);
-        if (!goes_on(m, &s, &next) || has_room(m, &next, next.length))
+        if (!goes_on(m, &s, &next) || has_room(m, &next, next.name, next.length))
             break;
         const size_t last = last_part(&next);
         snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s" TO "%.*s", (int)s.length, s.name,
@@ -144,7 +136,7 @@ static stage next_named(
         s.to = next.to;
         *row = ahead;
     }
-    if (by.spans && s.name != NULL && last_part(&s) > 0 && !has_room(m, &s, letters_of(name)))
+    if (by.spans && s.name != NULL && last_part(&s) > 0 && !has_room(m, &s, name, strlen(name)))
         snprintf(name, DT_TENSOR_NAME_BYTES, "%.*s", (int)last_part(&s) - 1, s.name);
     return s;
 }
@@ -159,7 +151,7 @@ static void stages(const dti_map *m, double y)
         if (s.name == NULL)
             break;
         const double x = dti_map_across(m, (double)s.from), end = dti_map_across(m, (double)s.to);
-        const bool room = has_room(m, &s, letters_of(name));
+        const bool room = has_room(m, &s, name, strlen(name));
         if (m->page || end - x >= LEAST_STAGE)
             fprintf(
                 m->f, "<g data-x=\"%.1f\"><path class=\"line\" d=\"M%.1f %.1fv5\"/></g>", x, x, y);

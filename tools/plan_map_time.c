@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "session/human.h"
 #include "tools/axis.h"
 #include "tools/plan_map_box.h"
 #include "tools/xml.h"
@@ -56,7 +57,9 @@ static bool begin_row(const lanes *l, double begin, double seconds, double y, in
 
 static void end_row(const lanes *l, double begin, double seconds)
 {
-    fprintf(l->f, ", %.6f s from %.6f s on</title></rect>\n", seconds, begin);
+    char step[DT_HUMAN_BYTES], from[DT_HUMAN_BYTES];
+    fprintf(l->f, ", %s s from %s s on</title></rect>\n", dt_human_step(step, seconds),
+        dt_human_step(from, begin));
 }
 
 /* Ops of a kind, or copies of tensors of a role. */
@@ -149,10 +152,11 @@ static void ticks(const lanes *l, double seconds, double y)
 /* With what stands above it; where it ends. */
 static double one_timeline(const lanes *l, const char *what, double y)
 {
-    fprintf(l->f, "<text x=\"%d\" y=\"%.1f\">'%s' in time, as %s: %.6f s", LEFT, y + HEAD - 12,
-        l->p->program, what, l->t->seconds);
+    char step[DT_HUMAN_BYTES];
+    fprintf(l->f, "<text x=\"%d\" y=\"%.1f\">'%s' in time, as %s: %s s", LEFT, y + HEAD - 12,
+        l->p->program, what, dt_human_step(step, l->t->seconds));
     if (l->t->stalled > 0)
-        fprintf(l->f, ", of which the ops wait %.6f s", l->t->stalled);
+        fprintf(l->f, ", of which the ops wait %s s", dt_human_step(step, l->t->stalled));
     fprintf(l->f, "</text>\n<g data-seconds=\"%s\">\n", what);
     y += HEAD;
     for (int s = 0; s < l->p->n_stream; s++)

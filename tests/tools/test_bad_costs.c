@@ -95,6 +95,33 @@ static void names_of_machines_stay_text(void **state)
     dt_free(text);
 }
 
+/* Ops that take nothing beside copies are below a picture's axis, and nothing is drawn there. */
+static void ops_of_no_time_stay_in_the_picture(void **state)
+{
+    NEED_BINARY();
+    static const char none[] =
+        "\"roof\":{\"fp32\":1e20,\"bf16\":1e20,\"bytes\":1e20,\"rest\":0,\"wake\":0}";
+    char words[PROFILE_WORDS], line[3000], svg[1024];
+    char *text = profile_text(NULL, NULL);
+    char *roof = strstr(text, "\"roof\":"), *end = strchr(roof, '}') + 1;
+    assert_true(end - roof >= (ptrdiff_t)strlen(none));
+    memset(roof, ' ', (size_t)(end - roof));
+    memcpy(roof, none, strlen(none));
+    snprintf(svg, sizeof svg, "%s", dt_temp_path("nothing.svg"));
+    snprintf(line, sizeof line, "compare FILE --budgets 1 --policies vdnn_all --svg %.1000s %s",
+        svg, profile_words("nothing.json", text, words));
+    ran r = cli_run(line, lenet());
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *picture = cli_text(svg);
+    assert_has(picture, ">vdnn_all<");
+    assert_has_not(picture, ">ops alone<");
+    assert_has_not(picture, "=\"-");
+    assert_has_not(picture, "inf");
+    dt_free(picture);
+    dt_free(text);
+}
+
 static void profiles_of_elsewhere_are_refused_unless_allowed(void **state)
 {
     NEED_BINARY();
@@ -338,6 +365,7 @@ DT_TEST_GROUP(bad_costs)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_machines_stay_text),
+        cmocka_unit_test(ops_of_no_time_stay_in_the_picture),
         cmocka_unit_test(profiles_of_elsewhere_are_refused_unless_allowed),
         cmocka_unit_test(profiles_of_other_builds_are_taken),
         cmocka_unit_test(damaged_profiles_are_refused),

@@ -1058,6 +1058,66 @@ static void a_picture_ends_where_its_key_does(void **state)
     dt_free(svg);
 }
 
+/* Lines of the key stand below each other however many there are, and in the picture. */
+static void a_long_key_is_read_line_by_line(void **state)
+{
+    NEED_BINARY();
+    double tall = 0, last = 0, y;
+    int lines = 0;
+    char words[2048];
+    snprintf(words, sizeof words,
+        "%s --budgets 1 --set memory.simulate=p100 --policies all;vdnn_all,gist;vdnn_conv,gist;"
+        "gist,chen_sqrt;capuchin,gist;autoswap,gist;chen_cheap,gist;vdnnpp,gist",
+        lenet());
+    char *svg = picture_of(words);
+    assert_int_equal(sscanf(strstr(svg, "viewBox"), "viewBox=\"0 0 1000 %lf", &tall), 1);
+    for (const char *at = svg; (at = strstr(at, "<text x=\"808.0\"")) != NULL; at++, last = y) {
+        assert_int_equal(sscanf(at, "<text x=\"808.0\" y=\"%lf\"", &y), 1);
+        assert_true(lines++ == 0 || y - last >= 14.9);
+    }
+    assert_true(lines > 35 && last < tall);
+    dt_free(svg);
+}
+
+/* Bytes and seconds of a network that has few of them keep their digits. */
+static void a_small_network_has_numbers(void **state)
+{
+    NEED_BINARY();
+    static const char how[] = "--budgets 1 --set memory.simulate=p100 --policies vdnn_all";
+    char small[1024], html[1024], words[4096];
+    snprintf(small, sizeof small, "%s",
+        cli_file("small.ini", "[model]\nimage = 8\nclasses = 2\n[conv c]\nout = 2\nkernel = 3\n"
+                              "[fc f]\nout = 2\n[data]\nsamples = 64\n[train]\nbatch = 4\n"));
+    snprintf(words, sizeof words, "%s %s", small, how);
+    char *svg = picture_of(words);
+    assert_has(svg, ">peak of the device, KiB<");
+    assert_has(svg, " KiB, ");
+    assert_has(svg, "e-05 s, ");
+    dt_free(svg);
+    snprintf(html, sizeof html, "%s", dt_temp_path("small.html"));
+    snprintf(words, sizeof words, "compare %s %s --html %s", small, how, html);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *page = cli_text(html);
+    assert_has_not(page, ">0.0000");
+    dt_free(page);
+}
+
+/* A configuration's name may be as long as a file's. */
+static void a_long_title_ends_before_the_picture(void **state)
+{
+    NEED_BINARY();
+    char name[96], words[2048];
+    memset(name, 'n', sizeof name - 1);
+    memcpy(name + sizeof name - 5, ".ini", 5);
+    snprintf(words, sizeof words, "%s --budgets 1 --set memory.simulate=p100 --policies vdnn_all",
+        cli_file(name, "[model]\nimage = 8\nclasses = 2\n[fc f]\nout = 2\n[train]\nbatch = 4\n"));
+    char *svg = picture_of(words);
+    assert_has(svg, "nnnn\xe2\x80\xa6, batch 4: memory against time<");
+    dt_free(svg);
+}
+
 /* A name in the plot: where it begins, its baseline, and a width that its letters do not exceed by
  * far. */
 typedef struct name {
@@ -1369,6 +1429,9 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(variants_have_shapes_of_their_own),
         cmocka_unit_test(marks_tell_series_apart),
         cmocka_unit_test(a_picture_ends_where_its_key_does),
+        cmocka_unit_test(a_long_key_is_read_line_by_line),
+        cmocka_unit_test(a_small_network_has_numbers),
+        cmocka_unit_test(a_long_title_ends_before_the_picture),
         cmocka_unit_test(no_name_lies_over_the_line_at_the_top),
         cmocka_unit_test(every_policy_is_named_where_its_plan_is),
         cmocka_unit_test(all_budgets_are_told),

@@ -403,6 +403,38 @@ static void stages_have_names_that_fit(void **state)
     }
 }
 
+/* Of a long chain: between two names of stages there is room, whatever letters they have; and the
+ * title of a long name ends. */
+static void names_of_a_chain_stand_apart(void **state)
+{
+    NEED_BINARY();
+    static char ini[16384] = "[model]\nimage = 8\nclasses = 2\n";
+    char name[96], words[1024], path[512];
+    size_t n = 0;
+    for (int i = 0; i < 200; i++)
+        snprintf(ini + strlen(ini), sizeof ini - strlen(ini),
+            "[conv c%d]\nout = 2\nkernel = 3\npad = 1\n[relu r%d]\n", i, i);
+    snprintf(ini + strlen(ini), sizeof ini - strlen(ini), "[fc f]\nout = 2\n[train]\nbatch = 4\n");
+    memset(name, 'n', sizeof name - 1);
+    memcpy(name + sizeof name - 5, ".ini", 5);
+    snprintf(path, sizeof path, "%s", dt_temp_path("apart.svg"));
+    snprintf(words, sizeof words, "plan FILE --map %s", path);
+    ran r = cli_run(words, cli_file(name, ini));
+    assert_code(&r, 0);
+    cli_done(&r);
+    char *svg = cli_text(path);
+    assert_has(svg, "nnnn\xe2\x80\xa6, batch 4, program 'first'<");
+    for (const char *at = svg; (at = strstr(at, "data-room=\"")) != NULL; at++, n++) {
+        const char *text = strchr(at, '>') + 1;
+        size_t letters = 0;
+        for (const char *c = text; *c != '<'; c++)
+            letters += (*c & 0xc0) != 0x80;
+        assert_true(strtod(at + 11, NULL) >= 6.6 * (double)letters + 2.5);
+    }
+    assert_true(n > 10);
+    dt_free(svg);
+}
+
 /* The pictures that the pages show, drawn by the algorithms of AVX2, as the tutorial has them.
  * Threads decide about scratch: the chain's configuration says how many, and the others take two.
  */
@@ -551,7 +583,8 @@ DT_TEST_GROUP(plan_map)
 
         cmocka_unit_test(several_plans_are_on_one_scale),
         cmocka_unit_test(the_peak_and_a_budget_are_both_read),
-        cmocka_unit_test(stages_have_names_that_fit), cmocka_unit_test(a_colour_means_one_thing),
+        cmocka_unit_test(stages_have_names_that_fit),
+        cmocka_unit_test(names_of_a_chain_stand_apart), cmocka_unit_test(a_colour_means_one_thing),
         cmocka_unit_test(waits_are_told_from_ops_by_all_eyes),
         cmocka_unit_test(the_pages_show_what_is_drawn_now)};
     return cmocka_run_group_tests(tests, NULL, NULL);

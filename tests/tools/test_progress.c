@@ -596,8 +596,8 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_exact(exact, 1), "1 B (1 byte)");
     assert_string_equal(dt_human_exact(exact, 2048), "2.00 KiB (2,048 bytes)");
     assert_string_equal(dt_human_seconds(t, 0), "0.0 ms");
-    assert_string_equal(dt_human_seconds(t, 36e-6), "36.0 µs");
-    assert_string_equal(dt_human_seconds(t, 99.99e-6), "100.0 µs");
+    assert_string_equal(dt_human_seconds(t, 36e-6), "0.036 ms");
+    assert_string_equal(dt_human_seconds(t, 99.99e-6), "0.1 ms");
     assert_string_equal(dt_human_seconds(t, 100e-6), "0.1 ms");
     assert_string_equal(dt_human_seconds(t, 0.0173), "17.3 ms");
     assert_string_equal(dt_human_seconds(t, 0.9999), "999.9 ms");
@@ -606,6 +606,11 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_seconds(t, 59.94), "59.9 s");
     assert_string_equal(dt_human_seconds(t, 59.96), "1:00");
     assert_string_equal(dt_human_seconds(t, (double)NAN), "--:--");
+    assert_string_equal(dt_human_step(t, 0), "0.000000");
+    assert_string_equal(dt_human_step(t, 12.5e-6), "1.25e-05");
+    assert_string_equal(dt_human_step(t, 0.00012584), "0.0001258");
+    assert_string_equal(dt_human_step(t, 0.0012584), "0.001258");
+    assert_string_equal(dt_human_step(t, 12.5), "12.500000");
     assert_string_equal(dt_human_time(t, 0.4), "0:00");
     assert_string_equal(dt_human_time(t, 59.6), "1:00");
     assert_string_equal(dt_human_time(t, 3599.6), "1:00:00");

@@ -39,21 +39,28 @@ static int wider(int left, const char *name)
 
 /* ---- a layer ---- */
 
-/* "c4" of "d.c4", "c4.y", "g.c4.weight": the longest name of a layer that is a whole part of it,
- * from its beginning or behind a first part. */
+static bool begins_with(const char *tensor, const char *layer, size_t n)
+{
+    return strncmp(tensor, layer, n) == 0 && strchr(".'", tensor[n]) != NULL;
+}
+
+/* Whether a layer's name is a whole part of a tensor's, from its beginning or behind a first part:
+ * "c4" of "d.c4", "c4.y", "g.c4.weight". */
+static bool is_of(const char *tensor, const char *layer)
+{
+    const size_t n = strlen(layer);
+    const char *dot = strchr(tensor, '.');
+    return begins_with(tensor, layer, n) || (dot != NULL && begins_with(dot + 1, layer, n));
+}
+
+/* Of several layers that a tensor's name has in it, it belongs to the one of the longest name. */
 static const dt_node *layer_of(const dt_graph *g, const char *tensor)
 {
-    const char *dot = strchr(tensor, '.');
-    const char *const from[] = {tensor, dot != NULL ? dot + 1 : tensor};
     const dt_node *best = NULL;
-    for (size_t k = 0; k < DT_COUNT(from); k++)
-        for (size_t i = 0; i < g->n_node; i++) {
-            const size_t n = strlen(g->node[i].name);
-            const char end = strncmp(from[k], g->node[i].name, n) == 0 ? from[k][n] : 'x';
-            if ((end == '.' || end == '\0' || end == '\'') &&
-                (best == NULL || n > strlen(best->name)))
-                best = &g->node[i];
-        }
+    for (size_t i = 0; i < g->n_node; i++)
+        if (is_of(tensor, g->node[i].name) &&
+            (best == NULL || strlen(g->node[i].name) > strlen(best->name)))
+            best = &g->node[i];
     return best;
 }
 
@@ -104,8 +111,9 @@ static void print_tensor(dti_value_view *w, int32_t tensor, int width)
 
 static bool belongs(const explained *e, size_t tensor, const dt_node *layer)
 {
-    return e->view.value[tensor] == (int32_t)tensor &&
-           layer_of(e->s->graph, e->view.p->tensor[tensor].name) == layer;
+    const char *name = e->view.p->tensor[tensor].name;
+    return e->view.value[tensor] == (int32_t)tensor && is_of(name, layer->name) &&
+           layer_of(e->s->graph, name) == layer;
 }
 
 static void explain_layer(explained *e, const dt_node *layer)

@@ -14,12 +14,6 @@ static size_t plain_length(const char *name)
     return n;
 }
 
-static bool same_value(const char *a, const char *b)
-{
-    const size_t n = plain_length(a);
-    return n == plain_length(b) && strncmp(a, b, n) == 0;
-}
-
 int32_t dti_value_find(const dt_plan *p, const char *name)
 {
     for (size_t i = 0; i < p->n_tensor; i++)
@@ -62,12 +56,15 @@ static void find_values(dti_value_view *w)
 {
     for (size_t i = 0; i < w->p->n_tensor; i++) {
         const char *name = w->p->tensor[i].name;
+        const size_t n = plain_length(name);
         w->value[i] = (int32_t)i;
-        for (size_t k = 0; name[plain_length(name)] != '\0' && k < i; k++)
-            if (same_value(name, w->p->tensor[k].name)) {
+        for (size_t k = 0; name[n] != '\0' && k < i; k++) {
+            const char *first = w->p->tensor[k].name;
+            if (strncmp(name, first, n) == 0 && plain_length(first) == n) {
                 w->value[i] = (int32_t)k;
                 break;
             }
+        }
     }
 }
 

@@ -181,20 +181,20 @@ static void roles_list(screen *s, const dti_progress_facts *f, const int *role, 
 
 static void show_memory(screen *s, const dti_progress_facts *f)
 {
-    char a[DT_HUMAN_BYTES];
-    label(s, "memory");
-    say(s, "%s planned", dt_human_bytes(a, f->planned));
-    if (f->budget > 0)
-        say(s, ", budget %s", dt_human_bytes(a, f->budget));
-    if (f->host_planned > 0)
-        say(s, ", on the host %s", dt_human_bytes(a, f->host_planned));
-    if (f->disk_planned > 0)
-        say(s, ", on the disk %s", dt_human_bytes(a, f->disk_planned));
+    char device[DT_HUMAN_BYTES], budget[DT_HUMAN_BYTES + 16] = "";
+    char host[DT_HUMAN_BYTES + 64] = "", disk[DT_HUMAN_BYTES + 16] = "", a[DT_HUMAN_BYTES];
     int role[DT_ROLE_COUNT];
     const int n = sort_roles(f, role);
-    say(s, "%s\n", n > 0 ? "; at the peak:" : "");
-    if (f->host_planned > 0 && f->host_is_device)
-        say(s, "%*sthe host is the same memory here\n", LABEL, "");
+    if (f->budget > 0)
+        snprintf(budget, sizeof budget, ", budget %s", dt_human_bytes(a, f->budget));
+    if (f->host_planned > 0)
+        snprintf(host, sizeof host, ", on the host %s%s", dt_human_bytes(a, f->host_planned),
+            f->host_is_device ? ", which is the same memory here" : "");
+    if (f->disk_planned > 0)
+        snprintf(disk, sizeof disk, ", on the disk %s", dt_human_bytes(a, f->disk_planned));
+    label(s, "memory");
+    flow(s, "%s planned%s%s%s%s", dt_human_bytes(device, f->planned), budget, host, disk,
+        n > 0 ? "; at the peak:" : "");
     if (n == 0)
         return;
     const int width = dti_terminal_width(&s->t, s->f);

@@ -243,9 +243,9 @@ dt_status dt_unknown(const char *what, const char *word, const char *const *word
 {
     char all[1792]; /* of a note with 2048 */
     const char *near = dt_nearest(word, words), *instead = dt_absent(word);
-    if (instead != NULL)
-        return DT_FAIL(err, DT_E_CONFIG, "%s: %s", what, instead);
     dt_list_words(all, sizeof all, words);
+    if (instead != NULL)
+        return DT_FAIL(err, DT_E_CONFIG, "%s: %s; there are: %s", what, instead, all);
     if (near == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s; there are: %s", what, all);
     return DT_FAIL(err, DT_E_CONFIG, "%s; did you mean '%s'? There are: %s", what, near, all);

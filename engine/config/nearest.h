@@ -18,7 +18,7 @@ const char *dt_absent(const char *word);
 const char *dt_list_words(char *to, size_t bytes, const char *const *words);
 
 /* DT_E_CONFIG: "WHAT; did you mean 'NEAREST'? There are: ALL", where @word is none of @words; of
- * what is absent, what to do instead. */
+ * what is absent, what to do instead, and ALL: the word may have meant something else. */
 dt_status dt_unknown(
     const char *what, const char *word, const char *const *words, dt_err *err) DT_NODISCARD;
 

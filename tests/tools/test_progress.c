@@ -179,6 +179,19 @@ static void the_facts_of_a_large_run(void **state)
     end(x);
 }
 
+/* What is at the peak stands right behind its colon. */
+static void a_host_that_is_the_device_is_told_before_the_peak(void **state)
+{
+    (void)state;
+    dti_progress_facts f = large_facts();
+    f.host_is_device = true;
+    fix *x = begin_with(&f, as_log);
+    assert_non_null(
+        strstr(said(x), ", on the host 774.71 MiB, which is the same memory here; at the peak:\n"
+                        "          activations 786.39 MiB, "));
+    end(x);
+}
+
 static void a_terminal_with_colours_shows_the_peak_in_the_budget(void **state)
 {
     (void)state;
@@ -1065,6 +1078,7 @@ DT_TEST_GROUP(progress)
         cmocka_unit_test(the_facts_of_a_small_run),
         cmocka_unit_test(losses_beyond_all_bounds_have_a_curve),
         cmocka_unit_test(the_facts_of_a_large_run),
+        cmocka_unit_test(a_host_that_is_the_device_is_told_before_the_peak),
         cmocka_unit_test(a_terminal_with_colours_shows_the_peak_in_the_budget),
         cmocka_unit_test(logs_hold_no_escapes),
         cmocka_unit_test(a_line_fits_any_width),

@@ -7,6 +7,8 @@
 #include "session/compare.h"
 #include "session/human.h"
 
+/* What is said of a plan that is marked as best, and of no other. */
+#define DTI_COMPARE_BEST "no exact plan is as good in memory and time and better in one"
 /* "a", "b", ... of a group of variants. Returns @to. */
 enum { DTI_COMPARE_BITS = 8 };
 const char *dti_compare_letter(size_t group, char to[DTI_COMPARE_BITS]);

@@ -320,7 +320,7 @@ static void legend(const dt_compare *c, const left *l, const dti_table_column *c
         above_all = above_all || (r->budget == 0 && dti_compare_exceeds(c, r));
     }
     putchar('\n');
-    dti_columns_legend(column, COLUMNS, "*: no exact plan takes less of both memory and time");
+    dti_columns_legend(column, COLUMNS, "*: " DTI_COMPARE_BEST "; of equal plans the first");
     if (l->bits > 0)
         bits_legend(c);
     if (lossy)

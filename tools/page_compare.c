@@ -135,7 +135,7 @@ static void table(const dti_page *p, const dt_compare *c)
     dti_page_table_end(p);
     dti_page_hint(p, dti_compare_budgets(c, budgets));
     fprintf(p->f,
-        "<p class=\"hint\">★ no exact plan takes less of both memory and time%s.%s Again: "
+        "<p class=\"hint\">★ " DTI_COMPARE_BEST "%s; of equal plans the first.%s Again: "
         "operations computed again, of those of forward and backward.%s</p>\n",
         c->variants.n_group > 1 ? ", of those that train the same bits" : "",
         has.budget ? " Planned by: the budget, where plans go by one." : "",

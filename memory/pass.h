@@ -22,7 +22,8 @@ typedef struct dti_gap {
     int32_t reason;
 } dti_gap;
 
-/* What becomes of a gap's bytes. Files of auto's plans hold the numbers of these. */
+/* What becomes of a gap's bytes where searches choose. To encode, the fourth fate, is not among
+ * them: passes set it. Files of auto's plans hold the numbers of these. */
 typedef enum dti_fate { DTI_KEEP, DTI_RECOMPUTE, DTI_OFFLOAD, DTI_FATES } dti_fate;
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are

@@ -64,6 +64,10 @@ static const entry notes[] = {
         "slower (docs/commands.md, Another number of classes)."},
     {"imagefolder, class folders", "-",
         "data.source = images: below data.path a folder for each class, with its pictures."},
+    {"segmentation, semantic segmentation, miou, mean_iou, iou", "-",
+        "A class for every pixel, as segnet, fcn32s and fcn8s give: data.source = tensors has such "
+        "labels, an evaluation the share of pixels that is right and mean_iou, the mean "
+        "intersection over union, and `dnntrain classify --masks` writes a picture of classes."},
     {"dataloader, loader, num_workers", "-",
         "Threads read and decode data.ahead batches before their step; data.source says what they "
         "read, data.shuffle whether in a new order each epoch."},

@@ -54,9 +54,9 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
 
 static dt_status mark_all(dt_graph *g, const char *globs, dt_err *err)
 {
-    char glob[DTI_GLOB_BYTES], text[DT_NO_LAYER_BYTES];
+    char glob[DT_GLOB_BYTES], text[DT_NO_LAYER_BYTES];
     for (const char *at = globs; *at != '\0';) {
-        at = dti_next_glob(at, glob, sizeof glob);
+        at = dt_next_glob(at, glob, sizeof glob);
         if (glob[0] != '\0' && !mark(g, glob))
             return DT_FAIL(
                 err, DT_E_CONFIG, "%s", dt_no_layer(g, glob, dt_nearest_layer(g, glob), text));

@@ -10,7 +10,7 @@
 
 /* What one item of the list says: "layer1.*" and 0.1. */
 typedef struct rate {
-    char glob[DTI_GLOB_BYTES];
+    char glob[DT_GLOB_BYTES];
     double times;
 } rate;
 
@@ -74,7 +74,7 @@ dt_status dt_graph_rates(dt_graph *g, const char *rates, dt_err *err)
 {
     rate r;
     for (const char *at = rates; *at != '\0';) {
-        at = dti_next_glob(at, r.glob, sizeof r.glob);
+        at = dt_next_glob(at, r.glob, sizeof r.glob);
         if (r.glob[0] == '\0')
             continue;
         DT_CHECK(read_rate(&r, err));

@@ -117,7 +117,7 @@ bool dt_glob(const char *glob, const char *name)
     return glob[strspn(glob, "*")] == '\0';
 }
 
-const char *dti_next_glob(const char *globs, char *glob, size_t room)
+const char *dt_next_glob(const char *globs, char *glob, size_t room)
 {
     globs += strspn(globs, ", \t");
     const size_t n = strcspn(globs, ",");
@@ -131,10 +131,10 @@ const char *dti_next_glob(const char *globs, char *glob, size_t room)
 
 bool dti_glob_any(const char *globs, const char *name)
 {
-    char glob[DTI_GLOB_BYTES];
+    char glob[DT_GLOB_BYTES];
     bool any = false;
     while (globs != NULL && *globs != '\0' && !any) {
-        globs = dti_next_glob(globs, glob, sizeof glob);
+        globs = dt_next_glob(globs, glob, sizeof glob);
         any = glob[0] != '\0' && dt_glob(glob, name);
     }
     return any;

@@ -39,11 +39,11 @@ bool dt_ends_with(const char *text, const char *end);
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */
 bool dt_glob(const char *glob, const char *name);
 
-enum { DTI_GLOB_BYTES = 256 };
+enum { DT_GLOB_BYTES = 256 };
 
 /* The next of some globs with commas between them, without blanks around it and cut to fit @room;
  * "" at the end. Returns the place behind it. */
-const char *dti_next_glob(const char *globs, char *glob, size_t room);
+const char *dt_next_glob(const char *globs, char *glob, size_t room);
 bool dti_glob_any(const char *globs, const char *name); /* by one of them; NULL: none */
 
 #endif

@@ -598,10 +598,10 @@ static void hint_folder(const char *path, dt_err *err)
 
 static dt_status check_fresh(const dti_weights *w, const char *fresh, dt_err *err)
 {
-    char glob[DTI_GLOB_BYTES];
+    char glob[DT_GLOB_BYTES];
     for (const char *at = fresh; at != NULL && *at != '\0';) {
         bool any = false;
-        at = dti_next_glob(at, glob, sizeof glob);
+        at = dt_next_glob(at, glob, sizeof glob);
         for (size_t i = 0; i < w->n && !any; i++)
             any = dt_glob(glob, w->row[i].name);
         if (glob[0] != '\0' && !any)

@@ -25,10 +25,9 @@ typedef struct line {
     char at[512]; /* "FILE:LINE" */
 } line;
 
-/* What globs may match. @layers: ends with NULL; @tensors: made when the first line wants them */
+/* What globs may match. @tensors: made when the first line wants them */
 typedef struct known {
     const dt_graph *graph;
-    const char **layers;
     dti_home_names tensors;
 } known;
 
@@ -86,22 +85,22 @@ static dt_status unknown_word(const line *l, const char *word, dt_pin after, dt_
 }
 
 /* The layer of which "r4.y" is a tensor; NULL: it is of none. */
-static const char *layer_of_tensor(const char *name, const char *const *layers)
+static const char *layer_of_tensor(const char *name, const dt_graph *g)
 {
     const char *dot = strrchr(name, '.');
-    for (; dot != NULL && *layers != NULL; layers++)
-        if (strlen(*layers) == (size_t)(dot - name) &&
-            strncmp(*layers, name, (size_t)(dot - name)) == 0)
-            return *layers;
+    const size_t n = dot != NULL ? (size_t)(dot - name) : 0;
+    for (size_t i = 0; i < g->n_node && n > 0; i++)
+        if (strlen(g->node[i].name) == n && strncmp(g->node[i].name, name, n) == 0)
+            return g->node[i].name;
     return NULL;
 }
 
 static dt_status no_layer(const line *l, const known *k, dt_err *err)
 {
     char text[DT_NO_LAYER_BYTES];
-    const char *near = is_told(err) ? dt_nearest(l->glob, k->layers) : NULL;
+    const char *near = is_told(err) ? dt_nearest_layer(k->graph, l->glob) : NULL;
     if (near == NULL)
-        near = layer_of_tensor(l->glob, k->layers);
+        near = layer_of_tensor(l->glob, k->graph);
     return DT_FAIL(err, DT_E_CONFIG, "%s: [" DT_LAYER_FATES "] %s", l->at,
         dt_no_layer(k->graph, l->glob, near, text));
 }
@@ -233,8 +232,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     fate.line = f->n_line;
     DT_CHECK(add_line(f, l, &fate, err));
     for (size_t i = 0; i < g->n_node; i++)
-        if (dt_glob(l->glob, g->node[i].name) ||
-            (g->node[i].with[0] != '\0' && dt_glob(l->glob, g->node[i].with))) {
+        if (dt_layer_meant(l->glob, &g->node[i])) {
             f->node[i] = fate;
             any = true;
         }
@@ -262,20 +260,15 @@ static dt_status read_lines(
 static dt_status read_section(
     dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, bool old, dt_err *err)
 {
-    known all = {.graph = g, .layers = dt_alloc(g->n_node + 1, sizeof(char *))};
+    known all = {.graph = g};
     f->node = dt_alloc(g->n_node, sizeof *f->node);
-    if (f->node == NULL || all.layers == NULL) {
-        dt_free(all.layers);
+    if (f->node == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of %zu layers", g->n_node);
-    }
     f->n = g->n_node;
-    for (size_t i = 0; i < g->n_node; i++)
-        all.layers[i] = g->node[i].name;
     const dt_status st = read_lines(f, c, section, &all, old, err);
     for (size_t i = 0; i < f->n; i++)
         if (f->node[i].pin != DT_PIN_NONE)
             f->line[f->node[i].line].holds = true;
-    dt_free(all.layers);
     dt_free(all.tensors.of);
     return st;
 }

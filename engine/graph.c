@@ -95,7 +95,7 @@ static dt_named names_of(const dt_graph *g)
     return (dt_named){g->node, sizeof *g->node, offsetof(dt_node, name), .refers = false};
 }
 
-int32_t dti_graph_find(const dt_graph *g, const char *name)
+int32_t dt_graph_find(const dt_graph *g, const char *name)
 {
     const size_t found = dt_names_find(&g->names, names_of(g), name);
     return found > 0 ? (int32_t)found - 1 : DT_GRAPH_INPUT - 1;
@@ -154,7 +154,7 @@ static dt_status fill_node(dt_graph *g, dt_node *node, const int32_t *in, int n_
     const dt_layer_desc *desc = node->desc;
     if (n_in < desc->min_in || n_in > desc->max_in || n_in > DT_MAX_IN)
         return wrong_inputs(node, n_in, err);
-    if (dti_graph_find(g, node->name) >= 0)
+    if (dt_graph_find(g, node->name) >= 0)
         return DT_FAIL(
             err, DT_E_CONFIG, "two layers are called '%s'; give one another name", node->name);
     dt_shape x[DT_MAX_IN];

@@ -116,7 +116,7 @@ static inline int64_t dt_counted_classes(dt_shape scores)
     return scores.w > 1 ? scores.c : 0;
 }
 int64_t dt_graph_counted(const dt_graph *g);
-int32_t dti_graph_find(
+int32_t dt_graph_find(
     const dt_graph *g, const char *name); /* DT_GRAPH_INPUT - 1 if there is none */
 
 /* The value whose bytes these are, behind identity layers. */

@@ -64,14 +64,6 @@ static const dt_node *layer_of(const dt_graph *g, const char *tensor)
     return best;
 }
 
-static const dt_node *layer_named(const dt_graph *g, const char *name)
-{
-    for (size_t i = 0; i < g->n_node; i++)
-        if (strcmp(g->node[i].name, name) == 0)
-            return &g->node[i];
-    return NULL;
-}
-
 /* What is done about its wait: the last row that does something tells. */
 static void print_fate(const dti_value_view *w)
 {
@@ -294,7 +286,7 @@ static dt_status explain_word(explained *e, const char *word, dt_err *err)
         word = now;
     const dt_policy *policy = dt_policy_find(word);
     const int32_t tensor = dti_value_find(e->x->plan, word);
-    const dt_node *layer = layer_named(e->s->graph, word);
+    const int32_t layer = dt_graph_find(e->s->graph, word);
     if (tensor >= 0) {
         DT_CHECK(dti_plan_why(e->s, e->x->plan, &e->time, word, err));
         const int left = wider(LEAST_LEFT, word);
@@ -304,8 +296,8 @@ static dt_status explain_word(explained *e, const char *word, dt_err *err)
         dti_value_draw_legend(left);
         return DT_OK;
     }
-    if (layer != NULL) {
-        explain_layer(e, layer);
+    if (layer >= 0) {
+        explain_layer(e, &e->s->graph->node[layer]);
         return DT_OK;
     }
     return policy != NULL ? explain_policy(e, policy, err) : unknown(e, word, err);

@@ -744,7 +744,7 @@ static bool find_row(dti_weight *row, const dt_graph *g, const char *name)
     if (dot == NULL || (size_t)(dot - name) >= sizeof layer)
         return false;
     snprintf(layer, sizeof layer, "%.*s", (int)(dot - name), name);
-    const int32_t node = dti_graph_find(g, layer);
+    const int32_t node = dt_graph_find(g, layer);
     for (int i = 0; node >= 0 && i < g->node[node].info.n_param; i++) {
         const dt_param_info *p = &g->node[node].info.param[i];
         if (strcmp(p->name, dot + 1) != 0)

@@ -205,7 +205,7 @@ static dt_status find_nodes(const dt_graph *g, const dt_plan *p, int32_t *node, 
         if (n->opts >= p->n_text || p->text[p->n_text - 1] != '\0')
             return DT_FAIL(err, DT_E_DATA, "layer '%s' has no options in the plan", n->name);
         const bool follows = next < (int32_t)g->n_node && strcmp(g->node[next].name, n->name) == 0;
-        const int32_t found = follows ? next : dti_graph_find(g, n->name);
+        const int32_t found = follows ? next : dt_graph_find(g, n->name);
         if (found < 0)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the plan has a layer '%s', but network '%s' has none: plan again", n->name,

@@ -46,8 +46,8 @@ static void a_whole_network_passes(void **state)
     dt_err err = {0};
     assert_ok(dt_graph_check(g, &err), &err);
     assert_int_equal(dt_graph_parameters(g), 4 * 27 + 4 + 10 * 256 + 10);
-    assert_int_equal(dti_graph_find(g, "fc"), 2);
-    assert_int_equal(dti_graph_find(g, "fc2"), DT_GRAPH_INPUT - 1);
+    assert_int_equal(dt_graph_find(g, "fc"), 2);
+    assert_int_equal(dt_graph_find(g, "fc2"), DT_GRAPH_INPUT - 1);
     assert_int_equal(dt_graph_shape(g, 0).c, 4);
     assert_int_equal(dt_graph_shape(g, input).h, 8);
     dt_graph_destroy(g);
@@ -74,17 +74,17 @@ static void names_of_many_layers_are_found(void **state)
     char name[32];
     for (int32_t i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "layer%d", (int)i);
-        assert_int_equal(dti_graph_find(g, name), DT_GRAPH_INPUT - 1);
+        assert_int_equal(dt_graph_find(g, name), DT_GRAPH_INPUT - 1);
         assert_ok(add(g, &dt_layer_relu, name, NULL, i - 1, &err), &err);
     }
     for (int32_t i = 0; i < LAYERS; i++) {
         snprintf(name, sizeof name, "layer%d", (int)i);
-        assert_int_equal(dti_graph_find(g, name), i);
+        assert_int_equal(dt_graph_find(g, name), i);
     }
     assert_fails(add(g, &dt_layer_relu, "layer77", NULL, 0, &err), DT_E_CONFIG, &err,
         "two layers are called 'layer77'");
-    assert_int_equal(dti_graph_find(g, "layer"), DT_GRAPH_INPUT - 1);
-    assert_int_equal(dti_graph_find(g, "layer50000"), DT_GRAPH_INPUT - 1);
+    assert_int_equal(dt_graph_find(g, "layer"), DT_GRAPH_INPUT - 1);
+    assert_int_equal(dt_graph_find(g, "layer50000"), DT_GRAPH_INPUT - 1);
     dt_graph_destroy(g);
 }
 

@@ -547,7 +547,7 @@ static void gradients_stand_under_the_parameters_names(void **state)
     (void)state;
     dt_stage t = open_net("resnet20", 2, 1);
     dt_err err = {0};
-    const int32_t node = dti_graph_find(t.graph, "layer1.0.conv2");
+    const int32_t node = dt_graph_find(t.graph, "layer1.0.conv2");
     const dt_param_info *p = &t.graph->node[node].info.param[0];
     const size_t n = (size_t)dt_param_count(p);
     float *want = calloc(n, 4);

@@ -128,7 +128,7 @@ static void parameters_keep_names_and_shapes(void **state)
         const dt_layer_info *want = &g->node[i].info;
         if (want->n_param == 0)
             continue;
-        const int32_t at = dti_graph_find(f, g->node[i].name);
+        const int32_t at = dt_graph_find(f, g->node[i].name);
         assert_true(at >= 0);
         const dt_layer_info *got = &f->node[at].info;
         assert_int_equal(got->n_param, want->n_param);

@@ -103,7 +103,7 @@ static dt_stage open(const char *policy)
 
 static void copy_gradient(const dt_stage *t, const char *layer, int param, float *to, size_t n)
 {
-    const int32_t home = dti_map_find(t->map, dti_graph_find(t->graph, layer), param, DT_DP);
+    const int32_t home = dti_map_find(t->map, dt_graph_find(t->graph, layer), param, DT_DP);
     memcpy(to, dt_runner_home(t->runner, home), n * sizeof(float));
 }
 

@@ -238,7 +238,7 @@ static step train_once(const char *policy)
     step s;
     const dt_metrics *metrics = dt_runner_home(t.runner, (int32_t)t.map->n - 1);
     s.loss = metrics->loss_sum;
-    const int32_t node = dti_graph_find(t.graph, "conv2");
+    const int32_t node = dt_graph_find(t.graph, "conv2");
     const int32_t home = dti_map_find(t.map, node, 0, DT_DP); /* made from pool.y */
     memcpy(s.gradient, dt_runner_home(t.runner, home), CHANNELS * sizeof(float));
     dt_stage_close(&t);

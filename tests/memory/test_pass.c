@@ -365,7 +365,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     dt_toy t = dt_toy_open(false);
     dt_err err = {0};
     dt_program *p = t.first;
-    assert_ok(dti_choose(p, dti_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
+    assert_ok(dti_choose(p, dt_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
     const int32_t mask = tensor(p, "relu1.mask"), y = tensor(p, "relu1.y");
     assert_int_equal(p->tensor[mask].bytes, 2 * 32); /* a bit an element of 8x8x4, batch 2 */
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
@@ -374,7 +374,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
     assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
     still_sound(p);
-    assert_ok(dti_choose(p, dti_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
+    assert_ok(dti_choose(p, dt_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
     assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
     still_sound(p);
@@ -387,7 +387,7 @@ static void alternatives_stay_where_fates_are_settled(void **state)
     dt_err err = {0};
     for (int fate = 0; fate < 3; fate++) {
         dt_toy t = dt_toy_open(false);
-        const int32_t relu = dti_graph_find(t.graph, "relu1");
+        const int32_t relu = dt_graph_find(t.graph, "relu1");
         const dti_gap g = gap(t.first, "relu1.y", true);
         if (fate == 0)
             assert_ok(dti_offload(t.first, &g, NULL, &err), &err);

@@ -302,7 +302,7 @@ static void a_program_of_fifty_thousand_ops_is_planned(void **state)
         assert_ok(dt_graph_add(g, &dt_layer_relu, name, NULL, &at, 1, &at, &err), &err);
     }
     assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &at, 1, &at, &err), &err);
-    assert_int_equal(dti_graph_find(g, "r24999"), LAYERS);
+    assert_int_equal(dt_graph_find(g, "r24999"), LAYERS);
     dt_lowered m = dt_program_of(g, DT_PROGRAM_FIRST, 2);
     m.plan = dt_planned_by(m.program, "keep_all", "greedy");
     assert_true(m.plan->n_op >= 2 * (size_t)LAYERS);

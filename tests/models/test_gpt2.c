@@ -48,7 +48,7 @@ static void the_tied_head_trains_the_embedding(void **state)
         y[i] = 60;
     }
     assert_ok(run(&t, x, y, &err), &err);
-    const int32_t wte = dti_graph_find(t.graph, "wte"), head = dti_graph_find(t.graph, "lm_head");
+    const int32_t wte = dt_graph_find(t.graph, "wte"), head = dt_graph_find(t.graph, "lm_head");
     assert_int_equal(t.graph->node[head].shares, wte);
     assert_int_equal(dti_map_find(t.map, head, 0, DT_P), -1);
     assert_ok(dt_values_get(t.runner, dti_map_find(t.map, wte, 0, DT_DP), dw, &err), &err);

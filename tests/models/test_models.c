@@ -459,7 +459,7 @@ static void names_and_shapes_are_those_of_torchvision(void **state)
 
 static void assert_shape(const dt_graph *g, const char *node, int64_t side, int64_t c)
 {
-    const int32_t id = dti_graph_find(g, node);
+    const int32_t id = dt_graph_find(g, node);
     if (id < 0)
         fail_msg("%s has no layer %s", g->name, node);
     const dt_shape s = dt_graph_shape(g, id);
@@ -483,12 +483,12 @@ static void identity_shortcuts_have_no_layer(void **state)
 {
     (void)state;
     dt_graph *g = build("resnet18", standard);
-    assert_true(dti_graph_find(g, "layer1.0.downsample.0") < 0);
-    assert_true(dti_graph_find(g, "layer2.0.downsample.0") >= 0);
-    assert_true(dti_graph_find(g, "layer2.1.downsample.0") < 0);
+    assert_true(dt_graph_find(g, "layer1.0.downsample.0") < 0);
+    assert_true(dt_graph_find(g, "layer2.0.downsample.0") >= 0);
+    assert_true(dt_graph_find(g, "layer2.1.downsample.0") < 0);
     dt_graph_destroy(g);
     g = build("resnet20", standard);
-    assert_true(dti_graph_find(g, "layer1.0.shortcut") < 0);
+    assert_true(dt_graph_find(g, "layer1.0.shortcut") < 0);
     assert_shape(g, "layer2.0.shortcut", 16, 32);
     assert_shape(g, "layer3.0.add", 8, 64);
     dt_graph_destroy(g);
@@ -498,11 +498,11 @@ static void a_block_of_mobilenet_v2_is_added_to_what_it_reads_where_that_fits(vo
 {
     (void)state;
     dt_graph *g = build("mobilenet_v2", standard);
-    assert_true(dti_graph_find(g, "features.2.add") < 0); /* stride 2 */
+    assert_true(dt_graph_find(g, "features.2.add") < 0); /* stride 2 */
     assert_shape(g, "features.3.add", 56, 24);
-    assert_true(dti_graph_find(g, "features.11.add") < 0); /* 64 to 96 channels */
+    assert_true(dt_graph_find(g, "features.11.add") < 0); /* 64 to 96 channels */
     assert_shape(g, "features.17.conv.3", 7, 320);
-    assert_true(dti_graph_find(g, "features.17.add") < 0);
+    assert_true(dt_graph_find(g, "features.17.add") < 0);
     assert_shape(g, "features.18.2", 7, 1280);
     dt_graph_destroy(g);
     g = build("mobilenet_v1", standard);
@@ -533,7 +533,7 @@ static void modules_of_inception_join_what_none_of_their_units_reads(void **stat
     assert_shape(g, "Mixed_6a.concat", 17, 768);
     assert_shape(g, "Mixed_6e.branch7x7_2.relu", 17, 192);
     assert_shape(g, "Mixed_7b.concat", 8, 2048);
-    assert_int_equal(g->node[dti_graph_find(g, "Mixed_7b.concat")].n_in, 6);
+    assert_int_equal(g->node[dt_graph_find(g, "Mixed_7b.concat")].n_in, 6);
     dt_graph_destroy(g);
     g = build("inception_v4", standard);
     assert_shape(g, "features.2.relu", 147, 64);
@@ -804,7 +804,7 @@ static void images_may_be_of_any_two_sides(void **state)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         const int64_t sides = dt_sides(cases[i].image_h, cases[i].image_w);
         dt_graph *g = build(cases[i].model, (dt_model_opts){.image = sides, .dropout = -1});
-        const dt_shape y = dt_graph_shape(g, dti_graph_find(g, cases[i].layer));
+        const dt_shape y = dt_graph_shape(g, dt_graph_find(g, cases[i].layer));
         assert_int_equal(y.h, cases[i].h);
         assert_int_equal(y.w, cases[i].w);
         dt_graph_destroy(g);
@@ -825,7 +825,7 @@ static void parameters_do_not_depend_on_an_image_that_fits(void **state)
     assert_int_equal(dt_graph_parameters(g), 138357544);
     dt_graph_destroy(g);
     g = build("vgg16", standard);
-    assert_true(dti_graph_find(g, "avgpool") < 0);
+    assert_true(dt_graph_find(g, "avgpool") < 0);
     dt_graph_destroy(g);
     g = build("lenet5", (dt_model_opts){.image = 32, .dropout = -1});
     assert_int_equal(dt_graph_parameters(g), 61706);

@@ -276,7 +276,7 @@ static void it_has_a_label_a_pixel_and_four_joints(void **state)
     assert_int_equal(dt_graph_labels(g), 48 * 48);
     const char *const joints[] = {"up1.concat", "up2.concat", "up3.concat", "up4.concat"};
     for (int i = 0; i < 4; i++) {
-        const dt_shape s = dt_graph_shape(g, dti_graph_find(g, joints[i]));
+        const dt_shape s = dt_graph_shape(g, dt_graph_find(g, joints[i]));
         assert_int_equal(s.h, 48 >> (3 - i));
         assert_int_equal(s.c, 128 >> i);
     }

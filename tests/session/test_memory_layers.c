@@ -386,7 +386,7 @@ static void later_clones_stop_at_what_is_kept(void **state)
 
 static int32_t node(const dt_program *p, const char *name)
 {
-    return dti_graph_find(p->graph, name);
+    return dt_graph_find(p->graph, name);
 }
 
 static void choosing_leaves_pinned_values_alone(void **state)

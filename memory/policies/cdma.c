@@ -10,7 +10,7 @@
  * as the values need; the room in the tier is fixed before the run, by a profile, or density, and
  * never more than the values take as they are. A step that would need more is run again: it
  * computes values again within the same room, or moves them as they are, for which there is room
- * then, too (session/plan_set.c). */
+ * then, too (session/plan_set/plan_set.c). */
 #include "memory/policies/vdnn_pass.h"
 
 typedef struct options {

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/numbers.h"
 #include "engine/base/numbers_text.h"
 #include "memory/remat/solver.h"
 #include "memory/remat/stages.h"
@@ -180,12 +181,7 @@ static uint64_t cost_step(const dt_remat_graph *g)
 {
     uint64_t step = 0;
     for (uint32_t v = 0; v < g->n_op; v++)
-        for (uint64_t a = g->cost[v], rest; a != 0; a = rest) {
-            rest = step % a;
-            step = a;
-            if (rest == 0)
-                break;
-        }
+        step = dt_gcd(step, g->cost[v]);
     return step;
 }
 

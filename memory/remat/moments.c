@@ -269,11 +269,16 @@ static dt_status row_of(model *m, uint32_t k, uint32_t v, double lower)
     return entry(m, m->back[c], 1);
 }
 
+static bool is_made_in(const model *m, uint32_t k, uint32_t v)
+{
+    return m->from[v] == k && m->to[v] == k;
+}
+
 /* Whether a value is in an interval whatever is done: it has no bytes, or is made in it. */
 static bool is_in(const model *m, uint32_t k, uint32_t v)
 {
     const size_t c = cell(m, k, v);
-    return !m->big[v] || (m->from[v] == k && m->to[v] == k) || m->full[c] ||
+    return !m->big[v] || is_made_in(m, k, v) || m->full[c] ||
            (m->there[c] >= 0 && m->lp.lower[m->there[c]] > 0);
 }
 
@@ -299,11 +304,6 @@ static dt_status add_sources(model *m, uint32_t k, uint32_t op)
             DT_CHECK(entry(m, m->runs[cell(m, k, op)], -1));
         }
     return DT_OK;
-}
-
-static bool is_made_in(const model *m, uint32_t k, uint32_t v)
-{
-    return m->from[v] == k && m->to[v] == k;
 }
 
 static dt_status add_carry_and_moves(model *m, uint32_t k, uint32_t v)
@@ -395,7 +395,7 @@ static dt_status add_times(model *m)
     for (uint32_t k = 0; k <= m->k; k++) {
         double seconds = k == 0 ? m->m->before : 0;
         for (uint32_t v = 0; v < m->n; v++)
-            seconds += m->from[v] == k && m->to[v] == k ? m->m->first[v] : 0;
+            seconds += is_made_in(m, k, v) ? m->m->first[v] : 0;
         DT_CHECK(add_ops(m, k, k, seconds));
         DT_CHECK(add_copies(m, k, m->out, &m->m->out));
         DT_CHECK(add_copies(m, k, m->back, &m->m->in));
@@ -469,7 +469,7 @@ static dt_status add_rows(model *m)
 {
     for (uint32_t k = 0; k <= m->k; k++) {
         for (uint32_t v = 0; v < m->n; v++)
-            if (m->from[v] == k && m->to[v] == k && v != m->at[k])
+            if (is_made_in(m, k, v) && v != m->at[k])
                 DT_CHECK(add_needs(m, k, v));
         for (uint32_t v = 0; v < m->n; v++) {
             if (m->runs[cell(m, k, v)] >= 0)

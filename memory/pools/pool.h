@@ -84,6 +84,16 @@ static inline uint64_t dti_interval_need(const dt_interval *v)
     return need;
 }
 
+/* A number below @n, drawn by xorshift (Marsaglia, 2003), whose state begins as DTI_POOL_RANDOM. */
+#define DTI_POOL_RANDOM UINT64_C(88172645463325252)
+static inline uint64_t dti_pool_draw(uint64_t *state, uint64_t n)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return (*state >> 11) % n;
+}
+
 /* How long it lives. */
 static inline uint64_t dti_interval_length(const dt_interval *v)
 {

@@ -154,21 +154,13 @@ static int by_key(const void *a, const void *b)
     return (p->item > q->item) - (p->item < q->item);
 }
 
-static uint64_t draw(search *s, uint64_t n)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    return (s->random >> 11) % n;
-}
-
 /* An order of preference. After the first round it is shaken: a factor between 1/2 and 1 on each
  * key. */
 static void order(search *s, size_t rule, bool shaken)
 {
     const size_t n = s->canon.n;
     for (size_t i = 0; i < n; i++) {
-        const double factor = shaken ? (double)(512 + draw(s, 512)) : 1;
+        const double factor = shaken ? (double)(512 + dti_pool_draw(&s->random, 512)) : 1;
         s->rank[i] = (ranked){rules[rule](s, i) * factor, (uint32_t)i};
     }
     qsort(s->rank, n, sizeof *s->rank, by_key);
@@ -238,7 +230,7 @@ static dt_status look_further(
         .peak = *peak,
         .low = dt_pool_lower_bound(v, n),
         .max_nodes = effort->max_nodes > 0 ? effort->max_nodes : work / (n > 0 ? n : 1),
-        .random = 88172645463325252u};
+        .random = DTI_POOL_RANDOM};
     dt_status st = DT_OK;
     if (s.low < s.peak && can_search(v, n, s.peak)) {
         if (prepare(&s, n))

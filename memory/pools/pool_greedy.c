@@ -150,21 +150,13 @@ static void try_orders(search *s, int64_t steps)
     }
 }
 
-static size_t below(search *s, size_t n)
-{
-    s->random ^= s->random << 13;
-    s->random ^= s->random >> 7;
-    s->random ^= s->random << 17;
-    return (size_t)((s->random >> 11) % n);
-}
-
 /* Position of one of the intervals that end at the peak. */
 static size_t pick_top(search *s)
 {
     size_t seen = 0, at = 0;
     for (size_t i = 0; i < s->n; i++) {
         const dt_interval *x = &s->v[s->order[i]];
-        if (x->off + dti_interval_need(x) == s->peak && below(s, ++seen) == 0)
+        if (x->off + dti_interval_need(x) == s->peak && dti_pool_draw(&s->random, ++seen) == 0)
             at = i;
     }
     return at;
@@ -177,7 +169,7 @@ static size_t pick_rival(search *s, size_t top)
     size_t seen = 0, at = top;
     for (size_t i = 0; i < top; i++) {
         const dt_interval *y = &s->v[s->order[i]];
-        if (y->lower < x->upper && x->lower < y->upper && below(s, ++seen) == 0)
+        if (y->lower < x->upper && x->lower < y->upper && dti_pool_draw(&s->random, ++seen) == 0)
             at = i;
     }
     return at;
@@ -189,15 +181,15 @@ static size_t pick_rival(search *s, size_t top)
 static size_t change(search *s)
 {
     size_t late, early;
-    if (below(s, 2) == 0) {
+    if (dti_pool_draw(&s->random, 2) == 0) {
         late = pick_top(s);
         early = pick_rival(s, late);
     } else {
-        late = below(s, s->n);
-        early = below(s, late + 1);
+        late = dti_pool_draw(&s->random, s->n);
+        early = dti_pool_draw(&s->random, late + 1);
     }
     memcpy(s->trial, s->order, s->n * sizeof *s->trial);
-    if (below(s, 2) == 0)
+    if (dti_pool_draw(&s->random, 2) == 0)
         s->trial[late] = s->order[early];
     else
         memmove(&s->trial[early + 1], &s->order[early], (late - early) * sizeof *s->trial);
@@ -262,7 +254,7 @@ static dt_status place_by(dt_interval *v, size_t n, bool brief, uint64_t *peak, 
         .peak = UINT64_MAX,
         .bound = dt_pool_lower_bound(v, n),
         .order_peak = UINT64_MAX,
-        .random = 88172645463325252u};
+        .random = DTI_POOL_RANDOM};
     DT_CHECK(dti_pool_check(v, n, err));
     dt_status st = dt_pool_best_fit.place(v, n, &s.peak, NULL);
     if (st == DT_E_BUDGET)

@@ -135,9 +135,8 @@ static void header(const dt_compare *c)
         putchar('\n');
     if (all.device)
         dti_cli_print_device(s);
-    if (all.costs && (s->costs.simulated || s->costs.hash[0] != '\0')) {
-        snprintf(costs, sizeof costs, "times are %s: %s",
-            s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+    if (all.costs && dt_costs_known(&s->costs)) {
+        snprintf(costs, sizeof costs, "times are %s: %s", dt_costs_said(&s->costs), s->costs.name);
         dti_term_wrap(stdout, 0, 2, costs);
     }
     for (size_t k = 0; k < c->vary.n && at < sizeof text; k++)

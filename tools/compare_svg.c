@@ -914,8 +914,8 @@ static void head(const picture *m, double tall)
             all_simulated(m->c) ? "simulated: " : "");
     else if (!m->all.costs)
         fputs("times are each variant's own", m->f);
-    else if (s->costs.simulated || s->costs.hash[0] != '\0') {
-        fprintf(m->f, "%s: ", s->costs.simulated ? "simulated" : "predicted");
+    else if (dt_costs_known(&s->costs)) {
+        fprintf(m->f, "%s: ", dt_costs_said(&s->costs));
         dti_xml_cut(m->f, s->costs.name, 80);
     } else {
         fputs("nothing was measured: only the order of times counts", m->f);

@@ -205,9 +205,9 @@ dt_status dti_compare_html(const void *compare, FILE *f, dt_err *err)
     const size_t at = strlen(about);
     if (!all.costs)
         snprintf(about + at, sizeof about - at, "times are each variant's own");
-    else if (s->costs.simulated || s->costs.hash[0] != '\0')
-        snprintf(about + at, sizeof about - at, "times are %s: %.200s",
-            s->costs.simulated ? "simulated" : "predicted", s->costs.name);
+    else if (dt_costs_known(&s->costs))
+        snprintf(about + at, sizeof about - at, "times are %s: %.200s", dt_costs_said(&s->costs),
+            s->costs.name);
     else
         snprintf(about + at, sizeof about - at,
             "nothing was measured of this machine, so only the order of times counts");

@@ -49,7 +49,7 @@ static void DT_PRINTF(2, 3) say(int indent, const char *fmt, ...)
 /* Whose all seconds below are. */
 static void print_costs(const dt_costs *c)
 {
-    if (c->simulated || c->hash[0] != '\0')
+    if (dt_costs_known(c))
         say(LABEL, "seconds   %s, by %s", dt_costs_said(c), c->name);
     else
         say(LABEL, "seconds   of defaults, as nothing was measured of this machine");

@@ -341,16 +341,11 @@ static dt_status pick_fastest(cswap *x, dt_err *err)
     return x->env->hasty ? DT_OK : flip(x, &best, err);
 }
 
-static bool costs_are_known(const dt_pass_env *e)
-{
-    return e->costs != NULL && (e->costs->simulated || e->costs->hash[0] != '\0');
-}
-
 static dt_status choose(cswap *x, dt_err *err)
 {
     DT_CHECK(decide_by_vdnn(x, err));
     take(x, BY_RULE);
-    return x->o->pick == 0 && costs_are_known(x->env) ? pick_fastest(x, err) : DT_OK;
+    return x->o->pick == 0 && dt_costs_known(dti_pass_costs(x->env)) ? pick_fastest(x, err) : DT_OK;
 }
 
 /* ---- the pass ---- */

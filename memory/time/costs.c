@@ -53,11 +53,14 @@ const dt_costs dt_costs_default = {.name = "defaults",
     .slow = EVEN,
     .scale = 1};
 
+bool dt_costs_known(const dt_costs *c)
+{
+    return c->simulated || c->hash[0] != '\0';
+}
+
 const char *dt_costs_word(const dt_costs *c)
 {
-    if (c->simulated)
-        return "simulated";
-    return c->hash[0] != '\0' ? "measured" : "defaults";
+    return c->simulated ? "simulated" : dt_costs_known(c) ? "measured" : "defaults";
 }
 
 const char *dt_costs_said(const dt_costs *c)

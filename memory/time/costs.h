@@ -109,6 +109,8 @@ typedef struct dt_costs {
  * 8 GB/s to the host, 1.6 to a disk, and 5 through a codec. Good for an order, not for seconds. */
 extern const dt_costs dt_costs_default;
 
+/* Whether they are of a profile or a card: by defaults, only the order of times counts. */
+bool dt_costs_known(const dt_costs *c);
 /* Whose seconds they give: "measured" of a profile, "simulated" of a card, "defaults". */
 const char *dt_costs_word(const dt_costs *c);
 /* The same in a sentence, of what they say a plan takes: "predicted" or "simulated"; where nothing

@@ -34,7 +34,7 @@ dt_status dti_plan_set_predict_by(
 {
     const dt_simulate_opts o = dti_session_simulate_opts(p->session);
     double parts = 0;
-    *out = (dt_prediction){.known = c->simulated || c->hash[0] != '\0'};
+    *out = (dt_prediction){.known = dt_costs_known(c)};
     for (size_t i = 0; i < p->n; i++) {
         const dt_planned *x = p->planned[i];
         const double times = (double)dti_plan_set_times(p, x);

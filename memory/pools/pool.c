@@ -125,17 +125,6 @@ dti_event *dti_pool_events(const dt_interval *v, size_t n, size_t *m)
     return e;
 }
 
-typedef struct edge {
-    int64_t at;
-    uint64_t need;
-} edge;
-
-static int by_time(const void *a, const void *b)
-{
-    const int64_t p = ((const edge *)a)->at, q = ((const edge *)b)->at;
-    return (p > q) - (p < q);
-}
-
 static bool lives(const dt_interval *v)
 {
     return v->bytes > 0 && v->lower < v->upper;
@@ -190,27 +179,18 @@ uint64_t dt_pool_lower_bound(const dt_interval *v, size_t n)
         dt_free(come);
         return most;
     }
-    edge *start = dt_alloc(n, 2 * sizeof *start);
-    if (start == NULL)
+    size_t m;
+    dti_event *e = dti_pool_events(v, n, &m);
+    if (e == NULL)
         return slow_lower_bound(v, n);
-    edge *stop = start + n;
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (!lives(&v[i]))
-            continue;
-        start[m] = (edge){v[i].lower, saturating_need(&v[i])};
-        stop[m] = (edge){v[i].upper, start[m].need};
-        m++;
-    }
-    qsort(start, m, sizeof *start, by_time);
-    qsort(stop, m, sizeof *stop, by_time);
     uint64_t live = 0, most = 0;
-    for (size_t i = 0, j = 0; i < m && most < UINT64_MAX; i++) {
-        for (; stop[j].at <= start[i].at; j++)
-            live -= stop[j].need;
-        live = saturating_add(live, start[i].need);
+    for (size_t k = 0; k < m && most < UINT64_MAX; k++) {
+        const dt_interval *x = &v[e[k].who];
+        if (!lives(x))
+            continue;
+        live = e[k].comes ? saturating_add(live, saturating_need(x)) : live - saturating_need(x);
         most = live > most ? live : most;
     }
-    dt_free(start);
+    dt_free(e);
     return most;
 }

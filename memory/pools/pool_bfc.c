@@ -35,16 +35,7 @@ static uint64_t region(uint64_t need, uint64_t *state)
 static const dti_chunk_rules rules = {
     .name = "bfc", .grain = 256, .splits = splits, .segment = region};
 
-static dt_status reserve(dt_interval *v, size_t n, uint64_t *peak, uint64_t *reserved, dt_err *err)
-{
-    return dti_chunks_place(&rules, v, n, peak, reserved, err);
-}
-
-static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
-{
-    uint64_t reserved;
-    return reserve(v, n, peak, &reserved, err);
-}
+DTI_CHUNKS_PLACE_BY(rules)
 
 const dt_pool_desc dt_pool_bfc = {
     .name = "bfc",

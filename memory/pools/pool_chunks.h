@@ -33,4 +33,17 @@ typedef struct dti_chunk_rules {
 dt_status dti_chunks_place(const dti_chunk_rules *rules, dt_interval *v, size_t n, uint64_t *peak,
     uint64_t *reserved, dt_err *err) DT_NODISCARD;
 
+/* The functions reserve and place of a pool with such rules. */
+#define DTI_CHUNKS_PLACE_BY(rules)                                                                 \
+    static dt_status reserve(                                                                      \
+        dt_interval *v, size_t n, uint64_t *peak, uint64_t *reserved, dt_err *err)                 \
+    {                                                                                              \
+        return dti_chunks_place(&(rules), v, n, peak, reserved, err);                              \
+    }                                                                                              \
+    static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)                  \
+    {                                                                                              \
+        uint64_t reserved;                                                                         \
+        return reserve(v, n, peak, &reserved, err);                                                \
+    }
+
 #endif

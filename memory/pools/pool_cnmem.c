@@ -9,16 +9,7 @@
 
 static const dti_chunk_rules rules = {.name = "cnmem", .grain = 512};
 
-static dt_status reserve(dt_interval *v, size_t n, uint64_t *peak, uint64_t *reserved, dt_err *err)
-{
-    return dti_chunks_place(&rules, v, n, peak, reserved, err);
-}
-
-static dt_status place(dt_interval *v, size_t n, uint64_t *peak, dt_err *err)
-{
-    uint64_t reserved;
-    return reserve(v, n, peak, &reserved, err);
-}
+DTI_CHUNKS_PLACE_BY(rules)
 
 const dt_pool_desc dt_pool_cnmem = {
     .name = "cnmem",

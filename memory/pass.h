@@ -177,6 +177,8 @@ dt_status dti_remakes_open(
  * before the op @before, and of each value the tensor that is read from there on. */
 dt_status dti_remakes_before(dti_remakes *r, int32_t before, const int32_t *version, size_t n,
     int32_t reason, dt_err *err) DT_NODISCARD;
+/* Pins a value: it and all its recomputes. */
+dt_status dti_remakes_pin(dti_remakes *r, int32_t root, dt_pin to, dt_err *err) DT_NODISCARD;
 void dti_remakes_close(dti_remakes *r);
 
 /* Choose what a node's backward reads; its ops bear the reason. Where the configuration or a policy

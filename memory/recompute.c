@@ -387,6 +387,15 @@ dt_status dti_remakes_before(
     return st == DT_OK ? dt_program_index(r->p, err) : st;
 }
 
+dt_status dti_remakes_pin(dti_remakes *r, int32_t root, dt_pin to, dt_err *err)
+{
+    DT_CHECK(see_new(r, false, err));
+    r->p->tensor[root].pin = to;
+    for (int32_t t = r->v[root].newest; t != DT_NONE; t = r->v[t].older)
+        r->p->tensor[t].pin = to;
+    return DT_OK;
+}
+
 dt_status dti_recompute(dt_program *p, const dti_gap *g, const bool *dropped, dt_err *err)
 {
     dti_remakes r;

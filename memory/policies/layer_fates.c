@@ -301,11 +301,7 @@ bool dt_layer_fates_exact(const dt_layer_fates *f)
 }
 
 /**
- * struct applying - fates on their way into a program, which knows how each value's versions hang
- * together.
- * @newest: by tensor, of a value the newest version so far, itself at first
- * @older: by tensor, the version before it; DT_NONE behind the first
- * @n_seen: tensors that are in both
+ * struct applying - fates on their way into a program.
  * @moves: copies that are listed and not put in yet
  * @done: by line, what it comes to; NULL: nobody asks
  */
@@ -313,41 +309,10 @@ typedef struct applying {
     const dt_layer_fates *fates;
     dt_program *p;
     const dt_pass_env *env;
-    int32_t *newest, *older;
-    size_t n_seen, cap;
     dti_remakes remakes;
     dti_offloads moves;
     dt_fate_done *done;
 } applying;
-
-static dt_status see_versions(applying *a, dt_err *err)
-{
-    const size_t n = a->p->n_tensor;
-    if (n > a->cap) {
-        void *newest = dt_realloc(a->newest, 2 * n, sizeof *a->newest);
-        a->newest = newest != NULL ? newest : a->newest;
-        void *older = newest != NULL ? dt_realloc(a->older, 2 * n, sizeof *a->older) : NULL;
-        a->older = older != NULL ? older : a->older;
-        if (older == NULL)
-            return DT_FAIL(err, DT_E_NOMEM, "no memory for the versions of %zu tensors", n);
-        a->cap = 2 * n;
-    }
-    for (; a->n_seen < n; a->n_seen++) {
-        const int32_t t = (int32_t)a->n_seen, root = dti_root(a->p, t);
-        a->older[t] = root != t ? a->newest[root] : DT_NONE;
-        a->newest[root] = t;
-    }
-    return DT_OK;
-}
-
-/* All versions of a value: it and its recomputes. */
-static dt_status pin(applying *a, int32_t root, dt_pin to, dt_err *err)
-{
-    DT_CHECK(see_versions(a, err));
-    for (int32_t t = a->newest[root]; t != DT_NONE; t = a->older[t])
-        a->p->tensor[t].pin = to;
-    return DT_OK;
-}
 
 /* A value of the layers named, and what is to become of it. @fetch: the op beside which its copy
  * back begins; DT_NONE: that of its reader */
@@ -423,10 +388,10 @@ static dt_status set_gap(applying *a, dti_gap *g, const value *v, dt_err *err)
 static dt_status set(applying *a, const value *v, dt_err *err)
 {
     dti_gap g;
-    DT_CHECK(pin(a, v->tensor, DT_PIN_NONE, err));
+    DT_CHECK(dti_remakes_pin(&a->remakes, v->tensor, DT_PIN_NONE, err));
     if (dti_gap_crossing(a->p, v->tensor, &g))
         DT_CHECK(set_gap(a, &g, v, err));
-    return pin(a, v->tensor, v->to->pin, err);
+    return dti_remakes_pin(&a->remakes, v->tensor, v->to->pin, err);
 }
 
 /* What forward leaves of the layers named, in the order of the layers. */
@@ -539,7 +504,7 @@ static dt_status apply_all(applying *a, value *v, size_t n, dt_err *err)
     DT_CHECK(dti_remakes_open(&a->remakes, a->p, NULL, false, err));
     for (size_t i = 0; i < n; i++)
         if (v[i].to->pin != DT_PIN_RECOMPUTE)
-            DT_CHECK(pin(a, v[i].tensor, DT_PIN_KEEP, err));
+            DT_CHECK(dti_remakes_pin(&a->remakes, v[i].tensor, DT_PIN_KEEP, err));
     for (size_t i = n; i-- > 0;)
         if (v[i].to->pin == DT_PIN_RECOMPUTE)
             DT_CHECK(set(a, &v[i], err));
@@ -559,8 +524,6 @@ static dt_status apply(const dt_layer_fates *f, value *v, size_t n, dt_program *
     applying a = {.fates = f, .p = p, .env = env, .done = done};
     const dt_status st = apply_all(&a, v, n, err);
     dti_remakes_close(&a.remakes);
-    dt_free(a.newest);
-    dt_free(a.older);
     return dti_offloads_end(&a.moves, p, st, err);
 }
 

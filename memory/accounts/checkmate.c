@@ -203,7 +203,7 @@ static dt_status by_rule(
         for (int k = 0; all[i].rule == rule && k < all[i].n; k++) {
             dt_remat_sequence s;
             dt_remat_taken took;
-            DT_CHECK(dti_remat_as_published(m, &all[i], k, &s, &took, err));
+            DT_CHECK(dti_remat_by_rule(m, &all[i], k, true, &s, &took, err));
             dti_remat_sequence_deinit(&s);
             const double fits = (double)((r->device - 2 * r->fixed) / took.peak);
             if (took.cost <= r->limit && !(fits <= *batch))

@@ -8,7 +8,6 @@
  * alone, which Checkmate calls AP. */
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "memory/remat/stages.h"
@@ -89,14 +88,15 @@ static void find_candidates(const dt_remat_graph *g, dt_remat_rule rule, uint8_t
             may[v] = g->backward[v] == 0;
 }
 
-/* Of what it @may keep. Returns the bytes. */
-static uint64_t keep_sqrt(const dt_remat_graph *g, const uint8_t *may, uint8_t *kept)
+/* All of what it @may keep, or every √n-th. Returns the bytes. */
+static uint64_t keep_every(
+    const dt_remat_graph *g, dt_remat_rule rule, const uint8_t *may, uint8_t *kept)
 {
     uint32_t n = 0;
     uint64_t bytes = 0;
     for (uint32_t v = 0; v < g->n_op; v++)
         n += may[v];
-    const uint32_t every = (uint32_t)fmax(1, floor(sqrt(n)));
+    const uint32_t every = rule == DT_REMAT_KEEP_ALL ? 1 : (uint32_t)fmax(1, floor(sqrt(n)));
     for (uint32_t v = 0, i = 0; v < g->n_op; v++) {
         kept[v] = may[v] != 0 && ++i % every == 0;
         bytes += kept[v] != 0 ? g->bytes[v] : 0;
@@ -132,111 +132,54 @@ static dt_status count_kept(const dt_remat_graph *g, const uint8_t *kept, dt_rem
     return st;
 }
 
-/* Algorithm 3's budgets are shares of the bytes that the schedule of the linearised rule of √n
- * takes. @may: scratch as @kept */
-static dt_status count(const dt_remat_graph *g, const dt_remat_policy *p, int k, uint8_t *may,
-    uint8_t *kept, dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
-{
-    const bool by_budget = p->rule == DT_REMAT_CHEN_BUDGET || p->rule == DT_REMAT_CHEN_BUDGET_AP;
-    find_candidates(g, by_budget ? DT_REMAT_CHEN_SQRT : p->rule, may);
-    if (p->rule == DT_REMAT_KEEP_ALL)
-        return count_kept(g, may, out, taken, err);
-    (void)keep_sqrt(g, may, kept);
-    if (by_budget) {
-        DT_CHECK(count_kept(g, kept, NULL, taken, err));
-        find_candidates(g, p->rule, may);
-        keep_within(g, may, kept, 0.05 * k * (double)taken->peak);
-    }
-    return count_kept(g, kept, out, taken, err);
-}
-
-/* Two marks for each op; NULL: no memory. */
-static uint8_t *make_marks(const dt_remat_graph *g, dt_err *err)
-{
-    uint8_t *marks = dt_alloc((size_t)g->n_op + 1, 2 * sizeof *marks);
-    if (marks == NULL)
-        (void)DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
-    return marks;
-}
-
-dt_status dti_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
-    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
-{
-    *out = (dt_remat_sequence){0};
-    uint8_t *may = make_marks(g, err);
-    if (may == NULL)
-        return DT_E_NOMEM;
-    const dt_status st = count(g, p, k, may, may + g->n_op, out, taken, err);
-    dt_free(may);
-    if (st != DT_OK)
-        dti_remat_sequence_deinit(out);
-    return st;
-}
-
 /* --- the table --- */
 
-static dt_status keep_all(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
+/* Algorithm 3's budgets are shares of the bytes that the rule of √n keeps; @published: of those
+ * that the schedule of the linearised one takes. @may: scratch, two marks for each op */
+static dt_status make(const dt_remat_graph *g, const dt_remat_policy *p, int k, bool published,
+    uint8_t *may, dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
-    (void)k;
-    return dti_remat_in_order(out, g, err);
+    const bool by_budget = p->rule == DT_REMAT_CHEN_BUDGET || p->rule == DT_REMAT_CHEN_BUDGET_AP;
+    uint8_t *kept = may + g->n_op;
+    find_candidates(g, by_budget ? DT_REMAT_CHEN_SQRT : p->rule, may);
+    uint64_t bytes = keep_every(g, p->rule, may, kept);
+    if (by_budget && published) {
+        DT_CHECK(count_kept(g, kept, NULL, taken, err));
+        bytes = taken->peak;
+    }
+    if (by_budget) {
+        find_candidates(g, p->rule, may);
+        keep_within(g, may, kept, 0.05 * k * (double)bytes);
+    }
+    if (published)
+        return count_kept(g, kept, out, taken, err);
+    DT_CHECK(replay_kept(g, kept, out, err));
+    return dti_remat_measure(g, out, taken, err);
 }
 
-enum { NO_BUDGET = -1 };
-
-/* By a rule of √n, or under the k-th budget. */
-static dt_status chen(
-    const dt_remat_graph *g, dt_remat_rule rule, int k, dt_remat_sequence *out, dt_err *err)
+dt_status dti_remat_by_rule(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+    bool published, dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err)
 {
     *out = (dt_remat_sequence){0};
-    uint8_t *may = make_marks(g, err);
+    uint8_t *may = dt_alloc((size_t)g->n_op + 1, 2 * sizeof *may);
     if (may == NULL)
-        return DT_E_NOMEM;
-    uint8_t *kept = may + g->n_op;
-    find_candidates(g, k >= 0 ? DT_REMAT_CHEN_SQRT : rule, may);
-    const double bytes = (double)keep_sqrt(g, may, kept);
-    if (k >= 0) {
-        find_candidates(g, rule, may);
-        keep_within(g, may, kept, 0.05 * k * bytes);
-    }
-    const dt_status st = replay_kept(g, kept, out, err);
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to choose among %" PRIu32 " values", g->n_op);
+    const dt_status st = make(g, p, k, published, may, out, taken, err);
     dt_free(may);
     if (st != DT_OK)
         dti_remat_sequence_deinit(out);
     return st;
-}
-
-static dt_status chen_sqrt(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
-{
-    (void)k;
-    return chen(g, DT_REMAT_CHEN_SQRT, NO_BUDGET, out, err);
-}
-
-static dt_status chen_sqrt_ap(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
-{
-    (void)k;
-    return chen(g, DT_REMAT_CHEN_SQRT_AP, NO_BUDGET, out, err);
-}
-
-static dt_status chen_budget(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
-{
-    return chen(g, DT_REMAT_CHEN_BUDGET, k, out, err);
-}
-
-static dt_status chen_budget_ap(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err)
-{
-    return chen(g, DT_REMAT_CHEN_BUDGET_AP, k, out, err);
 }
 
 static const dt_remat_policy policies[] = {
-    {"keep_all", "every op once, in the file's order", DT_REMAT_KEEP_ALL, 1, keep_all},
-    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", DT_REMAT_CHEN_SQRT, 1,
-        chen_sqrt},
+    {"keep_all", "every op once, in the file's order", DT_REMAT_KEEP_ALL, 1},
+    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", DT_REMAT_CHEN_SQRT, 1},
     {"chen_sqrt_ap", "the same of articulation points: all behind one is made from its value",
-        DT_REMAT_CHEN_SQRT_AP, 1, chen_sqrt_ap},
+        DT_REMAT_CHEN_SQRT_AP, 1},
     {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them",
-        DT_REMAT_CHEN_BUDGET, BUDGETS, chen_budget},
+        DT_REMAT_CHEN_BUDGET, BUDGETS},
     {"chen_budget_ap", "the same, keeping articulation points alone", DT_REMAT_CHEN_BUDGET_AP,
-        BUDGETS, chen_budget_ap},
+        BUDGETS},
 };
 
 const dt_remat_policy *dt_remat_policies(size_t *n)

@@ -161,14 +161,12 @@ typedef enum dt_remat_rule {
 
 /**
  * struct dt_remat_policy - a rule of a paper that says what runs again.
- * @n:    how many sequences it offers, for whoever asks to choose among
- * @make: the k-th of them; release it with dti_remat_sequence_deinit. It knows no budget
+ * @n: how many sequences it offers, for whoever asks to choose among
  */
 typedef struct dt_remat_policy {
     const char *name, *summary;
     dt_remat_rule rule;
     int n;
-    dt_status (*make)(const dt_remat_graph *g, int k, dt_remat_sequence *out, dt_err *err);
 } dt_remat_policy;
 const dt_remat_policy *dt_remat_policies(size_t *n);
 
@@ -177,11 +175,12 @@ const dt_remat_policy *dt_remat_policies(size_t *n);
  * the other. The first and the last are among them. */
 void dti_remat_articulations(const dt_remat_graph *g, uint32_t n, uint8_t *is);
 
-/* The k-th as Checkmate's experiments count it (Jain et al., MLSys 2020, figure 6): what is kept
- * stays to the end, whoever reads it, and a segment's values and gradients stay as long as backward
- * is in it (memory/remat/stages.h). @taken is by that count, and higher than dti_remat_measure's of
- * @out. DT_E_CONFIG for more than 4,096 ops. */
-dt_status dti_remat_as_published(const dt_remat_graph *g, const dt_remat_policy *p, int k,
-    dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err) DT_NODISCARD;
+/* The k-th of them, which knows no budget, and what it takes. @published: as Checkmate's
+ * experiments count it (Jain et al., MLSys 2020, figure 6): what is kept stays to the end, whoever
+ * reads it, and a segment's values and gradients stay as long as backward is in it
+ * (memory/remat/stages.h). @taken is by that count then, and higher than dti_remat_measure's of
+ * @out; DT_E_CONFIG for more than 4,096 ops. */
+dt_status dti_remat_by_rule(const dt_remat_graph *g, const dt_remat_policy *p, int k,
+    bool published, dt_remat_sequence *out, dt_remat_taken *taken, dt_err *err) DT_NODISCARD;
 
 #endif

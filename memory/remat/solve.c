@@ -89,21 +89,12 @@ static dt_status solve_chain(dt_remat_task *r, dt_err *err)
     return st;
 }
 
-static dt_status make_one(const dt_remat_task *r, const dt_remat_policy *p, int k,
-    dt_remat_sequence *s, dt_remat_taken *took, dt_err *err)
-{
-    if (r->published)
-        return dti_remat_as_published(r->graph, p, k, s, took, err);
-    DT_CHECK(p->make(r->graph, k, s, err));
-    return dti_remat_measure(r->graph, s, took, err);
-}
-
 static dt_status try_policy(dt_remat_task *r, const dt_remat_policy *p, dt_err *err)
 {
     for (int k = 0; k < p->n; k++) {
         dt_remat_sequence s = {0};
         dt_remat_taken took;
-        const dt_status st = make_one(r, p, k, &s, &took, err);
+        const dt_status st = dti_remat_by_rule(r->graph, p, k, r->published, &s, &took, err);
         if (st == DT_OK && (k == 0 || better(r, took, r->found))) {
             const dt_remat_sequence before = r->best;
             r->best = s;

@@ -12,9 +12,10 @@ static bool stands_for_an_op(const dt_plan *p, const dt_row *r)
 }
 
 /* Each op and each copy of the program has one row, in its order. */
-static void read_rows(dti_load_curve *c, const dt_timeline *t)
+static void read_rows(dti_load_curve *c)
 {
     const dt_plan *p = c->plan;
+    const dt_timeline *t = &c->time;
     uint64_t bytes = p->persistent;
     double now = 0;
     size_t pos = 0;
@@ -37,23 +38,10 @@ static void read_rows(dti_load_curve *c, const dt_timeline *t)
     DT_ASSERT(pos == c->n);
 }
 
-static dt_status measure(dti_load_curve *c, const dt_pass_env *e, dt_err *err)
-{
-    const dt_simulate_opts o = dti_pass_machine(e);
-    dt_timeline t;
-    const dt_status st = dt_simulate(&t, c->plan, dti_pass_costs(e), &o, err);
-    if (st == DT_OK) {
-        read_rows(c, &t);
-        c->seconds = t.seconds;
-        c->stalled = t.stalled;
-    }
-    dt_timeline_deinit(&t);
-    return st;
-}
-
 dt_status dti_load_curve_open(
     dti_load_curve *out, dt_program *p, const dt_pass_env *e, uint64_t within, dt_err *err)
 {
+    const dt_simulate_opts machine = dti_pass_machine(e);
     dt_lower_opts o = dti_pass_lower_opts(e);
     o.above = within;
     o.pool_above = dti_pool_quick();
@@ -65,7 +53,9 @@ dt_status dti_load_curve_open(
     out->op = dt_alloc(out->n + 1, sizeof *out->op);
     if (out->begin == NULL || out->end == NULL || out->load == NULL || out->op == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    return measure(out, e, err);
+    DT_CHECK(dt_simulate(&out->time, out->plan, dti_pass_costs(e), &machine, err));
+    read_rows(out);
+    return DT_OK;
 }
 
 void dti_load_curve_close(dti_load_curve *c)
@@ -75,5 +65,6 @@ void dti_load_curve_close(dti_load_curve *c)
     dt_free(c->end);
     dt_free(c->load);
     dt_free(c->op);
+    dt_timeline_deinit(&c->time);
     *c = (dti_load_curve){0};
 }

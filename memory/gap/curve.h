@@ -12,7 +12,7 @@
  * @begin @end: in seconds. Copies have the time of the op before them, so neither ever falls
  * @load:   bytes alive, persistent ones included
  * @op:     row of the plan's table of ops; -1 for copies
- * @seconds @stalled: of the plan
+ * @time:   of the plan's rows
  */
 typedef struct dti_load_curve {
     dt_plan *plan;
@@ -20,7 +20,7 @@ typedef struct dti_load_curve {
     double *begin, *end;
     uint64_t *load;
     int32_t *op;
-    double seconds, stalled;
+    dt_timeline time;
 } dti_load_curve;
 
 /* @within: placed by the run's pool where the plan's bound is no more than that; else by whichever

@@ -336,13 +336,13 @@ static uint64_t peak_of(const dti_planner *x, const dt_plan *p)
 static bool keep_if_better(
     dti_planner *x, const dti_idle *of, uint64_t limit, const dti_load_curve *c)
 {
-    if (!better(x, peak_of(x, c->plan), c->seconds))
+    if (!better(x, peak_of(x, c->plan), c->time.seconds))
         return false;
     if (x->gaps.n > 0)
         memcpy(x->chosen, of, x->gaps.n * sizeof *of);
     x->limit = limit;
     x->peak = peak_of(x, c->plan);
-    x->seconds = c->seconds;
+    x->seconds = c->time.seconds;
     return true;
 }
 
@@ -408,24 +408,18 @@ static void add_waits(const dt_plan *p, const dt_timeline *t, const int32_t *by,
 }
 
 /* Of the plan's tensors; the caller frees *out, after a failure as well. */
-static dt_status find_waits(
-    const dti_planner *x, const dti_load_curve *c, tensor_wait **out, dt_err *err)
+static dt_status find_waits(const dti_load_curve *c, tensor_wait **out, dt_err *err)
 {
-    const dt_simulate_opts o = dti_pass_machine(x->env);
     const dt_plan *p = c->plan;
-    dt_timeline t = {0};
     int32_t *by = dt_alloc((size_t)p->n_event + 1, sizeof *by);
     *out = dt_alloc(p->n_tensor + 1, sizeof **out);
-    const dt_status st = by != NULL && *out != NULL
-                             ? dt_simulate(&t, p, dti_pass_costs(x->env), &o, err)
-                             : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    if (st == DT_OK) {
+    const bool enough = by != NULL && *out != NULL;
+    if (enough) {
         dt_timeline_signals(p, by);
-        add_waits(p, &t, by, *out);
+        add_waits(p, &c->time, by, *out);
     }
-    dt_timeline_deinit(&t);
     dt_free(by);
-    return st;
+    return enough ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
 }
 
 /* Copies back for which ops of the plan wait begin earlier, by a twentieth of what they take for
@@ -433,7 +427,7 @@ static dt_status find_waits(
 static dt_status hasten(const dti_planner *x, const dti_load_curve *c, dti_idle *of, dt_err *err)
 {
     tensor_wait *waits;
-    const dt_status st = find_waits(x, c, &waits, err);
+    const dt_status st = find_waits(c, &waits, err);
     for (size_t n = 0; st == DT_OK && n < x->n_gap; n++)
         for (int k = 0; of[n].fate == DTI_OFFLOAD && k < waits[of[n].gap.tensor].back; k++)
             of[n].early += of[n].in / 20; /* one by one, as sums of reals round */
@@ -447,7 +441,7 @@ static dt_status feed_back(dti_planner *x, dti_idle *of, dt_err *err)
     dt_status st = plan(x, of, x->limit, &c, err);
     int fruitless = 0;
     for (int k = 0; k < x->o.feedback && fruitless < FEEDBACK_FRUITLESS; k++) {
-        if (st != DT_OK || c.stalled <= 0)
+        if (st != DT_OK || c.time.stalled <= 0)
             break;
         st = hasten(x, &c, of, err);
         dti_load_curve_close(&c);
@@ -467,7 +461,7 @@ static dt_status seconds_waited(
     const dti_planner *x, const dti_load_curve *c, const dti_idle *of, double *waits, dt_err *err)
 {
     tensor_wait *by;
-    const dt_status st = find_waits(x, c, &by, err);
+    const dt_status st = find_waits(c, &by, err);
     for (size_t n = 0; n < x->n_gap; n++)
         waits[n] = st == DT_OK && of[n].fate == DTI_OFFLOAD ? by[of[n].gap.tensor].seconds : 0;
     dt_free(by);
@@ -498,7 +492,7 @@ static dt_status seconds_before(dti_planner *x, dti_idle *of, double *seconds, d
     for (size_t n = 0; n < x->n_gap; n++)
         of[n].fate = DTI_KEEP;
     const dt_status st = plan(x, of, x->limit, &c, err);
-    *seconds = c.seconds;
+    *seconds = c.time.seconds;
     dti_load_curve_close(&c);
     return st;
 }
@@ -527,7 +521,7 @@ static dt_status take_back(dti_planner *x, dti_idle *of, dt_err *err)
         if (st == DT_OK)
             st = plan(x, of, x->limit, &c, err);
         if (st == DT_OK) {
-            x->seconds = c.seconds;
+            x->seconds = c.time.seconds;
             memcpy(x->chosen, of, x->gaps.n * sizeof *of);
         }
         dti_load_curve_close(&c);

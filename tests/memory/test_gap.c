@@ -557,7 +557,7 @@ static void the_curve_is_that_of_the_simulated_plan(void **state)
             dt_rewrite(m.program, "vdnn_all,chen_sqrt");
         assert_ok(dti_load_curve_open(&c, m.program, &e, UINT64_MAX, &err), &err);
         dt_plan *plan = dt_lower_with(m.program, &e);
-        near(c.seconds, dt_simulated(plan, &e));
+        near(c.time.seconds, dt_simulated(plan, &e));
         uint64_t top = 0;
         for (size_t k = 0; k < c.n; k++) {
             top = c.load[k] > top ? c.load[k] : top;

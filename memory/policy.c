@@ -497,7 +497,6 @@ static dt_status copy_rewritten(
 {
     *q = NULL;
     DT_CHECK(dt_program_copy(q, p, err));
-    DT_CHECK(dt_program_index(*q, err));
     return rewrite(self, *q, err);
 }
 

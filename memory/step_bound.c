@@ -475,8 +475,6 @@ static dt_status moved_once(
 {
     dt_program *p = NULL;
     dt_status st = dt_program_copy(&p, kept, err);
-    if (st == DT_OK)
-        st = dt_program_index(p, err);
     const double beyond = st == DT_OK && p->loss != DT_NONE ? bytes_at_loss(l, p) - room : 0;
     *seconds = l->compute;
     if (beyond > 0)

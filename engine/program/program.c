@@ -58,7 +58,7 @@ static void *copied(const void *from, size_t n, size_t each, bool *ok)
     return to;
 }
 
-/* What is owned is copied; the index is made anew when it is asked for. */
+/* What is owned is copied; the index is made anew. */
 dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
 {
     bool ok = true;
@@ -79,7 +79,8 @@ dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err)
     q->rebound = NULL;
     q->n_rebound = q->cap_rebound = 0;
     q->reasons = (dt_reasons){0};
-    if (ok && dti_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK)
+    if (ok && dti_reasons_copy(&q->reasons, &p->reasons, err) == DT_OK &&
+        dt_program_index(q, err) == DT_OK)
         return DT_OK;
     dt_program_destroy(q);
     *out = NULL;

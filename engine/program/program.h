@@ -199,7 +199,7 @@ typedef struct dt_program_opts {
 dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *err) DT_NODISCARD;
 void dt_program_destroy(dt_program *p);
 
-/* A program like this one, to try a rewrite on; it borrows what that does. DT_E_NOMEM. */
+/* A program like this one, indexed, to try a rewrite on; it borrows what that does. DT_E_NOMEM. */
 dt_status dt_program_copy(dt_program **out, const dt_program *p, dt_err *err) DT_NODISCARD;
 void dt_program_swap(dt_program *p, dt_program *q); /* each becomes the other */
 

@@ -308,8 +308,6 @@ static dt_status plan(
     *curve = (dti_load_curve){0};
     dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
         st = rewrite(x, of, limit, q, err);
     if (st == DT_OK)
         st = dti_load_curve_open(curve, q, x->env, x->o.budget > 0 ? x->o.budget : UINT64_MAX, err);

@@ -118,7 +118,7 @@ static dt_status replace(dt_program *p, const dt_program *by, dt_err *err)
     DT_CHECK(dt_program_copy(&copy, by, err));
     dt_program_swap(p, copy);
     dt_program_destroy(copy);
-    return dt_program_index(p, err);
+    return DT_OK;
 }
 
 /* All of a plan. */
@@ -205,8 +205,6 @@ static dt_status try_on(const dti_auto *s, const dt_program *from, bool made, dt
 {
     dt_program *copy = NULL;
     dt_status st = dt_program_copy(&copy, from, err);
-    if (st == DT_OK)
-        st = dt_program_index(copy, err);
     if (st == DT_OK)
         st = made ? finish(s, f, copy, err) : make(s, f, copy, err);
     if (st == DT_OK)

@@ -219,8 +219,6 @@ static dt_status decide_by_vdnn(cswap *x, dt_err *err)
     const dti_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1};
     dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
         st = dti_vdnn_pass(q, &v, err);
     if (st == DT_OK)
         st = look(x, q, err);

@@ -162,8 +162,6 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = pin_what_fits(&x, budget, err);
     if (st == DT_OK)
         st = dt_program_copy(&as_it_came, p, err);
-    if (st == DT_OK)
-        st = dt_program_index(as_it_came, err);
     if (st == DT_OK) {
         x.p = as_it_came;
         st = rewrite(&x, p, err);

@@ -222,8 +222,6 @@ static dt_status split_where_faster(dt_program *p, const dt_pass_env *env, dt_er
     dt_pass_env e = *env;
     dt_status st = dt_program_copy(&q, p, err);
     if (st == DT_OK)
-        st = dt_program_index(q, err);
-    if (st == DT_OK)
         st = split_all(q, env, &any, err);
     if (st == DT_OK && any)
         st = dti_pass_cost_if(env, q, schedule_in, &e, &split, err);

@@ -396,9 +396,7 @@ static dt_status cache_or_offload(
     if (st == DT_OK)
         st = dti_pass_cost_of(env, p, &cached, err);
     if (st == DT_OK && cached.device > cache->budget) {
-        st = dt_program_index(all, err);
-        if (st == DT_OK)
-            st = offload(all, env->opts, err);
+        st = offload(all, env->opts, err);
         if (st == DT_OK)
             st = dti_pass_cost_of(env, all, &offloaded, err);
         if (st == DT_OK && offloaded.device < cached.device)

@@ -411,9 +411,7 @@ static dt_status try_replay(advisor *x, dti_planner_choose *choose, dt_err *err)
     dti_pass_cost cost;
     dt_program *q = NULL;
     DT_CHECK(dt_program_copy(&q, x->p, err));
-    dt_status st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = dti_fetch_again(q, err);
+    dt_status st = dti_fetch_again(q, err);
     if (st == DT_OK)
         st = dti_planner_run(q, x->env, &o, choose, err);
     return measure(x, q, st, &cost, err);
@@ -432,10 +430,7 @@ static dt_status try_individual(advisor *x, dti_genes *g, dti_pass_cost *cost, d
 {
     dt_program *q = NULL;
     DT_CHECK(dt_program_copy(&q, x->p, err));
-    dt_status st = dt_program_index(q, err);
-    if (st == DT_OK)
-        st = rewrite(x, g, q, err);
-    return measure(x, q, st, cost, err);
+    return measure(x, q, rewrite(x, g, q, err), cost, err);
 }
 
 static dt_status try_best(void *self, dti_genes *g, uint64_t *limit, dt_err *err)

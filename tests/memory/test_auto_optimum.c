@@ -42,7 +42,6 @@ static dt_program *copy_of(const dt_lowered *m)
     dt_program *p = NULL;
     memset(&err, 0, sizeof err);
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
-    assert_ok(dt_program_index(p, &err), &err);
     return p;
 }
 

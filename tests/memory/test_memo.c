@@ -146,7 +146,6 @@ static void costs_are_those_of_the_plans(void **state)
         if (policy->searches || policy->rung != NULL)
             continue;
         assert_ok(dt_program_copy(&p, m.program, &err), &err);
-        assert_ok(dt_program_index(p, &err), &err);
         dt_rewrite_with(p, policy->name, NULL, &plain);
         const size_t before = dti_memo_hits(remembers.memo);
         assert_ok(dti_pass_cost_of(&plain, p, &is, &err), &err);

@@ -123,7 +123,6 @@ static void assert_index_right(dt_program *p)
     dt_err err = {0};
     dt_program *anew = NULL;
     assert_ok(dt_program_copy(&anew, p, &err), &err);
-    assert_ok(dt_program_index(anew, &err), &err);
     for (size_t i = 0; i < p->n_op; i++)
         assert_int_equal(dt_pos(p, (int32_t)i), dt_pos(anew, (int32_t)i));
     for (size_t t = 0; t < p->n_tensor; t++) {
@@ -245,7 +244,6 @@ static void offloads_at_once_are_those_one_by_one(void **state)
         dti_offloads at_once = {0};
         assert_ok(dt_program_index(m.program, &err), &err);
         assert_ok(dt_program_copy(&q, m.program, &err), &err);
-        assert_ok(dt_program_index(q, &err), &err);
         const size_t n = some_offloads(q, &dice, gap_of, opt, MOST);
         for (size_t k = 0; k < n; k++)
             assert_ok(dti_offloads_add(&at_once, q, &gap_of[k], &opt[k], &err), &err);

@@ -70,7 +70,6 @@ static void random_plans_are_not_below(void **state)
             dti_pass_cost c;
             memset(&err, 0, sizeof err);
             assert_ok(dt_program_copy(&p, m.program, &err), &err);
-            assert_ok(dt_program_index(p, &err), &err);
             assert_ok(dt_random_pass(p, 100 * seed + k, &f, &err), &err);
             assert_ok(dti_pass_cost_of(&env, p, &c, &err), &err);
             if (f.encodes + f.packed_moves + f.encoded_moves == 0) { /* packed by chance */
@@ -124,7 +123,6 @@ static dti_pass_cost cost_of(const dt_lowered *m, const char *list, const dt_pas
     dt_policies policies;
     dti_pass_cost c;
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
-    assert_ok(dt_program_index(p, &err), &err);
     assert_ok(dt_policies_open(&policies, list, NULL, &err), &err);
     assert_ok(dt_policies_apply(&policies, p, env, &err), &err);
     assert_ok(dti_pass_cost_of(env, p, &c, &err), &err);

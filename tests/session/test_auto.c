@@ -211,7 +211,6 @@ static dti_pass_cost cost_with(
     dti_pass_cost c;
     dt_err err = {0};
     assert_ok(dt_program_copy(&p, m->program, &err), &err);
-    assert_ok(dt_program_index(p, &err), &err);
     if (ini[0] != '\0')
         assert_ok(parse_config(&c_of, "test", ini, strlen(ini), &err), &err);
     assert_ok(dt_policies_open(&of, list, c_of, &err), &err);

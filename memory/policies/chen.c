@@ -1,8 +1,6 @@
 /* What the policies after Chen et al. share: where to cut, and the rewrite. */
 #include "memory/policies/chen.h"
 
-#include <string.h>
-
 #include "engine/base/alloc.h"
 
 /* Whether forward makes the value and nobody else has a hand in it: a pass before this one may have
@@ -210,17 +208,16 @@ dt_status dti_chen_rewrite(const dti_chen *c, dt_err *err)
     dt_program *p = c->p;
     if (c->n == 0)
         return DT_OK;
-    const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order - first;
-    int32_t *op = dt_alloc(n + 1, sizeof *op); /* recomputes will come between them */
-    if (op == NULL)
+    const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order;
+    int32_t *order = dti_order_copy(p); /* recomputes will come between the ops */
+    if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    memcpy(op, p->order + first, n * sizeof *op);
     dti_remakes r;
     dt_status st = dti_remakes_open(&r, p, c->dropped, false, err);
-    for (size_t i = 0; i < n && st == DT_OK; i++)
-        st = before_op(c, &r, op[i], err);
+    for (size_t i = first; i < n && st == DT_OK; i++)
+        st = before_op(c, &r, order[i], err);
     dti_remakes_close(&r);
-    dt_free(op);
+    dt_free(order);
     return st;
 }
 

@@ -379,9 +379,10 @@ static dt_status may_stay(
 }
 
 /* The most between those that fit and those that do not, but for a few. */
-static dt_status find_most(sentinel *x, choice *c, size_t low, size_t high, size_t few,
-    uint64_t budget, bool placed, dt_err *err)
+static dt_status find_most(
+    sentinel *x, choice *c, size_t high, size_t few, uint64_t budget, bool placed, dt_err *err)
 {
+    size_t low = 0;
     while (high - low > few) {
         const size_t middle = low + (high - low) / 2;
         bool yes = false;
@@ -400,9 +401,9 @@ static dt_status find_most(sentinel *x, choice *c, size_t low, size_t high, size
 static dt_status find_stay(sentinel *x, uint64_t budget, choice *c, dt_err *err)
 {
     bool yes = false;
-    DT_CHECK(find_most(x, c, 0, x->n + 1, 1, budget, false, err));
+    DT_CHECK(find_most(x, c, x->n + 1, 1, budget, false, err));
     DT_CHECK(fits(x, c, budget, &yes, err));
-    return yes ? DT_OK : find_most(x, c, 0, c->stay, c->stay / 64 + 1, budget, true, err);
+    return yes ? DT_OK : find_most(x, c, c->stay, c->stay / 64 + 1, budget, true, err);
 }
 
 /* ---- real plans ---- */
@@ -433,7 +434,7 @@ static dt_status measure(sentinel *x, uint64_t budget, choice *c, fastest *best,
 static dt_status estimate(sentinel *x, uint64_t budget, choice *c, dt_err *err)
 {
     if (x->o->stay)
-        DT_CHECK(find_most(x, c, 0, x->n + 1, 1, budget, false, err));
+        DT_CHECK(find_most(x, c, x->n + 1, 1, budget, false, err));
     find_least(x, c);
     return find_exposed(x, c, err);
 }

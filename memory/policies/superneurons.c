@@ -258,16 +258,15 @@ static dt_status before_op(segments *s, int32_t id, dt_err *err)
 static dt_status run_all(segments *s, dt_err *err)
 {
     dt_program *p = s->p;
-    const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order - first;
-    int32_t *op = dt_alloc(n + 1, sizeof *op); /* more will come between them */
-    if (op == NULL)
+    const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order;
+    int32_t *order = dti_order_copy(p); /* recomputes will come between the ops */
+    if (order == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
-    memcpy(op, p->order + first, n * sizeof *op);
     dt_status st = dti_remakes_open(&s->remakes, p, s->c.dropped, false, err);
-    for (size_t i = 0; i < n && st == DT_OK; i++)
-        st = before_op(s, op[i], err);
+    for (size_t i = first; i < n && st == DT_OK; i++)
+        st = before_op(s, order[i], err);
     dti_remakes_close(&s->remakes);
-    dt_free(op);
+    dt_free(order);
     return st;
 }
 

@@ -51,7 +51,7 @@ typedef struct dt_source_opts {
  * @made_up: reads no file, so data.path is for others
  * @path_optional: data.path may be left out
  * @augments: samples to train on are cropped and flipped, as [data] says
- * @fixed_order: samples come in file order, never shuffled (tensors)
+ * @fixed_order: samples come in file order, never shuffled, and in the file's batches (tensors)
  * @fetched: (optional) what tools/get_data calls such data that it fetches
  * @gives_values: labels may be values
  * @open:  one of this kind, @d. DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the

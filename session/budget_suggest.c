@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/numbers_text.h"
@@ -128,10 +129,33 @@ static void say_something(search *x)
     x->said = now;
 }
 
+/* The budget by which what comes ahead keeps to what is there, which plans do not know where that
+ * is less than the budget they have; 0: no other. */
+static uint64_t closer_budget(const search *x, const dt_need *n, uint64_t budget)
+{
+    const uint64_t room = dti_need_room(n, x->available);
+    if (n->device <= room || (budget > 0 && budget <= room))
+        return 0;
+    return room > 0 ? room : 1;
+}
+
+/* By a closer budget, if that takes less. */
+static dt_status try_closer(const search *x, dti_trial *t, dt_err *err)
+{
+    dti_trial within = *t;
+    within.v.budget = t->can ? closer_budget(x, &t->need, t->v.budget) : 0;
+    if (within.v.budget == 0)
+        return DT_OK;
+    DT_CHECK(plan_trial(x, &within, err));
+    if (within.can && within.need.device < t->need.device)
+        *t = within;
+    return DT_OK;
+}
+
 static dt_status try_variant(search *x, dti_alternative v, dti_trial *out, dt_err *err)
 {
     for (size_t i = 0; i < x->n_tried; i++)
-        if (same_variant(&x->tried[i].v, &v)) {
+        if (same_variant(&x->tried[i].asked, &v)) {
             *out = x->tried[i];
             return DT_OK;
         }
@@ -139,9 +163,10 @@ static dt_status try_variant(search *x, dti_alternative v, dti_trial *out, dt_er
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look for what fits");
     if (dt_thread_seconds() >= x->until)
         return DT_E_STOPPED;
-    *out = (dti_trial){.v = v};
+    *out = (dti_trial){.v = v, .asked = v};
     say_something(x);
     DT_CHECK(plan_trial(x, out, err));
+    DT_CHECK(try_closer(x, out, err));
     x->tried[x->n_tried++] = *out;
     return DT_OK;
 }
@@ -154,7 +179,10 @@ static dti_alternative by(const search *x, const char *policy)
 static dt_status largest_batch(search *x, const char *policy, dti_trial *best, dt_err *err)
 {
     int64_t fits = 0, fails = x->own.batch; /* one part of it may well fit, alone */
+    const dt_source_desc *source = dt_source_find(x->s->opts.data.source);
     *best = (dti_trial){0};
+    if (source != NULL && source->fixed_order) /* the batch is its file's */
+        return DT_OK;
     while (fails - fits > 1) {
         dti_trial t;
         const int64_t n = fits + (fails - fits) / 2;
@@ -411,6 +439,16 @@ static bool is_small(const search *x)
     return true;
 }
 
+/* Briefly, and at length where that is not enough and does not take long. */
+static dt_status try_at_length(search *x, dti_alternative v, dti_trial *t, dt_err *err)
+{
+    DT_CHECK(try_variant(x, v, t, err));
+    if (t->fits || !is_small(x))
+        return DT_OK;
+    v.at_length = true;
+    return try_variant(x, v, t, err);
+}
+
 /* The fastest of what fits, where a budget says what that is: of the device, or else of where
  * values move to, and then it takes no more than keep_all. A brief look may miss it; what one at
  * length finds is kept for the run. */
@@ -423,11 +461,7 @@ static dt_status suggest_auto(search *x, dt_err *err)
     v.budget = device ? x->available->device : 0;
     if (strcmp(x->own.policy, "auto") == 0 || x->below || (!device && fits_tiers(x, &own)))
         return DT_OK;
-    DT_CHECK(try_variant(x, v, &t, err));
-    if (!t.fits && is_small(x)) {
-        v.at_length = true;
-        DT_CHECK(try_variant(x, v, &t, err));
-    }
+    DT_CHECK(try_at_length(x, v, &t, err));
     x->auto_fits = t.fits;
     if (t.fits)
         tell_auto(x, &t, err);
@@ -446,7 +480,8 @@ static dt_status suggest_tier(search *x, dt_err *err)
     const bool full = disk > x->available->tier[DT_TIER_DISK];
     v.tier = v.tier == DT_TO_DISK || (full && host == 0) ? DT_TO_HOST : DT_TO_DISK;
     DT_CHECK(try_variant(x, v, &t, err));
-    tell(x, &t, "", err);
+    if (t.need.tier[DT_TIER_HOST] != host || t.need.tier[DT_TIER_DISK] != disk) /* homes stay */
+        tell(x, &t, "", err);
     return DT_OK;
 }
 
@@ -476,14 +511,36 @@ static dt_status suggest_small_parts(search *x, dt_err *err)
     return DT_OK;
 }
 
+/* Whether a policy takes no less than keep_all does: what fits beside it fits without. */
+static bool saves_nothing(const search *x, const dti_trial *t)
+{
+    const dti_trial *all = kept_of(x);
+    return all != NULL && t != all && t->need.device >= all->need.device;
+}
+
+/* The run itself, with less ahead or whatever else its policy has for a budget. */
+static dt_status suggest_budget(search *x, dti_trial *own, dt_err *err)
+{
+    const dt_need need = dt_plan_set_need(x->s->plans);
+    *own = (dti_trial){0};
+    if (closer_budget(x, &need, x->own.budget) == 0)
+        return DT_OK;
+    DT_CHECK(try_at_length(x, x->own, own, err));
+    tell(x, own, "", err);
+    return DT_OK;
+}
+
 /* One change, of each kind the best. */
 static dt_status suggest_one_change(search *x, dt_err *err)
 {
     size_t first = 0;
-    dti_trial micro, batch, small;
+    const dti_trial *all = kept_of(x);
+    dti_trial own, micro, batch, small = {0};
+    DT_CHECK(suggest_budget(x, &own, err));
     while (first < x->n_all && !(x->all[first].fits && x->all[first].exact))
         first++;
-    DT_CHECK(try_small(x, x->own, &small, err));
+    if (!own.fits)
+        DT_CHECK(try_small(x, x->own, &small, err));
     if (first < x->n_all && seconds(&x->all[first]) <= seconds(&small))
         tell(x, &x->all[first], "", err);
     tell(x, &small, "", err);
@@ -495,10 +552,13 @@ static dt_status suggest_one_change(search *x, dt_err *err)
     DT_CHECK(largest_batch(x, x->own.policy, &batch, err));
     tell_batch(x, &batch, err);
     for (size_t i = first + 1; i < x->n_all; i++)
-        tell(x, &x->all[i], "", err);
+        if (all == NULL || !all->fits || !saves_nothing(x, &x->all[i]))
+            tell(x, &x->all[i], "", err);
     for (size_t i = 0; i < first && i < x->n_all; i++) /* no exact one fits: the others */
         tell(x, &x->all[i], "", err);
-    return micro.fits || batch.fits || small.fits ? DT_OK : suggest_small_parts(x, err);
+    if (own.fits || micro.fits || batch.fits || small.fits)
+        return DT_OK;
+    return suggest_small_parts(x, err);
 }
 
 /* A policy and the algorithms of fewest bytes, where neither is enough. */
@@ -513,13 +573,6 @@ static dt_status suggest_small_policies(search *x, dt_err *err)
         tell(x, &t, "", err);
     }
     return DT_OK;
-}
-
-/* Whether a policy takes no less than keep_all does: what fits beside it fits without. */
-static bool saves_nothing(const search *x, const dti_trial *t)
-{
-    const dti_trial *all = kept_of(x);
-    return all != NULL && t != all && t->need.device >= all->need.device;
 }
 
 /* A policy and a smaller batch, where that is more than @micro and @batch. */
@@ -629,13 +682,18 @@ static dt_status lower_by(
 }
 
 /* As a run is planned in what was found. */
-static dt_status settle(search *x, dti_trial *least, dt_err *err)
+static dt_status settle(const search *x, dti_trial *least, dt_err *err)
 {
     if (least->v.budget == x->own.budget)
         return DT_OK;
+    if (x->own.budget == 0) { /* what is there may have room for some that comes ahead */
+        least->v.budget = 1;
+        DT_CHECK(plan_trial(x, least, err));
+    }
     least->v.budget = least->need.device;
-    DT_CHECK(try_variant(x, least->v, least, err));
-    least->v.budget = x->own.budget; /* which the user sets as before, or to what it needs */
+    DT_CHECK(plan_trial(x, least, err));
+    if (x->own.budget > 0) /* which the user sets as before, or to what it needs */
+        least->v.budget = x->own.budget;
     return DT_OK;
 }
 

@@ -229,6 +229,8 @@ typedef struct dt_available {
 dt_need dt_plan_set_need(const dt_plan_set *p);
 dt_available dt_plan_set_available(const dt_plan_set *p); /* the budgets; of memory any amount */
 bool dt_need_fits(const dt_need *n, const dt_available *a);
+/* What the device may take beside the rest of @n; UINT64_MAX: no limit. */
+uint64_t dti_need_room(const dt_need *n, const dt_available *a);
 
 /* Batches in memory: those decoded ahead and the one in use, for training and for evaluation, and
  * one to try out the plans with. */

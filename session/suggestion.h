@@ -16,10 +16,11 @@ typedef struct dti_alternative {
     bool at_length;
 } dti_alternative;
 
-/* What came of one. @can: it can be trained at all; @order: of its policy among all; @seconds: of a
- * step, as predicted; 0: costs of no machine are known. */
+/* What came of one. @asked: what was to be tried, of which @v may differ in the budget; @can: it
+ * can be trained at all; @order: of its policy among all; @seconds: of a step, as predicted; 0:
+ * costs of no machine are known. */
 typedef struct dti_trial {
-    dti_alternative v;
+    dti_alternative v, asked;
     size_t order;
     bool can, fits, exact;
     double seconds;

@@ -240,3 +240,12 @@ bool dt_need_fits(const dt_need *n, const dt_available *a)
             return false;
     return n->device <= a->device && memory_fits(n, a);
 }
+
+uint64_t dti_need_room(const dt_need *n, const dt_available *a)
+{
+    const uint64_t beside[] = {n->tier[DT_TIER_HOST], n->batches, n->weights};
+    uint64_t rest = a->memory;
+    for (size_t i = 0; i < DT_COUNT(beside) && a->memory != UINT64_MAX; i++)
+        rest = rest > beside[i] ? rest - beside[i] : 0;
+    return a->apart || rest > a->device ? a->device : rest;
+}

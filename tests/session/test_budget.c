@@ -672,14 +672,19 @@ static FILE *made_up_group(const char *path)
     return is != NULL ? fmemopen((void *)(uintptr_t)is, strlen(is), "r") : NULL;
 }
 
-static dt_session *planned(const char *const *sets, size_t n)
+static dt_session *planned_of(const char *text, const char *const *sets, size_t n)
 {
     dt_err err = {0};
     dt_session *s = NULL;
-    put_text("b.ini", LENET);
+    put_text("b.ini", text);
     assert_ok(dt_session_open(&s, in_workspace("b.ini"), sets, n, &err), &err);
     assert_ok(dt_session_plan_run(s, false, 0, 0, &err), &err);
     return s;
+}
+
+static dt_session *planned(const char *const *sets, size_t n)
+{
+    return planned_of(LENET, sets, n);
 }
 
 static void a_disk_without_room_is_known_before_the_run(void **state) /* case 50 */
@@ -731,6 +736,49 @@ static void a_control_group_bounds_run_and_budgets(void **state) /* cases 12 and
     assert_fails(budget, DT_E_CONFIG, &other, "the control group's /groups/job/memory.max");
     dt_session_close(s);
     dt_session_close(t);
+}
+
+/* Without a budget plans bring ahead what they may, as what a machine has free is not for them to
+ * know: the refusal says by which budget less comes ahead, and with it the run fits. */
+static void less_comes_ahead_where_the_machine_has_no_room(void **state)
+{
+    (void)state;
+    const dti_limit_ops ops = {made_up_group, dt_limit_system.resource};
+    char budget[64] = "memory.device_budget=";
+    const char *const sets[] = {"memory.policy=zero_infinity", "train.batch=1", budget};
+    static const char text[] = "[model]\nimage = 16\n[data]\nsamples = 64\n[train]\nsteps = 1\n"
+                               "[run]\ndir = out\n[fc a]\nout = 1024\n[fc b]\nout = 1024\n"
+                               "[fc c]\nout = 1024\n[fc d]\nout = 4\n";
+    dt_session *s = planned_of(text, sets, 2);
+    dt_err err = {0};
+    s->context.limits = &ops;
+    group_bytes = too_little_for(s);
+    assert_fails(dti_session_check_run(s, false, &err), DT_E_BUDGET, &err,
+        "fits if: [memory] device_budget");
+    const char *at = strstr(err.text, "to type: --set ") + strlen("to type: --set ");
+    snprintf(budget, sizeof budget, "%.*s", (int)strcspn(at, " \n"), at);
+    dt_session_close(s);
+    s = planned_of(text, sets, 3);
+    s->context.limits = &ops;
+    err = (dt_err){0};
+    assert_ok(dti_session_check_run(s, false, &err), &err);
+    dt_session_close(s);
+}
+
+/* The batch of tensors is the file's, and another would be refused. */
+static void no_other_batch_is_named_where_it_is_the_files(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    ran r = refused("plan b.ini --set memory.device_budget=3MiB", DT_E_BUDGET);
+    assert_has(r.err, "[train] batch = ");
+    cli_done(&r);
+    r = refused("plan b.ini --set memory.device_budget=3MiB --set data.source=tensors "
+                "--set data.path=none.safetensors",
+        DT_E_BUDGET);
+    assert_has(r.err, "[train] micro_batch = ");
+    assert_has_not(r.err, "[train] batch = ");
+    cli_done(&r);
 }
 
 /* A run whose plans turn out to be wrong has failed, and its summary says so. */
@@ -792,6 +840,8 @@ DT_TEST_GROUP(budget)
         T(a_run_beyond_the_machine_is_refused),
         T(a_disk_without_room_is_known_before_the_run),
         T(a_control_group_bounds_run_and_budgets),
+        T(less_comes_ahead_where_the_machine_has_no_room),
+        T(no_other_batch_is_named_where_it_is_the_files),
         T(a_peak_that_was_not_planned_fails_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -51,6 +51,7 @@ void dti_bug(const char *src, int line, const char *what);
 
 /* What to do when the system refuses a thread, for the end of a message. */
 #define DT_THREADS_ADVICE                                                                          \
-    "; raise the limit of processes (ulimit -u, or pids.max of its control group)"
+    "; raise the limit of processes (ulimit -u, or pids.max of its control group), or of memory "  \
+    "(ulimit -v, -d), of which each thread takes a stack"
 
 #endif

@@ -101,6 +101,7 @@ static void threads_that_cannot_be_had_are_refused(void **state)
     assert_code(&r, DT_E_NOMEM);
     assert_has(r.err, "gives this process 1 of 2 threads: set device.threads = 1");
     assert_has(r.err, "ulimit -u");
+    assert_has(r.err, "ulimit -v, -d");
     cli_done(&r);
 }
 

@@ -314,12 +314,13 @@ static dt_status check_update(
     if (t->clip > 0 && m->generations < 2)
         return fail_at(c, "train", "update", err,
             "update = early: the norm to clip by is known only when all gradients are; set clip = "
-            "0, or update = step, or, with all that lives on on the disk, memory.generations = 2");
+            "0, or update = step, or, with all that outlives a step on the disk, "
+            "memory.generations = 2");
     if (t->finite && m->generations < 2)
         return fail_at(c, "train", "update", err,
             "update = early: when a gradient is found that is not finite, other parameters are "
             "updated already and the step cannot be discarded; set finite = off, or update = step, "
-            "or, with all that lives on on the disk, memory.generations = 2");
+            "or, with all that outlives a step on the disk, memory.generations = 2");
     if (t->dump_gradients != NULL)
         return fail_at(c, "train", "update", err,
             "update = early: no gradient waits to be written by dump_gradients; set update = step");

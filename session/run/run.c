@@ -295,15 +295,20 @@ static dt_status begin_in_dir(dt_run *r, dt_err *err)
     return dti_run_prepare(r, err);
 }
 
-/* A policy that is in vain says so. */
+/* A policy that is in vain says so, as do generations of nothing. */
 static dt_status tell_saving(dt_run *r, dt_err *err)
 {
+    const dt_map *map = r->s->plans->map;
     DT_CHECK(dt_plan_set_saving(r->s->plans, &r->saving, err));
     char above[DT_ABOVE_TEXT];
     if (r->saving.text[0] != '\0')
         dti_run_tell(r, "policy", "%s", r->saving.text);
     if (dt_plan_set_above(above, r->s->plans)[0] != '\0')
         dti_run_tell(r, "policy", "the plan %s", above);
+    if (r->s->opts.memory.generations > 1 && map->tier_bytes[DT_TIER_DISK] == 0)
+        dti_run_tell(r, "disk",
+            "nothing lives there, so memory.generations = %" PRId64 " changes nothing",
+            r->s->opts.memory.generations);
     return DT_OK;
 }
 

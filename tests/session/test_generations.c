@@ -311,6 +311,23 @@ static void a_full_disk_is_known_before_the_first_step(void **state)
     assert_false(is_there("out"));
 }
 
+static void generations_of_nothing_are_told(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", ini(1, "", "generations = 2\n"));
+    ran r = cli_run("c.ini", NULL);
+    assert_code(&r, DT_OK);
+    assert_has(r.err, "nothing lives there, so memory.generations = 2 changes nothing");
+    cli_done(&r);
+    put_text("c.ini", ini(1, "", AWAY));
+    put_text("disk/none", ""); /* the folder */
+    r = cli_run("c.ini", NULL);
+    assert_code(&r, DT_OK);
+    assert_has_not(r.err, "nothing lives there");
+    cli_done(&r);
+    remove_all("out");
+}
+
 #define T(f) cmocka_unit_test_teardown(f, disk_is_well)
 DT_TEST_GROUP(generations)
 {
@@ -324,6 +341,7 @@ DT_TEST_GROUP(generations)
         T(a_file_changed_under_the_run_is_found_out),
         T(a_slow_disk_and_short_transfers_leave_the_same_bits),
         T(a_full_disk_is_known_before_the_first_step),
+        T(generations_of_nothing_are_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

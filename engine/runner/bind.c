@@ -131,6 +131,19 @@ typedef struct owner {
     int threads;
 } owner;
 
+/* A layer computes in the type of the network's values. */
+static dt_status check_types(const owner *w, const dt_plan *p, dt_err *err)
+{
+    const dt_dtype now = w->graph->dtype;
+    for (size_t i = 0; i < p->n_op; i++)
+        if (p->op[i].node != DT_NONE && p->op[i].dtype != now)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s: planned for values in %s, but this run has %s: plan again, or set "
+                "train.precision",
+                p->op[i].name, dt_dtype_name((dt_dtype)p->op[i].dtype), dt_dtype_name(now));
+    return DT_OK;
+}
+
 static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
 {
     const dt_device_kind device = dt_context_device(w->context);
@@ -150,10 +163,12 @@ static dt_status check_header(const owner *w, const dt_plan *p, dt_err *err)
             p->threads, w->threads, p->threads);
     if (dt_plan_kind(p) < 0)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' is no program of a run", p->program);
+    DT_CHECK(check_types(w, p, err));
     if (p->home_n != m->home_n || p->persistent != m->bytes)
         return DT_FAIL(err, DT_E_CONFIG,
             "the plan is for %" PRIu64 " bytes of parameters laid out for micro-batches of %" PRId64
-            ", but this run has %zu and %" PRId64 ": plan again",
+            ", but this run has %zu and %" PRId64
+            ": set train.micro_batch, states and freeze back, or plan again",
             p->persistent, p->home_n, m->bytes, m->home_n);
     return DT_OK;
 }

@@ -145,6 +145,12 @@ static dt_status wrong(const op_check *k, const char *what, int64_t has, int64_t
         k->op->name, what, has, should);
 }
 
+static dt_status wrong_type(const op_check *k, dt_dtype should)
+{
+    return DT_FAIL(k->err, DT_E_DATA, "%s: its values are in %s, but must be in %s: plan again",
+        k->op->name, dt_dtype_name((dt_dtype)k->op->dtype), dt_dtype_name(should));
+}
+
 /* Whether the op's layer computes as in an evaluation. */
 static bool evaluates(const op_check *k)
 {
@@ -245,9 +251,9 @@ dt_status dti_values_check_call(
     DT_CHECK(check_form(&k));
     DT_CHECK(check_samples(&k));
     if (c->node != NULL && op->dtype != values)
-        return wrong(&k, "the type of its values", op->dtype, values);
+        return wrong_type(&k, values);
     if (c->node == NULL && op->dtype != DT_F32 && op->dtype != values)
-        return wrong(&k, "the type of its values", op->dtype, DT_F32);
+        return wrong_type(&k, DT_F32);
     if (c->node != NULL && (op->count != 0 || op->codec != 0 || op->packed != 0))
         return wrong(&k, "its count of elements", op->count, 0);
     const bool dx =

@@ -33,20 +33,46 @@ static dt_plan *find_given(const dt_plans *g, dt_program_kind kind, int64_t n, b
     return NULL;
 }
 
-/* Updates go by the configuration's optimizer. */
-static dt_status check_optimizer(const dt_plan_set *p, const dt_plan *plan, dt_err *err)
+static dt_status differs(
+    const char *by, const char *key, const char *then, const char *now, dt_err *err)
 {
-    const char *name = dt_optimizer_name(&p->session->opts.train);
-    const char *packed = dt_optimizer_packed(&p->session->opts.train);
-    for (size_t i = 0; i < plan->n_op; i++) {
-        const char *op = plan->op[i].layer;
-        if (plan->op[i].kind == DT_OP_UPDATE && strcmp(op, name) != 0 &&
-            (packed == NULL || strcmp(op, packed) != 0) && strcmp(op, "commit") != 0)
-            return DT_FAIL(err, DT_E_CONFIG,
-                "%s: planned for train.optimizer = %s, but this run has %s: plan again",
-                plan->op[i].name, op, name);
-    }
-    return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "%s: planned for train.%s = %s, but this run has %s: plan again", by, key, then, now);
+}
+
+/* Updates go by the configuration's optimizer. */
+static dt_status check_optimizer(const dt_plan_set *p, const dt_plan_op *op, dt_err *err)
+{
+    dt_train_opts t = p->session->opts.train;
+    const char *name = dt_optimizer_name(&t), *packed = dt_optimizer_packed(&t);
+    if (strcmp(op->layer, name) == 0 || strcmp(op->layer, "commit") == 0 ||
+        (packed != NULL && strcmp(op->layer, packed) == 0))
+        return DT_OK;
+    t.states = DT_STATES_8BIT;
+    packed = dt_optimizer_packed(&t);
+    return packed != NULL && strcmp(op->layer, packed) == 0
+               ? differs(op->name, "states", "8bit", "fp32", err)
+               : differs(op->name, "optimizer", op->layer, name, err);
+}
+
+/* What the updates of a file's plans say of options that they were made for; without it the next
+ * that differs would be the bytes of parameters with their states. */
+static dt_status check_updates(const dt_plan_set *p, dt_err *err)
+{
+    const dt_plans *g = p->asked.given;
+    bool within = false, any = false;
+    for (size_t i = 0; i < g->n; i++)
+        for (size_t k = 0; k < g->plan[i]->n_op; k++) {
+            if (g->plan[i]->op[k].kind != DT_OP_UPDATE)
+                continue;
+            DT_CHECK(check_optimizer(p, &g->plan[i]->op[k], err));
+            any = true;
+            within = within || dt_plan_kind(g->plan[i]) == DT_PROGRAM_FIRST;
+        }
+    if (!any || within == p->map->early)
+        return DT_OK;
+    return differs(
+        p->asked.given_by, "update", within ? "early" : "step", within ? "step" : "early", err);
 }
 
 dt_status dti_plan_set_given(const dt_plan_set *p, dt_program_kind kind, int64_t n, bool dense,
@@ -63,11 +89,11 @@ dt_status dti_plan_set_given(const dt_plan_set *p, dt_program_kind kind, int64_t
             p->asked.given_by, dt_program_kind_name(kind), n,
             dense ? " for packed values that do not fit" : "", have);
     }
+    DT_CHECK(check_updates(p, err));
     DT_TRY(err, dt_verify(plan, err), "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by,
         plan->program, n);
     DT_TRY(err, dt_plan_suits(plan, s->graph, p->map, &s->context, s->threads, err),
         "%s: plan '%s' for %" PRId64 " samples", p->asked.given_by, plan->program, n);
-    DT_CHECK(check_optimizer(p, plan, err));
     dt_planned *to = dt_alloc(1, sizeof *to);
     if (to == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");

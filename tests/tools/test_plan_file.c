@@ -328,6 +328,10 @@ static void plans_that_are_not_of_this_run_are_refused(void **state)
         "plan again");
     refused(plans, file, "--set train.optimizer=lion --set train.nesterov=off", DT_E_CONFIG,
         "planned for train.optimizer = sgd, but this run has lion");
+    refused(plans, file, "--set train.precision=bf16", DT_E_CONFIG,
+        "planned for values in fp32, but this run has bf16");
+    refused(plans, file, "--set train.batch=4 --set train.update=early --set train.finite=off",
+        DT_E_CONFIG, "planned for train.update = step, but this run has early");
     refused(dt_temp_path("nowhere.plans"), file, "", DT_E_CONFIG, "there is no file");
     char *text = cli_text(plans), *at = strstr(text, " do:");
     assert_non_null(at);
@@ -338,6 +342,22 @@ static void plans_that_are_not_of_this_run_are_refused(void **state)
     write_refusals(plans, 65, broken);
     refused(broken, file, "", DT_E_DATA, "refusals.plans:66: more than 64 refusals");
     dt_free(text);
+}
+
+static void plans_of_packed_states_say_so(void **state)
+{
+    NEED_BINARY();
+    static const char adamw[] =
+        "--set train.optimizer=adamw --set train.nesterov=off --set model.width=32";
+    char words[WORDS], plans[512], file[512];
+    snprintf(plans, sizeof plans, "%s", dt_temp_path("packed.plans"));
+    snprintf(file, sizeof file, "%s", cli_file("network.ini", small_resnet20));
+    snprintf(words, sizeof words, "plan FILE --text %s --set train.states=8bit %s", plans, adamw);
+    ran r = cli_run(words, file);
+    assert_code(&r, 0);
+    cli_done(&r);
+    refused(plans, file, adamw, DT_E_CONFIG,
+        "planned for train.states = 8bit, but this run has fp32: plan again");
 }
 
 static void files_of_several_plans_are_compared_plan_by_plan(void **state)
@@ -369,6 +389,7 @@ DT_TEST_GROUP(plan_file)
         cmocka_unit_test(a_run_by_the_plans_of_another_trains_the_same_bits),
         cmocka_unit_test(plans_of_a_file_are_held_against_those_that_keep_all),
         cmocka_unit_test(plans_that_are_not_of_this_run_are_refused),
+        cmocka_unit_test(plans_of_packed_states_say_so),
         cmocka_unit_test(files_of_several_plans_are_compared_plan_by_plan),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

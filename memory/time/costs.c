@@ -539,5 +539,8 @@ double dti_costs_copy(const dt_costs *c, const dt_row *r, double density, bool t
     const double across = rate_of(c, codec->name, true, density, out);
     const double packing =
         (double)r->bytes / (across > 0 ? across : dt_costs_rate(c, codec->name, density, out));
-    return dt_max_f64(dti_link_seconds(l, used), packing);
+    const double moving = dti_link_seconds(l, used);
+    return r->tier == DT_TIER_DISK /* it has no address to pack to, so that the one waits */
+               ? moving + packing
+               : dt_max_f64(moving, packing);
 }

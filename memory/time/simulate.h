@@ -1,7 +1,8 @@
 /* What a plan takes: its rows on the clock of a machine's costs. Each stream takes its rows in
  * order, an event joins them, and while several are busy each runs at the rate that the others
- * leave it. Without that slowing this is a max-plus system: no part that gets faster makes the
- * whole slower. Pure: reads no clock. */
+ * leave it. Without that slowing, and without the seconds that a stream takes to go on behind a
+ * wait, this is a max-plus system: no part that gets faster makes the whole slower. Pure: reads no
+ * clock. */
 #ifndef DT_MEMORY_TIME_SIMULATE_H
 #define DT_MEMORY_TIME_SIMULATE_H
 

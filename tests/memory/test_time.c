@@ -11,6 +11,7 @@
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
 #include "layers/conv.h"
+#include "memory/codec.h"
 #include "memory/time/card_costs.h"
 #include "memory/time/cost_file.h"
 #include "memory/time/simulate.h"
@@ -499,6 +500,32 @@ static dt_status read_back(dt_costs *c, dt_densities *d, dt_origin *o, dt_err *e
     return st;
 }
 
+/* Which has no address that a codec could write to, as the host has. */
+static void what_is_packed_for_the_disk_is_written_behind_that(void **state)
+{
+    (void)state;
+    enum { WORDS = 1024 };
+    const dt_codec *zvc = dti_codec_find("zvc");
+    const dt_codec_rate rate = {.codec = "zvc", .density = 0.5, .pack = 2, .unpack = 8};
+    dt_row r = {.bytes = WORDS * sizeof(float),
+        .stored = WORDS * sizeof(float),
+        .codec = dti_codec_number(zvc)};
+    const double moving = (double)dt_packed_bytes(zvc, WORDS, 0.5), bytes = (double)r.bytes;
+    dt_costs c = ticks();
+    dt_err err = {0};
+    assert_ok(dt_costs_add_rate(&c, &rate, &err), &err);
+    for (int tier = DT_TIER_HOST; tier <= DT_TIER_DISK; tier++)
+        for (int out = 0; out < 2; out++) {
+            const double packing = bytes / (out ? rate.pack : rate.unpack);
+            r.kind = out ? DT_ROW_COPY_OUT : DT_ROW_COPY_IN;
+            r.tier = (uint8_t)tier;
+            const double is = dti_costs_copy(&c, &r, 0.5, false);
+            const double want = tier == DT_TIER_DISK ? moving + packing : fmax(moving, packing);
+            assert_true(fabs(is - want) < 1e-6);
+        }
+    dt_costs_deinit(&c);
+}
+
 static char *whole(size_t *n)
 {
     dt_costs c = ticks();
@@ -956,6 +983,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(convolutions_have_rates_by_their_kernels),
         cmocka_unit_test(signatures_tell_ops_apart),
+        cmocka_unit_test(what_is_packed_for_the_disk_is_written_behind_that),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
         cmocka_unit_test(a_profile_may_begin_with_a_byte_order_mark),
         cmocka_unit_test(links_that_nobody_measured_are_left_out),

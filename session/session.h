@@ -30,6 +30,7 @@ struct dt_plan_set;
  *              dt_plan_set_saving
  * @quick:      algorithms = fit is planned as small, which needs no less: to see what fits
  * @hasty:      policies that search look at little, for the same purpose
+ * @late:       nothing comes ahead of the op that needs it, whatever memory.ahead says
  */
 typedef struct dt_plan_request {
     int64_t batch, micro_batch;
@@ -41,7 +42,7 @@ typedef struct dt_plan_request {
     const dt_costs *costs;
     const dt_plans *given;
     const char *given_by;
-    bool kept, quick, hasty;
+    bool kept, quick, hasty, late;
 } dt_plan_request;
 
 /**

@@ -18,13 +18,14 @@ dt_lower_opts dti_plan_set_lower_opts(const dt_plan_set *p, dt_memo *memo)
 {
     const dt_memory_opts *m = &p->session->opts.memory;
     const bool hides = !dti_session_simulate_opts(p->session).inline_copies;
+    const uint64_t ahead = p->asked.late ? 0 : m->ahead;
     return (dt_lower_opts){.pool = dt_pool_find(m->pool),
         .policy = p->list,
         .tier = p->asked.tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST,
         .spill = p->asked.tier == DT_TO_AUTO && p->asked.budgets.tier[DT_TIER_HOST] > 0 &&
                  m->disk_path != NULL,
         .host_budget = p->asked.budgets.tier[DT_TIER_HOST],
-        .ahead = {[DT_TIER_HOST] = hides ? m->ahead : 0, [DT_TIER_DISK] = m->ahead},
+        .ahead = {[DT_TIER_HOST] = hides ? ahead : 0, [DT_TIER_DISK] = ahead},
         .keep_to = p->asked.budgets.device,
         .memo = memo};
 }

@@ -81,9 +81,10 @@ static dt_plan_request request_alike(const dt_plan_set *p, const dt_policies *po
 
 /* The same programs and samples. */
 static dt_status plan_alike(
-    const dt_plan_set *p, const dt_policies *policies, dt_plan_set **out, dt_err *err)
+    const dt_plan_set *p, const dt_policies *policies, bool late, dt_plan_set **out, dt_err *err)
 {
-    const dt_plan_request r = request_alike(p, policies, true);
+    dt_plan_request r = request_alike(p, policies, true);
+    r.late = late;
     dt_status st = dt_plan_set_create(out, p->session, &r, err);
     for (size_t i = 0; i < p->n && st == DT_OK; i++) {
         const dt_planned *one;
@@ -203,15 +204,46 @@ typedef struct best_alone {
     uint64_t peak;
 } best_alone;
 
+/* Whether the run's other options allow a part's plans as well. */
+static bool can_be_run(const dt_plan_set *part)
+{
+    return dti_plan_set_check_statistics(part, NULL) == DT_OK &&
+           dti_plan_set_check_updates(part, NULL) == DT_OK;
+}
+
+static bool comes_ahead(const dt_plan_set *p)
+{
+    bool any = false;
+    for (int tier = 0; tier < DT_TIERS; tier++)
+        any = any || p->map->tier_bytes[tier] > 0;
+    return any && p->session->opts.memory.ahead > 0;
+}
+
+/* A list whose parameters come ahead takes more for it, which a part may have nothing of and which
+ * memory.ahead = 0 ends. */
+static dt_status stand_fairly(
+    const dt_plan_set *part, const dt_plan_set *all, standing *out, dt_err *err)
+{
+    dt_plan_set *late = NULL;
+    DT_CHECK(stand(part, all, out, err));
+    if (*out == BEHIND || !comes_ahead(all))
+        return DT_OK;
+    dt_status st = plan_alike(all, all->policies, true, &late, err);
+    if (st == DT_OK)
+        st = stand(part, late, out, err);
+    dt_plan_set_destroy(late);
+    return st;
+}
+
 static dt_status compare_part(
     const dt_plan_set *p, size_t i, best_alone *best, dt_saving *out, dt_err *err)
 {
     const dt_policies part = {.n = 1, .pass = {p->policies->pass[i]}};
     dt_plan_set *alone = NULL;
     standing at = BEHIND;
-    dt_status st = plan_alike(p, &part, &alone, err);
-    if (st == DT_OK)
-        st = stand(alone, p, &at, err);
+    dt_status st = plan_alike(p, &part, false, &alone, err);
+    if (st == DT_OK && can_be_run(alone))
+        st = stand_fairly(alone, p, &at, err);
     const uint64_t peak = st == DT_OK ? dt_plan_set_peak(alone) : 0;
     if (st == DT_OK && (at > best->at || (at == best->at && at == AHEAD && peak < best->peak))) {
         *best = (best_alone){at, peak};

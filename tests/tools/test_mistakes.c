@@ -1417,6 +1417,26 @@ static void what_is_read_is_not_written_over(void **state)
     cli.folder = NULL;
 }
 
+/* What comes ahead is for the list to have or not, and a part that is refused is no way out. */
+static void what_comes_ahead_makes_no_list_worse(void **state)
+{
+    NEED_BINARY();
+    static const char *const ways[] = {
+        "--set train.finite=off", "--set memory.generations=2 --set train.clip=0.5"};
+    for (size_t i = 0; i < DT_COUNT(ways); i++) {
+        char words[256];
+        snprintf(words, sizeof words,
+            "plan FILE --set model.name=resnet20 --set model.image=32 --set train.batch=8 "
+            "--set memory.policy=zero_infinity,chen_sqrt --set memory.tier=disk "
+            "--set train.update=early %s",
+            ways[i]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        assert_has_not(r.out, "worse here than");
+        cli_done(&r);
+    }
+}
+
 /* Each policy of a list rewrites what the one before it left, and none knows what comes behind. */
 static void a_list_that_is_worse_than_its_parts_says_so(void **state)
 {
@@ -1588,6 +1608,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(files_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(what_is_read_is_not_written_over),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
+        cmocka_unit_test(what_comes_ahead_makes_no_list_worse),
         cmocka_unit_test(checkmate_names_its_lowest_peak),
         cmocka_unit_test(a_list_and_its_parts_are_told_apart_by_seconds),
         cmocka_unit_test(gist_in_bf16_changes_nothing),

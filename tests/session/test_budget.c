@@ -483,6 +483,11 @@ static void a_disk_budget_is_hard(void **state)
     assert_has(r.err, "does not fit: the disk needs ");
     assert_has(r.err, "fits if: [memory] tier = host, which needs ");
     cli_done(&r);
+    r = refused(
+        "plan b.ini --set memory.policy=zero_infinity --set memory.disk_budget=1KiB", DT_E_BUDGET);
+    assert_has(r.err, "fits if: [memory] policy = keep_all, ");
+    assert_has_not(r.err, "network_wide"); /* it saves nothing here */
+    cli_done(&r);
 }
 
 static void every_tier_that_does_not_fit_is_named(void **state)

@@ -156,9 +156,9 @@ static bool writes_beyond(const dt_dnnl_problem *p, dt_dnnl_kind kind)
 static bool reads_unwritten(const dt_dnnl_problem *p, dt_dnnl_kind kind)
 {
     enum { VECTOR = 16 };
-    const bool narrow = p->w < dt_sides_w(p->stride);
+    const bool thin = p->w < dt_sides_w(p->stride);
     const bool gaps = p->dilation > 1 && p->c / p->groups % VECTOR != 0;
-    return kind == DT_DNNL_WEIGHTS && !p->fc && p->bf16 && (narrow || gaps);
+    return kind == DT_DNNL_WEIGHTS && !p->fc && p->bf16 && (thin || gaps);
 }
 
 /* What a name of an implementation that is left out has in it, or NULL. */

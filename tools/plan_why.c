@@ -76,22 +76,34 @@ static void print_uses(const dti_value_view *w)
 
 /* ---- what fates would cost ---- */
 
-/* Out and back, by the link to where tensors that move wait. */
+/* Where a copy back comes from: that of an input from the batch. */
+static dt_tier comes_from(const dti_value_view *w)
+{
+    if (w->p->tensor[w->tensor].role == DT_ROLE_INPUT)
+        return DT_TIER_INPUT;
+    return dt_session_request(w->s).tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+}
+
+/* Out and back, by the link to where tensors that move wait; an input is not copied out. */
 static void offload(const dti_value_view *w, double idle)
 {
-    const dt_tier tier = dt_session_request(w->s).tier == DT_TO_DISK ? DT_TIER_DISK : DT_TIER_HOST;
+    const dt_tier tier = comes_from(w);
+    const bool input = tier == DT_TIER_INPUT;
     const double bytes = (double)w->p->tensor[w->tensor].bytes;
     const bool among = dt_predict_moving(w->s, 1, 1) > 1; /* a byte is hidden behind a second */
     const dt_link *l = among ? w->s->costs.link[tier] : w->s->costs.thread_link[tier];
-    const double out = l[DT_TO_TIER].latency + bytes / l[DT_TO_TIER].rate;
+    const double out = input ? 0 : l[DT_TO_TIER].latency + bytes / l[DT_TO_TIER].rate;
     const double in = l[DT_FROM_TIER].latency + bytes / l[DT_FROM_TIER].rate;
     char hidden[64] = "none of it hidden, as copies stand among the ops";
     if (!among && out + in <= idle)
         snprintf(hidden, sizeof hidden, "hidden, where the link is free");
     else if (!among)
         snprintf(hidden, sizeof hidden, "%.6f s of it not hidden", out + in - idle);
-    say(FATE, "  offload    %.6f s to the %s and %.6f s back; %s", out, dt_tier_name((int)tier), in,
-        hidden);
+    if (input)
+        say(FATE, "  offload    it is fetched again from the batch, %.6f s; %s", in, hidden);
+    else
+        say(FATE, "  offload    %.6f s to the %s and %.6f s back; %s", out, dt_tier_name((int)tier),
+            in, hidden);
 }
 
 /* Adds what has to be run that a value is there again. False: not all of it can be. */

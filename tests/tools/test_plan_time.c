@@ -543,6 +543,7 @@ static void why_says_what_was_done_and_by_which_rule(void **state)
         {"keep_all", "relu1.y", "\n  keep       294.00 KiB for 0."},
         {"keep_all", "relu1.y", "\n  encode     zvc: "},
         {"keep_all", "x", "it can be fetched again"},
+        {"keep_all", "x", "\n  offload    it is fetched again from the batch, 0."},
         {"keep_all", "d.conv1", "idle      never"},
         {"chen_sqrt", "relu1.y", "chen_sqrt: between checkpoints input and pool1"},
         {"chen_sqrt", "relu1.y", "taken     made again, row "},

@@ -33,8 +33,8 @@ static choice cheaper(const dt_program *p, const dt_pass_env *e, const dt_saved 
 static int by_rate(const void *x, const void *y)
 {
     const choice *a = x, *b = y;
-    const double rate = (double)b->value.bytes * a->seconds - (double)a->value.bytes * b->seconds;
-    return rate > 0 ? 1 : rate < 0 ? -1 : a->value.tensor - b->value.tensor;
+    const double l = (double)b->value.bytes * a->seconds, r = (double)a->value.bytes * b->seconds;
+    return l > r ? 1 : l < r ? -1 : a->value.tensor - b->value.tensor;
 }
 
 static dt_status cheapest(dt_program *p, const dt_pass_env *e, dt_err *err)

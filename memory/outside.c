@@ -1,6 +1,7 @@
 /* Policies from outside: include/dnntrain/policy.h over the passes of pass.h. */
 #include <dnntrain/policy.h>
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -35,6 +36,12 @@ bool dt_saved_next(const dt_program *p, dt_saved *s)
 static bool is_tensor(const dt_program *p, const dt_saved *s)
 {
     return p != NULL && s != NULL && s->tensor >= 0 && s->tensor < (int32_t)p->n_tensor;
+}
+
+/* No layer makes it. */
+static bool is_input(const dt_saved *s)
+{
+    return s->layer != NULL && s->layer[0] == '\0';
 }
 
 static dt_status find_gap(dt_program *p, const dt_saved *s, dti_gap *g, dt_err *err)
@@ -97,14 +104,30 @@ dt_status dt_saved_encode(
 
 double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
 {
-    return s != NULL ? dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes)
-                     : 0;
+    if (s == NULL)
+        return 0;
+    if (is_input(s))
+        return dti_pass_copy_seconds(e, DT_TIER_INPUT, DT_ROW_COPY_IN, s->bytes);
+    return dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes);
 }
 
+/* What would run again is found by doing so on a copy. */
 double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
 {
-    const int32_t op = is_tensor(p, s) ? dti_producer(p, s->tensor) : DT_NONE;
-    return op != DT_NONE ? dti_pass_seconds(e, p, &p->op[op]) : 0; /* no op makes a weight */
+    dti_gap g;
+    dt_program *q = NULL;
+    double seconds = 0;
+    if (!is_tensor(p, s) || !dti_gap_crossing(p, s->tensor, &g) || !dti_repeatable(p, s->tensor))
+        return HUGE_VAL;
+    dt_status st = dt_program_copy(&q, p, NULL);
+    if (st == DT_OK)
+        st = dt_program_index(q, NULL);
+    if (st == DT_OK)
+        st = dti_recompute(q, &g, NULL, NULL);
+    for (size_t i = p->n_op; st == DT_OK && i < q->n_op; i++)
+        seconds += dti_pass_seconds(e, q, &q->op[i]);
+    dt_program_destroy(q);
+    return st == DT_OK ? seconds : HUGE_VAL;
 }
 
 const void *dt_policy_options(const dt_pass_env *e)

@@ -129,10 +129,10 @@ dt_status dti_offloads_end(
  * the picture, which waits in the decoded batch. */
 dt_status dti_fetch_again(dt_program *p, dt_err *err) DT_NODISCARD;
 
-/* Whether the tensor is an array of values whose bytes are 32-bit words, which codecs pack. Exact
- * codecs look at words alone, so they pack bf16 too, where a word is two values and is left out
- * when both are zero. Lossy ones round fp32 values: dti_offload and dti_encode leave bf16 values as
- * they are. */
+/* Whether the tensor is an activation, and no input, statistics or mask, whose bytes are 32-bit
+ * words, which codecs pack. Exact codecs look at words alone, so they pack bf16 too, where a word
+ * is two values and is left out when both are zero. Lossy ones round fp32 values: dti_offload and
+ * dti_encode leave bf16 values as they are. */
 bool dt_packs(const dt_tensor *t);
 
 /* ENCODE: pack the tensor right after the gap begins and unpack it right before it ends; in between

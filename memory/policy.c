@@ -622,7 +622,8 @@ double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *
     if (op->desc == NULL) /* a copy, which runs beside others */
         return 0;
     for (int i = 0; i < op->n_arg; i++)
-        bytes += (double)p->tensor[op->arg[i].tensor].bytes;
+        if (op->arg[i].port != DT_WORK)
+            bytes += (double)p->tensor[op->arg[i].tensor].bytes;
     return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
 }
 

@@ -18,7 +18,8 @@ typedef struct dt_pass_env dt_pass_env; /* what a policy knows beside it */
  * struct dt_saved - a value that waits from forward to backward. Set it to {0} to begin.
  * @next:       where dt_saved_next goes on
  * @tensor:     its number in the program; it stays when the program is rewritten
- * @name:       "conv1"; borrowed until the program is rewritten
+ * @name:       of its tensor: "r1.y", "bn1.mean", the input "x"; borrowed until the program is
+ * rewritten
  * @layer:      of the layer that made it, "conv"; "" for the input
  * @bytes:      of the whole batch
  * @flops:      of making it, for the whole batch
@@ -49,16 +50,18 @@ DT_API dt_status dt_saved_recompute(dt_program *p, const dt_saved *s, dt_err *er
 
 /* ENCODE: packed in between by a codec, "zvc" (dnntrain list codecs), with room for the share
  * @density of its values, in (0, 1], to be other than zero; a step that needs more is run again
- * by plans in which it is offloaded instead. Nothing is done where that would save nothing.
+ * by plans in which it is offloaded instead. Nothing is done, and DT_OK returned, where that would
+ * save nothing, and with a value that is no activation: the input, statistics as "bn1.mean", masks.
  * DT_E_CONFIG for an unknown codec, and for a lossy one where values are bf16. */
 DT_API dt_status dt_saved_encode(
     dt_program *p, const dt_saved *s, const char *codec, double density, dt_err *err) DT_NODISCARD;
 
 /* Seconds that a fate takes, by the costs of the machine: those of memory.profile or
- * memory.simulate, else defaults, which are good for an order alone. OFFLOAD: the copy to the host
- * and the one back, hidden or not, by the links. RECOMPUTE: the least that the op which makes the
- * value can take, by the roof of the machine; what of that which it reads is not there any more
- * costs more. */
+ * memory.simulate, else defaults, which are good for an order alone. OFFLOAD: the copy to where
+ * values wait ([memory] tier) and the one back, hidden or not, by the links; of the input the one
+ * back. RECOMPUTE: what the ops that would run again can take at least, by the roof of the machine:
+ * the one that makes the value, and with it all back to what is there before its first reader of
+ * backward, as things stand; infinity where it cannot be. */
 DT_API double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s);
 DT_API double dt_saved_recompute_seconds(
     const dt_program *p, const dt_pass_env *e, const dt_saved *s);

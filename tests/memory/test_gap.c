@@ -1,6 +1,8 @@
 /* The gap planner and the policies on it: what recomputing values costs, a trace of five tensors
  * worked by hand, queues of copies, published shares on a card, and random networks under budgets.
  */
+#include <dnntrain/policy.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -655,7 +657,8 @@ static void what_hides_costs_nothing(void **state)
 }
 
 /* Each link takes other seconds for as many bytes. Only the team makes copies between the ops, and
- * none to a disk. */
+ * none to a disk. A policy from outside is told both ways together, and of the input, which comes
+ * from the batch, the one. */
 static void copies_take_the_seconds_of_their_tier_and_way(void **state)
 {
     (void)state;
@@ -663,15 +666,18 @@ static void copies_take_the_seconds_of_their_tier_and_way(void **state)
     static const struct {
         dt_tier tier;
         bool inline_copies;
-        double store, fetch;
-    } rows[] = {{DT_TIER_HOST, false, 1, 2}, {DT_TIER_HOST, true, 3, 4},
-        {DT_TIER_DISK, false, 5, 6}, {DT_TIER_DISK, true, 5, 6}};
+        double store, fetch, input;
+    } rows[] = {{DT_TIER_HOST, false, 1, 2, 10}, {DT_TIER_HOST, true, 3, 4, 12},
+        {DT_TIER_DISK, false, 5, 6, 10}, {DT_TIER_DISK, true, 5, 6, 12}};
+    const dt_saved value = {.layer = "relu", .bytes = BYTES}, input = {.layer = "", .bytes = BYTES};
     dt_costs c = dt_costs_default;
     for (int way = 0; way < DT_TIER_DIRECTIONS; way++) {
         c.thread_link[DT_TIER_HOST][way] = (dt_link){way, BYTES};
         c.link[DT_TIER_HOST][way] = (dt_link){2 + way, BYTES};
         c.thread_link[DT_TIER_DISK][way] = (dt_link){4 + way, BYTES};
         c.link[DT_TIER_DISK][way] = (dt_link){6 + way, BYTES};
+        c.thread_link[DT_TIER_INPUT][way] = (dt_link){8 + way, BYTES};
+        c.link[DT_TIER_INPUT][way] = (dt_link){10 + way, BYTES};
     }
     for (size_t i = 0; i < DT_COUNT(rows); i++) {
         const dt_simulate_opts machine = {.inline_copies = rows[i].inline_copies};
@@ -679,6 +685,8 @@ static void copies_take_the_seconds_of_their_tier_and_way(void **state)
         const dt_pass_env e = {.costs = &c, .machine = &machine, .lower = &lower};
         near(dti_pass_store_seconds(&e, BYTES), rows[i].store);
         near(dti_pass_fetch_seconds(&e, BYTES), rows[i].fetch);
+        near(dt_saved_offload_seconds(&e, &value), rows[i].store + rows[i].fetch);
+        near(dt_saved_offload_seconds(&e, &input), rows[i].input);
     }
     const dt_pass_env e = {.costs = &c}; /* by default to the host, by threads */
     near(dti_pass_store_seconds(&e, BYTES), 1);

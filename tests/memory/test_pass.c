@@ -1,5 +1,8 @@
 /* What policies are made of: gaps, and the rewrites that set a gap's fate. Mostly on the toy
  * network; what the rewrites lead to at large is for test_random_plans. */
+#include <dnntrain/policy.h>
+
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -811,6 +814,51 @@ static void a_half_written_value_has_no_gap(void **state)
     dt_toy_close(&t);
 }
 
+/* What the step of a program takes, in seconds by the default costs. */
+static double step_of(dt_program *p)
+{
+    const dt_pass_env e = {0};
+    dt_plan *plan = dt_lower_with(p, &e);
+    const double seconds = dt_simulated(plan, &e);
+    dt_plan_destroy(plan);
+    return seconds;
+}
+
+/* A step with one value made again, less the same step with none. */
+static double grows_by(dt_program *p, const dt_saved *s)
+{
+    dt_err err = {0};
+    dt_program *q;
+    const double before = step_of(p);
+    assert_ok(dt_program_copy(&q, p, &err), &err);
+    assert_ok(dt_program_index(q, &err), &err);
+    assert_ok(dt_saved_recompute(q, s, &err), &err);
+    const double after = step_of(q);
+    dt_program_destroy(q);
+    return after - before;
+}
+
+/* With all that has to run again for it, as where a ReLU lies over what it was made from; but for
+ * the labels, whose copy the loss may wait for. */
+static void a_policy_from_outside_is_told_what_one_recompute_adds_to_the_step(void **state)
+{
+    (void)state;
+    const dt_pass_env e = {0};
+    const double labels = 1e-8;
+    int n = 0;
+    for (uint64_t seed = 1; seed <= (uint64_t)dt_scaled(2, 6, 40); seed++) {
+        dt_lowered m = dt_program_of(dt_random_graph(seed), DT_PROGRAM_FIRST, 4);
+        for (dt_saved s = {0}; dt_saved_next(m.program, &s);) {
+            const double said = dt_saved_recompute_seconds(m.program, &e, &s);
+            assert_true(s.repeatable ? said > 0 && said < 1 : isinf(said));
+            assert_true(!s.repeatable || fabs(said - grows_by(m.program, &s)) < labels);
+            n += s.repeatable;
+        }
+        dt_lowered_close(&m);
+    }
+    assert_true(n > 10);
+}
+
 /* Within 8 bytes of the device and 4 of the host. */
 static void the_better_cost_fits_and_is_faster(void **state)
 {
@@ -835,6 +883,7 @@ DT_TEST_GROUP(pass)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_better_cost_fits_and_is_faster),
+        cmocka_unit_test(a_policy_from_outside_is_told_what_one_recompute_adds_to_the_step),
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),
         cmocka_unit_test(inserting_keeps_the_index_right),

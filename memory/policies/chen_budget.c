@@ -8,9 +8,9 @@
  * goes on from those six up to the plan that keeps everything, so the one found is never worse than
  * that. And the paper has no plan between the one found and one that recomputes nothing: with a
  * budget, ours goes from the one found up a ladder, on which a rung keeps all that the rung below
- * keeps and a share more of the dropped bytes, what is dearest to make again first, and takes the
- * highest that fits. So a larger budget never recomputes more, and a lower one never has a higher
- * peak. Split points are those of chen_sqrt. */
+ * keeps and a share more of the dropped bytes, what is dearest to make again first, with what is
+ * made on the way to it, and takes the highest that fits. So a larger budget never recomputes more,
+ * and a lower one never has a higher peak. Split points are those of chen_sqrt. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +83,7 @@ static dt_status cut(dti_chen *c, uint64_t segment, dti_chen_sums *s, dt_err *er
 
 /* ---- what is kept after all ---- */
 
-/* @gain: seconds a byte, for the op that makes it */
+/* @gain: seconds a byte, for what runs again to make it */
 typedef struct candidate {
     int32_t tensor;
     uint64_t bytes;
@@ -98,32 +98,73 @@ static int dearest_first(const void *a, const void *b)
     return x->tensor < y->tensor ? -1 : x->tensor > y->tensor;
 }
 
-/* Values that backward does not read are made on the way to one that it does: they stay dropped. */
-static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, dt_err *err)
+/* By tensor: values that are dropped and backward does not read have a number, by which those that
+ * were come by are told; others have NOT_ON_WAY. */
+enum { NOT_ON_WAY = -1 };
+
+static void mark_way(const dti_chen *c, int32_t *way)
 {
-    uint64_t all = 0, kept = 0;
+    for (size_t t = 0; t < c->n_tensor; t++)
+        way[t] = NOT_ON_WAY;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->dropped[c->value[i].tensor] && !c->value[i].read_back)
+            way[c->value[i].tensor] = 0;
+}
+
+/* Seconds of an op, and of what is made on the way to what it reads, each once a @number. */
+static double again(
+    const dti_chen *c, const dt_pass_env *env, int32_t op, int32_t *way, int32_t number)
+{
+    const dt_op *o = &c->p->op[op];
+    double seconds = dti_pass_seconds(env, c->p, o);
+    for (int a = 0; a < o->n_arg; a++) {
+        const int32_t t = o->arg[a].tensor;
+        if (o->arg[a].mode != DT_READ || way[t] == NOT_ON_WAY || way[t] == number)
+            continue;
+        way[t] = number;
+        seconds += again(c, env, dti_producer(c->p, t), way, number);
+    }
+    return seconds;
+}
+
+/* Values that backward does not read are made on the way to one that it does: they stay dropped,
+ * and keeping that one saves making them. */
+static size_t find_candidates(
+    const dti_chen *c, const dt_pass_env *env, int32_t *way, candidate *v, uint64_t *all)
+{
     size_t n = 0;
-    candidate *v = dt_alloc(c->n + 1, sizeof *v);
-    if (v == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     for (size_t i = 0; i < c->n; i++) {
         const dti_chen_value *x = &c->value[i];
         const uint64_t bytes = c->p->tensor[x->tensor].bytes;
         if (!c->dropped[x->tensor] || !x->read_back || bytes == 0)
             continue;
         v[n++] = (candidate){
-            x->tensor, bytes, dti_pass_seconds(env, c->p, &c->p->op[x->op]) / (double)bytes};
-        all += bytes;
+            x->tensor, bytes, again(c, env, x->op, way, (int32_t)i + 1) / (double)bytes};
+        *all += bytes;
     }
-    qsort(v, n, sizeof *v, dearest_first);
-    for (size_t i = 0; i < n; i++) {
-        kept += v[i].bytes;
-        if ((double)kept > share * (double)all)
-            break;
-        c->dropped[v[i].tensor] = false;
+    return n;
+}
+
+static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, dt_err *err)
+{
+    uint64_t all = 0, kept = 0;
+    candidate *v = dt_alloc(c->n + 1, sizeof *v);
+    int32_t *way = dt_alloc(c->n_tensor + 1, sizeof *way);
+    const bool ok = v != NULL && way != NULL;
+    if (ok) {
+        mark_way(c, way);
+        const size_t n = find_candidates(c, env, way, v, &all);
+        qsort(v, n, sizeof *v, dearest_first);
+        for (size_t i = 0; i < n; i++) {
+            kept += v[i].bytes;
+            if ((double)kept > share * (double)all)
+                break;
+            c->dropped[v[i].tensor] = false;
+        }
     }
     dt_free(v);
-    return DT_OK;
+    dt_free(way);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
 }
 
 static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, dt_err *err)

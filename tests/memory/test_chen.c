@@ -503,6 +503,52 @@ static void budgets_between_have_plans_of_their_own(void **state)
     dt_graph_destroy(g);
 }
 
+static bool made_again(const dt_program *p, const char *layer)
+{
+    char name[DT_TENSOR_NAME_BYTES];
+    snprintf(name, sizeof name, "%s.y'", layer);
+    for (size_t t = 0; t < p->n_tensor; t++)
+        if (strcmp(p->tensor[t].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* ReLUs of as many bytes in VGG-16, over convolutions of which the first takes half as long. All
+ * ReLUs take as long themselves, and lie over what they read, which is made on the way. */
+static void what_is_made_on_the_way_counts_for_what_is_kept(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {{"features.6", "features.8"},
+        {"features.11", "features.13"}, {"features.11", "features.15"},
+        {"features.18", "features.20"}, {"features.18", "features.22"}};
+    enum { N = 8, STEPS = 16 };
+    dt_graph *g = model("vgg16", &standard);
+    dt_map *map = map_of(g, N);
+    made low = make(g, map, DT_PROGRAM_FIRST, N, "chen_budget", NULL);
+    made keep = make(g, map, DT_PROGRAM_FIRST, N, "keep_all", NULL);
+    int differ = 0;
+    for (int i = 1; i < STEPS; i++) {
+        char ini[96];
+        const uint64_t more = (keep.plan->peak - low.plan->peak) * (uint64_t)i / STEPS;
+        snprintf(ini, sizeof ini, "[policy.chen_budget]\nbudget = %llu\n",
+            (unsigned long long)(low.plan->peak + more));
+        made m = make(g, map, DT_PROGRAM_FIRST, N, "chen_budget", ini);
+        for (size_t k = 0; k < DT_COUNT(pairs); k++) {
+            const bool cheap = made_again(m.program, pairs[k][0]);
+            const bool dear = made_again(m.program, pairs[k][1]);
+            differ += cheap && !dear;
+            if (dear && !cheap && made_again(low.program, pairs[k][0]))
+                fail_msg("%s is kept before %s", pairs[k][0], pairs[k][1]);
+        }
+        unmake(&m);
+    }
+    assert_true(differ > 0);
+    unmake(&keep);
+    unmake(&low);
+    dt_map_destroy(map);
+    dt_graph_destroy(g);
+}
+
 static bool unet_fits(const char *policy, int64_t n, uint64_t device)
 {
     dt_model_opts o = standard;
@@ -932,6 +978,7 @@ DT_TEST_GROUP(chen)
         cmocka_unit_test(no_model_takes_more_than_under_keep_all),
         cmocka_unit_test(a_lower_budget_never_gives_a_higher_peak),
         cmocka_unit_test(budgets_between_have_plans_of_their_own),
+        cmocka_unit_test(what_is_made_on_the_way_counts_for_what_is_kept),
         cmocka_unit_test(a_network_without_points_is_cut_like_a_line),
         cmocka_unit_test(the_search_places_by_the_pool_of_the_run),
         cmocka_unit_test(a_copy_of_a_program_is_like_it_and_apart),

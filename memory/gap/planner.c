@@ -10,7 +10,7 @@
 #include "engine/base/numbers_text.h"
 
 /* So many plans that are no better than one before are the last. */
-enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3 };
+enum { FRUITLESS = 8, FEEDBACK_FRUITLESS = 3, LOWER = 4, LOWER_BY = 16 };
 /* What a step may take longer without a budget, as a share of it. */
 static const double longer = 1e-3;
 
@@ -549,11 +549,13 @@ static dt_status take_best(dti_planner *x, dt_err *err)
 
 /* Opens @x, whatever comes of it. */
 static dt_status search(dti_planner *x, dt_program *p, const dt_pass_env *e,
-    const dti_planner_opts *o, bool bold, dti_planner_choose *choose, dt_err *err)
+    const dti_planner_opts *o, uint64_t limit, bool bold, dti_planner_choose *choose, dt_err *err)
 {
     bool more = true;
     dt_status st = dti_planner_open(x, p, e, o, err);
     x->bold = bold;
+    if (st == DT_OK && limit != x->gaps.limit)
+        dti_gaps_limit(&x->gaps, limit);
     while (st == DT_OK && more) {
         st = choose(x, e->opts, err);
         if (st == DT_OK)
@@ -562,11 +564,11 @@ static dt_status search(dti_planner *x, dt_program *p, const dt_pass_env *e,
     return st;
 }
 
-/* Few at a time leave more to be recomputed, where the plans that may be tried are enough. */
-static dt_status search_boldly(dti_planner *x, dti_planner_choose *choose, dt_err *err)
+static dt_status search_again(dti_planner *x, const dti_planner_opts *o, uint64_t limit, bool bold,
+    dti_planner_choose *choose, dt_err *err)
 {
     dti_planner y;
-    dt_status st = search(&y, x->p, x->env, &x->o, true, choose, err);
+    dt_status st = search(&y, x->p, x->env, o, limit, bold, choose, err);
     if (st == DT_OK && better(x, y.peak, y.seconds)) {
         const dti_planner swap = *x;
         *x = y;
@@ -576,15 +578,32 @@ static dt_status search_boldly(dti_planner *x, dti_planner_choose *choose, dt_er
     return st;
 }
 
+/* Choices made for more bytes may come to what no more can be taken from, where those for fewer
+ * would fit: what misses the budget by little is begun anew with lower limits. */
+static dt_status search_lower(
+    dti_planner *x, const dti_planner_opts *o, dti_planner_choose *choose, dt_err *err)
+{
+    const uint64_t by = o->budget / LOWER_BY;
+    dt_status st = DT_OK;
+    for (uint64_t k = 1; k <= LOWER && st == DT_OK; k++)
+        if (x->peak > o->budget && x->peak - o->budget < LOWER * by)
+            st = search_again(x, o, o->budget - k * by, x->bold, choose, err);
+    return st;
+}
+
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
     dti_planner_choose *choose, dt_err *err)
 {
     dti_planner x;
+    const uint64_t limit = o->budget > 0 ? o->budget : UINT64_MAX;
     if (p->loss == DT_NONE)
         return DT_OK;
-    dt_status st = search(&x, p, e, o, false, choose, err);
+    dt_status st = search(&x, p, e, o, limit, false, choose, err);
+    /* few at a time leave more to be recomputed, where the plans that may be tried are enough */
     if (st == DT_OK && x.exchanged && x.peak > o->budget)
-        st = search_boldly(&x, choose, err);
+        st = search_again(&x, o, limit, true, choose, err);
+    if (st == DT_OK && o->budget > 0)
+        st = search_lower(&x, o, choose, err);
     if (st == DT_OK)
         st = take_best(&x, err);
     dti_planner_close(&x);

@@ -88,8 +88,8 @@ double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);
 
 /* All of it for a policy: @choose, which is told the policy's options, chooses from the gaps, and
  * does so again as long as a plan is above the budget and there is more. Where nothing fits and
- * some was offloaded instead of recomputed, all begins anew, boldly. A program without backward is
- * left as it is. */
+ * some was offloaded instead of recomputed, all begins anew, boldly; and where little is missing,
+ * with lower limits. A program without backward is left as it is. */
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
     dti_planner_choose *choose, dt_err *err) DT_NODISCARD;
 

@@ -41,7 +41,9 @@ dt_status dti_problem_try(
 extern const char *const dti_chain_cuts_names[];
 
 /* Rotor's sequences for what is aimed at, moved by how far real plans are off: the problem as a
- * chain of at most so many stages. *points: where one value alone crosses. DT_E_NOMEM. */
+ * chain of at most so many stages; with DTI_CHAIN_AUTO, where none of them fits, as one that ends
+ * them after any value as well. *points: the best has them where one value alone crosses.
+ * DT_E_NOMEM. */
 dt_status dti_problem_try_chain(
     dti_problem *x, dti_chain_cuts where, uint32_t stages, bool *points, dt_err *err) DT_NODISCARD;
 

@@ -420,28 +420,46 @@ static dt_status make_table(dti_chain_solver *s, uint64_t bytes, dt_err *err)
     return st != DT_OK || s->made ? st : no_memory(&s->t, err);
 }
 
-dt_status dti_chain_solver_plan(
-    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err)
+/* From the table that there is, which has room. */
+static dt_status plan_by_table(
+    const dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err)
 {
-    const dt_chain *c = s->c;
     const table *t = &s->t;
+    const size_t n = s->c->n, room = (size_t)((budget - s->c->input) / t->unit);
     char count[DT_HUMAN_BYTES], more[DT_HUMAN_BYTES];
-    *out = (dt_chain_plan){0};
-    if (budget < c->input)
-        return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %s bytes; the budget is %s",
-            dt_human_count(count, c->input), dt_human_count(more, budget));
-    DT_CHECK(make_table(s, budget - c->input, err));
-    const size_t room = (size_t)((budget - c->input) / t->unit);
     out->unit = t->unit;
-    out->cost = cost_of(t, 0, c->n - 1, room);
+    out->cost = cost_of(t, 0, n - 1, room);
     const dt_status st =
         out->cost != never
-            ? write_down(t, 0, c->n - 1, room, out, err)
+            ? write_down(t, 0, n - 1, room, out, err)
             : DT_FAIL(err, DT_E_BUDGET, "no sequence fits %s bytes, counted in units of %s",
                   dt_human_count(count, budget), dt_human_count(more, t->unit));
     if (st != DT_OK)
         dt_chain_plan_deinit(out);
     return st;
+}
+
+dt_status dti_chain_solver_plan(
+    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err)
+{
+    char count[DT_HUMAN_BYTES], more[DT_HUMAN_BYTES];
+    const uint64_t input = s->c->input;
+    *out = (dt_chain_plan){0};
+    if (budget < input)
+        return DT_FAIL(err, DT_E_BUDGET, "the input alone takes %s bytes; the budget is %s",
+            dt_human_count(count, input), dt_human_count(more, budget));
+    DT_CHECK(make_table(s, budget - input, err));
+    return plan_by_table(s, out, budget, err);
+}
+
+dt_status dti_chain_solver_roughly(
+    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err)
+{
+    const uint64_t input = s->c->input;
+    if (!s->made || budget < input || (budget - input) / s->t.unit >= s->t.slots)
+        return dti_chain_solver_plan(s, out, budget, err);
+    *out = (dt_chain_plan){0};
+    return plan_by_table(s, out, budget, err);
 }
 
 dt_status dt_chain_solve(dt_chain_plan *out, const dt_chain *c, uint64_t budget, dt_err *err)

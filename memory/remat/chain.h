@@ -82,12 +82,18 @@ typedef struct dti_chain_solver dti_chain_solver;
 dti_chain_solver *dti_chain_solver_new(const dt_chain *c) DT_NODISCARD;
 dt_status dti_chain_solver_plan(
     dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err) DT_NODISCARD;
+/* The same from the table made last where that has room, though one for so few bytes would count
+ * them more finely: for many budgets, the largest first. */
+dt_status dti_chain_solver_roughly(
+    dti_chain_solver *s, dt_chain_plan *out, uint64_t budget, dt_err *err) DT_NODISCARD;
 void dti_chain_solver_free(dti_chain_solver *s);
 
 /* Bytes that a plan's steps take at most, the input's among them. */
 uint64_t dt_chain_peak(const dt_chain *c, const dt_chain_plan *p);
 /* The least budget in which dt_chain_solve finds a sequence where bytes are exact. DT_E_NOMEM. */
 dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err) DT_NODISCARD;
+/* Bytes in which all tapes are kept, the input's among them. */
+uint64_t dti_chain_most(const dt_chain *c);
 /* Whether all sizes are multiples of the unit, so that a plan in it is an optimum. */
 bool dt_chain_counts_bytes(const dt_chain *c, uint64_t unit);
 

@@ -128,6 +128,14 @@ dt_status dt_chain_least(const dt_chain *c, uint64_t *out, dt_err *err)
     return DT_OK;
 }
 
+uint64_t dti_chain_most(const dt_chain *c)
+{
+    uint64_t behind = 0;
+    for (size_t i = c->n; i-- > 0;)
+        behind = dt_max_u64(by_tape(c, i, c->n - 1), c->stage[i].tape + behind);
+    return c->input + behind;
+}
+
 bool dt_chain_counts_bytes(const dt_chain *c, uint64_t unit)
 {
     bool exact = c->input % unit == 0;

@@ -32,16 +32,18 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-/* So many aims are tried from the least to the most, of large networks fewer; then closer ones. */
-enum { ROUNDS = 8, SPACED = 24, LEAST_SPACED = 4, CLOSER = 3, MANY_OPS = 16000 };
+/* So many aims are tried from the most to the least, of large networks fewer; then a quarter as
+ * many closer ones. */
+enum { ROUNDS = 8, SPACED = 24, LEAST_SPACED = 3, CLOSER = 4, MANY_OPS = 16000 };
 
-/* *points: the best has stages that end where one value alone crosses; @roughly: a table serves
- * many aims; @best: what was tried last is the best */
+/* *points: the best has stages that end where one value alone crosses; @linear: those that were
+ * tried last end after any; @roughly: a table serves many aims; @best: what was tried last is the
+ * best */
 typedef struct search {
     dti_problem *x;
     dti_chain_stages s;
     dti_chain_solver *solver;
-    bool *points, roughly, best;
+    bool *points, linear, roughly, best;
 } search;
 
 static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
@@ -104,7 +106,7 @@ static dt_status try_spaced(search *s, dt_err *err)
         DT_CHECK(try_place(s, least, (double)k * by, err));
         at = s->best ? (double)k * by : at;
     }
-    for (int i = 0; at >= 0 && i < 2 * CLOSER; i++) {
+    for (size_t i = 0; at >= 0 && i < n / CLOSER; i++) {
         by = i % 2 == 0 ? fabs(by) / 2 : -by;
         DT_CHECK(try_place(s, least, at + by, err));
         at += s->best ? by : 0;
@@ -119,6 +121,7 @@ static dt_status try_spaced(search *s, dt_err *err)
 static dt_status try_cuts(search *s, dti_chain_cuts where, bool steps, uint32_t stages, dt_err *err)
 {
     dt_status st = dti_chain_of_graph(&s->s, &s->x->r.graph, where, stages, s->x->mirror, err);
+    s->linear = st == DT_OK && !s->s.points;
     if (st == DT_OK && (s->solver = dti_chain_solver_new(&s->s.chain)) == NULL)
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a chain's table");
     if (st == DT_OK && steps)
@@ -135,7 +138,7 @@ dt_status dti_problem_try_chain(
 {
     search s = {.x = x, .points = points};
     DT_CHECK(try_cuts(&s, where, x->budget > 0, stages, err));
-    return where == DTI_CHAIN_AUTO && x->cost.device > x->budget
+    return where == DTI_CHAIN_AUTO && !s.linear && x->cost.device > x->budget
                ? try_cuts(&s, DTI_CHAIN_LINEAR, false, stages, err)
                : DT_OK;
 }

@@ -7,9 +7,8 @@
 #include "layers/value.h"
 #include "layers/cpu/values.h"
 
-/* Means at a time; values added in single precision, and where these lie side by side, the lanes
- * that they are added in and how many that is of each. */
-enum { TILE = 64, BLOCK = 32, LANES = 16, ROW = LANES * BLOCK };
+/* Means at a time, and of rows whose values lie side by side; values added in single precision */
+enum { TILE = 64, ROWS = 16, BLOCK = 32 };
 
 struct job {
     const dt_args *a;
@@ -55,37 +54,33 @@ DT_INLINE void spread(const struct job *j, int64_t outer, int64_t c, int n, dt_d
             t == DT_BF16 ? (const void *)rounded : part, (size_t)n * dt_dtype_bytes(t));
 }
 
-/* The sum of up to ROW values side by side, in lanes of a fixed number, so that the bits are the
- * same for every width of vectors. */
-DT_INLINE double row_sum(const float *x, int64_t n)
+/* Of each of some rows the mean of its values, which lie side by side and are added in the same
+ * order as others: several rows together, as each sum has to wait for its last one. */
+DT_INLINE void some_row_means(const struct job *j, int64_t row, int rows, dt_dtype t)
 {
-    float lane[LANES] = {0};
-    double sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-#pragma omp simd
-        for (int k = 0; k < LANES; k++)
-            lane[k] += x[i + k];
-    for (int k = 0; i < n; i++, k++)
-        lane[k] += x[i];
-    for (int k = 0; k < LANES; k++)
-        sum += (double)lane[k];
-    return sum;
+    float buffer[ROWS][BLOCK];
+    const float *x[ROWS];
+    double sum[ROWS] = {0};
+    for (int64_t at = 0; at < j->v.count; at += BLOCK) {
+        const int n = j->v.count - at < BLOCK ? (int)(j->v.count - at) : BLOCK;
+        float part[ROWS] = {0};
+        for (int r = 0; r < ROWS; r++) /* what is too much is the last row again */
+            x[r] = dti_values_read(t, j->a->port[DT_X],
+                (row + (r < rows ? r : rows - 1)) * j->v.count + at, buffer[r], n);
+        for (int p = 0; p < n; p++)
+            for (int r = 0; r < ROWS; r++)
+                part[r] += x[r][p];
+        for (int r = 0; r < ROWS; r++)
+            sum[r] += (double)part[r];
+    }
+    for (int r = 0; r < rows; r++)
+        dti_store(j->a->port[DT_Y], row + r, t, (float)(sum[r] / (double)j->v.count));
 }
 
-/* Each of a row of values that lie side by side. */
 DT_INLINE void row_means(const struct job *j, dti_span s, dt_dtype t)
 {
-    float buffer[ROW];
-    for (int64_t row = s.begin; row < s.end; row++) {
-        double sum = 0;
-        for (int64_t at = 0; at < j->v.count; at += ROW) {
-            const int64_t n = j->v.count - at < ROW ? j->v.count - at : ROW;
-            sum +=
-                row_sum(dti_values_read(t, j->a->port[DT_X], row * j->v.count + at, buffer, n), n);
-        }
-        dti_store(j->a->port[DT_Y], row, t, (float)(sum / (double)j->v.count));
-    }
+    for (int64_t row = s.begin; row < s.end; row += ROWS)
+        some_row_means(j, row, s.end - row < ROWS ? (int)(s.end - row) : ROWS, t);
 }
 
 DT_INLINE void spread_rows(const struct job *j, dti_span s, dt_dtype t)

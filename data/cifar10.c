@@ -167,6 +167,12 @@ static const char *class_of_cifar(const dt_source *base, int32_t label)
     return label >= 0 && label < LABELS ? names[label] : NULL;
 }
 
+static bool is_batch(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return dot != NULL && strcmp(dot, ".bin") == 0;
+}
+
 const dt_source_desc dt_source_cifar10 = {
     .name = "cifar10",
     .summary = "CIFAR-10, binary version: the folder of its .bin files, or one of them",
@@ -180,5 +186,6 @@ const dt_source_desc dt_source_cifar10 = {
     .classes = classes_of_cifar,
     .class_name = class_of_cifar,
     .looks = looks_like_cifar,
+    .holds = is_batch,
     .describe = describe_cifar,
 };

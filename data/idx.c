@@ -290,6 +290,11 @@ static int64_t classes_of_idx(const dt_source *base)
     return n;
 }
 
+static bool is_idx(const char *name)
+{
+    return strstr(name, "ubyte") != NULL;
+}
+
 const dt_source_desc dt_source_idx = {
     .name = "idx",
     .summary = "the MNIST family, plain or .gz: the folder of its files, or the file of images",
@@ -302,5 +307,6 @@ const dt_source_desc dt_source_idx = {
     .has_eval = has_t10k,
     .classes = classes_of_idx,
     .looks = looks_like_idx,
+    .holds = is_idx,
     .describe = describe_idx,
 };

@@ -516,5 +516,6 @@ const dt_source_desc dt_source_images = {
     .classes = classes_of_images,
     .class_name = class_of_images,
     .looks = looks_like_images,
+    .holds = is_picture,
     .describe = describe_images,
 };

@@ -65,6 +65,7 @@ typedef struct dt_source_opts {
  * @classes: (optional) how many classes occur
  * @class_name: (optional) what a label stands for, borrowed from the source; NULL: not known
  * @looks: (optional) whether what is at a path looks like data of this kind, by names alone
+ * @holds: (optional) whether a file of such a name in the folder of data.path may be of the data
  * @describe: (optional) what was found, one line without a newline, cut to @n bytes
  */
 typedef struct dt_source_desc {
@@ -81,6 +82,7 @@ typedef struct dt_source_desc {
     int64_t (*classes)(const dt_source *s);
     const char *(*class_name)(const dt_source *s, int32_t label);
     bool (*looks)(const char *path);
+    bool (*holds)(const char *name);
     void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 

@@ -3,10 +3,20 @@
 
 #include <string.h>
 
+#include "data/source.h"
 #include "engine/base/path.h"
 #include "session/run_dir.h"
 
 #define REMEDY "and would be overwritten; name another file to write"
+
+/* Whether data in folders may hold it: it is there, and is called as files of such data are. */
+static bool is_data(const dt_session *s, const char *path, const char *folder)
+{
+    const dt_source_desc *d = dt_source_find(s->opts.data.source);
+    const char *slash = strrchr(path, '/');
+    return d != NULL && d->holds != NULL && d->holds(slash != NULL ? slash + 1 : path) &&
+           dt_is_below(path, folder);
+}
 
 /* All of them count, as one of a key that this command does not read may be of use later. Folders
  * but those of data are written to, by runs and caches. */
@@ -20,9 +30,9 @@ static dt_status check_keys(const dt_session *s, const char *path, dt_err *err)
             if (dt_same_file(path, named))
                 return DT_FAIL(
                     err, DT_E_CONFIG, "'%s' is what %s.%s names, " REMEDY, path, p->name, row->key);
-            if (strcmp(p->name, "data") == 0 && dt_is_below(path, named))
-                return DT_FAIL(err, DT_E_CONFIG, "'%s' is in the folder that %s.%s names, " REMEDY,
-                    path, p->name, row->key);
+            if (strcmp(p->name, "data") == 0 && is_data(s, path, named))
+                return DT_FAIL(err, DT_E_CONFIG,
+                    "'%s' may be of the data that %s.%s names, " REMEDY, path, p->name, row->key);
         }
     return DT_OK;
 }

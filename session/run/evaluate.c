@@ -13,13 +13,12 @@ static dt_status open_all(dt_run *r, dt_err *err)
     DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, s->micro_batch, &p, err));
     DT_CHECK(dti_session_check_run(s, false, err)); /* before any data is read */
     DT_CHECK(dti_feeds_open_eval(&r->feeds, s, err));
-    DT_CHECK(dt_class_names_check(&r->names, r->feeds.eval, err));
+    DT_CHECK(dti_run_check_learned(r, r->feeds.eval, dti_session_fresh_learned(s), err));
     if (r->feeds.eval_last > 0)
         DT_CHECK(dti_session_plan(s, DT_PROGRAM_EVAL, r->feeds.eval_last, &p, err));
     DT_CHECK(dti_session_check_run(s, true, err));
     dti_rig_tell_threads(s);
     DT_CHECK(dti_rig_open_learned(&r->rig, s, err));
-    DT_CHECK(dti_run_check_learned(r, r->feeds.eval, dti_session_fresh_learned(s), err));
     return dti_run_trace_begin(r, err);
 }
 

@@ -1372,22 +1372,24 @@ static void what_is_read_is_not_written_over(void **state)
     static const struct {
         const char *words, *trace, *says;
     } cases[] = {
-        {"plan c.ini --set memory.profile=d/in --timeline d/in", "", "what memory.profile names"},
+        {"plan c.ini --set memory.profile=d/in.bin --timeline d/in.bin", "",
+            "what memory.profile names"},
         {"plan c.ini --set model.weights=d/new --html - --text d/./new", "",
             "what model.weights names"},
-        {"compare c.ini --vary memory.profile=auto,d/in --csv d/in", "",
+        {"compare c.ini --vary memory.profile=auto,d/in.bin --csv d/in.bin", "",
             "what memory.profile names"},
-        {"sweep c.ini --set data.path=d/in --set memory.device_budget=1GiB --csv d/in", "",
+        {"sweep c.ini --set data.path=d/in.bin --set memory.device_budget=1GiB --csv d/in.bin", "",
             "what data.path names"},
-        {"profile c.ini --set data.eval_path=d --out d/in", "",
-            "in the folder that data.eval_path names"},
-        {"eval c.ini --set model.weights=d/in --outputs d/in", "", "what model.weights names"},
+        {"profile c.ini --set data.source=cifar10 --set data.eval_path=d --out d/in.bin", "",
+            "may be of the data that data.eval_path names"},
+        {"eval c.ini --set model.weights=d/in.bin --outputs d/in.bin", "",
+            "what model.weights names"},
         {"eval c.ini --random --outputs new", "./new", "by --outputs and by DT_TRACE"},
         {"eval c.ini --random", "c.ini", "what is read"},
-        {"c.ini --set train.dump_gradients=d/in --set model.weights=d/in", "",
+        {"c.ini --set train.dump_gradients=d/in.bin --set model.weights=d/in.bin", "",
             "what model.weights names"},
         {"c.ini --set train.dump_gradients=c.ini", "", "what is read"},
-        {"c.ini --plan d/in", "d/in", "what is read"},
+        {"c.ini --plan d/in.bin", "d/in.bin", "what is read"},
         {"c.ini --set train.dump_gradients=new", "new", "what train.dump_gradients names"},
     };
     char folder[256];
@@ -1398,7 +1400,7 @@ static void what_is_read_is_not_written_over(void **state)
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         const bool plans = strstr(cases[i].words, "--plan") != NULL;
         ran r = cli_run("plan c.ini --text -", NULL);
-        const char *file = cli_file("read/d/in", plans ? r.out : "[density]\n* = 0.5\n");
+        const char *file = cli_file("read/d/in.bin", plans ? r.out : "[density]\n* = 0.5\n");
         char *before = cli_text(file);
         cli_done(&r);
         setenv("DT_TRACE", cases[i].trace, 1);

@@ -637,12 +637,23 @@ static void lower(const search *x, dti_trial *least, const dti_trial *t)
         *least = *t;
 }
 
-/* One that goes by a budget takes the least under the least: a byte, whatever was asked for. */
+/* Whether one of a list goes by a budget, as what comes ahead of parameters does, too. */
+static bool goes_by_budget(const char *list)
+{
+    char name[DT_NAME_BYTES];
+    for (const char *at = list; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+        const dt_policy *p = dt_policy_find(name);
+        if (p != NULL && (p->by_budget || p->home != NULL))
+            return true;
+    }
+    return false;
+}
+
+/* Such a list takes the least under the least: a byte, whatever was asked for. */
 static uint64_t least_budget(const search *x, const char *policy)
 {
-    const char *comma = strrchr(policy, ',');
-    const dt_policy *p = dt_policy_find(comma != NULL ? comma + 1 : policy);
-    return p != NULL && p->by_budget && x->own.budget > 0 ? 1 : x->own.budget;
+    return x->own.budget > 0 && goes_by_budget(policy) ? 1 : x->own.budget;
 }
 
 /* The least that a policy takes: of the smallest parts that can be trained, and of the whole where

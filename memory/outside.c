@@ -121,8 +121,6 @@ double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, con
         return HUGE_VAL;
     dt_status st = dt_program_copy(&q, p, NULL);
     if (st == DT_OK)
-        st = dt_program_index(q, NULL);
-    if (st == DT_OK)
         st = dti_recompute(q, &g, NULL, NULL);
     for (size_t i = p->n_op; st == DT_OK && i < q->n_op; i++)
         seconds += dti_pass_seconds(e, q, &q->op[i]);

@@ -147,6 +147,10 @@ static void encode(const dti_value_view *w)
     const double bytes = (double)t->bytes;
     size_t n;
     const dt_codec *const *all = dt_codec_all(&n);
+    if (t->role != DT_ROLE_ACTIVATIONS) {
+        say(FATE, "  encode     it is left as it is: codecs pack activations alone");
+        return;
+    }
     for (size_t i = 0; i < n && t->bytes % sizeof(float) == 0; i++) {
         char size[DT_HUMAN_BYTES];
         const dt_costs *c = &w->s->costs;

@@ -204,14 +204,13 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
     return st;
 }
 
-static dt_status find(search *s, dt_err *err)
+/* From Rotor's sequences on, or from nothing where all is branched through. */
+static dt_status find_from(search *s, bool spaced, dt_err *err)
 {
     bool points;
     const uint64_t whole = s->x.cost.device, least = dt_remat_least_peak(&s->x.r.graph);
-    if (whole <= s->x.budget)
-        return DT_OK;
     if (!branches(s))
-        DT_CHECK(dti_problem_try_chain(&s->x, DTI_CHAIN_AUTO, STAGES, &points, err));
+        DT_CHECK(dti_problem_try_chain(&s->x, DTI_CHAIN_AUTO, STAGES, spaced, &points, err));
     const int64_t first = (int64_t)s->x.budget - s->x.offset;
     const dti_aim aim = {.budget = s->x.budget,
         .least = least,
@@ -219,6 +218,17 @@ static dt_status find(search *s, dt_err *err)
         .first = first > (int64_t)least ? (uint64_t)first : least,
         .rounds = ROUNDS};
     return dti_aim_search(&aim, try_at, s, err);
+}
+
+/* Annealing comes to other sequences from other first ones: where those from few miss the budget,
+ * and without one, from many as well. */
+static dt_status find(search *s, dt_err *err)
+{
+    if (s->x.cost.device <= s->x.budget)
+        return DT_OK;
+    DT_CHECK(find_from(s, false, err));
+    return s->x.cost.device > s->x.budget && !branches(s) && !s->hasty ? find_from(s, true, err)
+                                                                       : DT_OK;
 }
 
 /* The problem anew, and its best within the budget; 0: the lowest peak. */

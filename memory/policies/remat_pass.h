@@ -41,11 +41,11 @@ dt_status dti_problem_try(
 extern const char *const dti_chain_cuts_names[];
 
 /* Rotor's sequences for what is aimed at, moved by how far real plans are off: the problem as a
- * chain of at most so many stages; with DTI_CHAIN_AUTO, where none of them fits, as one that ends
- * them after any value as well. *points: the best has them where one value alone crosses.
- * DT_E_NOMEM. */
-dt_status dti_problem_try_chain(
-    dti_problem *x, dti_chain_cuts where, uint32_t stages, bool *points, dt_err *err) DT_NODISCARD;
+ * chain of at most so many stages. @spaced: where none of them fits, aims from the most down to the
+ * least are tried as well, and with DTI_CHAIN_AUTO stages that end after any value. *points: the
+ * best has them where one value alone crosses. DT_E_NOMEM. */
+dt_status dti_problem_try_chain(dti_problem *x, dti_chain_cuts where, uint32_t stages, bool spaced,
+    bool *points, dt_err *err) DT_NODISCARD;
 
 /* Rewrite the program as the best has it, saying why: @why is a text without formats. Where none
  * was found, or the one that keeps all is better, nothing is done. */

@@ -118,7 +118,8 @@ static dt_status try_spaced(search *s, dt_err *err)
     return DT_OK;
 }
 
-static dt_status try_cuts(search *s, dti_chain_cuts where, bool steps, uint32_t stages, dt_err *err)
+static dt_status try_cuts(
+    search *s, dti_chain_cuts where, bool steps, bool spaced, uint32_t stages, dt_err *err)
 {
     dt_status st = dti_chain_of_graph(&s->s, &s->x->r.graph, where, stages, s->x->mirror, err);
     s->linear = st == DT_OK && !s->s.points;
@@ -126,7 +127,7 @@ static dt_status try_cuts(search *s, dti_chain_cuts where, bool steps, uint32_t 
         st = DT_FAIL(err, DT_E_NOMEM, "no memory for a chain's table");
     if (st == DT_OK && steps)
         st = try_steps(s, err);
-    if (st == DT_OK && s->x->cost.device > s->x->budget)
+    if (st == DT_OK && spaced && s->x->cost.device > s->x->budget)
         st = try_spaced(s, err);
     dti_chain_solver_free(s->solver);
     dti_chain_stages_deinit(&s->s);
@@ -134,12 +135,12 @@ static dt_status try_cuts(search *s, dti_chain_cuts where, bool steps, uint32_t 
 }
 
 dt_status dti_problem_try_chain(
-    dti_problem *x, dti_chain_cuts where, uint32_t stages, bool *points, dt_err *err)
+    dti_problem *x, dti_chain_cuts where, uint32_t stages, bool spaced, bool *points, dt_err *err)
 {
     search s = {.x = x, .points = points};
-    DT_CHECK(try_cuts(&s, where, x->budget > 0, stages, err));
-    return where == DTI_CHAIN_AUTO && !s.linear && x->cost.device > x->budget
-               ? try_cuts(&s, DTI_CHAIN_LINEAR, false, stages, err)
+    DT_CHECK(try_cuts(&s, where, !spaced || x->budget > 0, spaced, stages, err));
+    return spaced && where == DTI_CHAIN_AUTO && !s.linear && x->cost.device > x->budget
+               ? try_cuts(&s, DTI_CHAIN_LINEAR, false, true, stages, err)
                : DT_OK;
 }
 
@@ -153,7 +154,8 @@ static dt_status rotor(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_status st = dti_problem_open(&x, p, env, err);
     x.budget = dti_pass_budget(env, o->budget);
     if (st == DT_OK && x.cost.device > x.budget)
-        st = dti_problem_try_chain(&x, (dti_chain_cuts)o->cuts, (uint32_t)o->stages, &points, err);
+        st = dti_problem_try_chain(
+            &x, (dti_chain_cuts)o->cuts, (uint32_t)o->stages, true, &points, err);
     if (st == DT_OK)
         st = dti_problem_take(&x,
             points ? "rotor: the optimum for the chain of values that alone cross"

@@ -646,15 +646,19 @@ bool dt_weights_name_anew(const dt_graph *g, const char *fresh)
     bool anew = false;
     for (size_t i = 0; fresh != NULL && i < g->n_node; i++) {
         const dt_node *nd = &g->node[i];
+        bool any = false, all = true; /* of its weights for classes */
         for (int k = 0; k < nd->info.n_param; k++) {
             const dt_param_info *p = &nd->info.param[k];
             snprintf(name, sizeof name, "%s.%s", nd->name, p->name);
             const bool is = dti_glob_any(fresh, name);
             if (nd->desc->reads_ids && !is)
                 return false;
-            if (has_side(p, nd->part, g->classes))
-                anew = is;
+            if (has_side(p, nd->part, g->classes)) {
+                any = true;
+                all = all && is;
+            }
         }
+        anew = any ? all : anew;
     }
     return anew;
 }

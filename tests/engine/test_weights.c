@@ -666,6 +666,20 @@ static void weights_of_deep_networks_are_found_by_name(void **state)
     dt_graph_destroy(g);
 }
 
+static void classes_are_others_where_all_that_tells_them_apart_is_anew(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *fresh;
+        bool anew;
+    } all[] = {{NULL, false}, {"fc3.bias", false}, {"fc3.weight", false}, {"fc2.*", false},
+        {"fc3.bias, fc3.weight", true}, {"fc3.*", true}, {"*", true}};
+    dt_graph *g = build("mlp", 10, 16);
+    for (size_t i = 0; i < DT_COUNT(all); i++)
+        assert_int_equal(dt_weights_name_anew(g, all[i].fresh), all[i].anew);
+    dt_graph_destroy(g);
+}
+
 DT_TEST_GROUP(weights)
 {
     const struct CMUnitTest tests[] = {
@@ -695,6 +709,7 @@ DT_TEST_GROUP(weights)
         cmocka_unit_test(weights_of_deep_networks_are_found_by_name),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(a_full_disk_keeps_the_old_file),
+        cmocka_unit_test(classes_are_others_where_all_that_tells_them_apart_is_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -86,13 +86,36 @@ dt_status dt_vocabulary_named(dt_vocabulary *v, const char *const *name, int64_t
     return DT_OK;
 }
 
+/* Counts the lines, none of which is longer than a token's: a file that is no such list is told as
+ * one, and not by what its lines are not as classes. */
+static dt_status count_tokens(
+    int64_t *n, const char *name, const char *lines, size_t bytes, dt_err *err)
+{
+    const char *at = lines, *end = lines + bytes;
+    for (*n = 0; at < end; ++*n) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        const size_t length = (size_t)((stop != NULL ? stop : end) - at);
+        if (length >= DTI_BYTE_NAME)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s:%" PRId64 ": a line of %zu bytes, and one that names a byte has at most %d: "
+                "this is no vocabulary",
+                name, *n + 1, length, DTI_BYTE_NAME - 1);
+        if (stop == NULL)
+            return DT_FAIL(err, DT_E_DATA,
+                "%s:%" PRId64 ": this last line of the vocabulary does not end; put a newline "
+                "behind it",
+                name, *n + 1);
+        at = stop + 1;
+    }
+    return DT_OK;
+}
+
 static dt_status take_vocabulary(
     dt_vocabulary *v, const char *name, const char *lines, size_t bytes, dt_err *err)
 {
     dt_class_names names;
-    int64_t n = 0;
-    for (size_t i = 0; i < bytes; i++)
-        n += lines[i] == '\n';
+    int64_t n;
+    DT_CHECK(count_tokens(&n, name, lines, bytes, err));
     DT_CHECK(dti_class_names_parse(&names, name, lines, bytes, n, err));
     const dt_status st = dt_vocabulary_named(v, names.name, names.n, err);
     dt_class_names_deinit(&names);

@@ -222,7 +222,9 @@ static void text_may_be_read_in_a_vocabulary_that_was_learned(void **state)
     static const struct {
         const char *lines, *told;
     } wrong[] = {{"c\nb\n", "vocab.txt"}, {"a\nword\n", "the name of class 1"},
-        {"a\nb", "vocab.txt:2: "}, {"", "vocab.txt: names no byte"},
+        {"a\nb", "vocab.txt:2: this last line of the vocabulary does not end; put a newline"},
+        {"a\nA line of a text\nb", "vocab.txt:2: a line of 16 bytes, and one that names a byte ha"},
+        {"", "vocab.txt: names no byte"},
         {"a\nb\n", "line 1, offset 1: byte 0x63 does not occur in"},
         {"0\n1\n2\n3\na\nb\nc\n", "set model.vocab = 7 or more"}};
     uint8_t bytes[BYTES];

@@ -46,6 +46,12 @@ static dt_status read(
     return p->whole->desc->read(p->whole, p->at[i], key, x, label, err);
 }
 
+/* What is learned from comes first, in a fixed order. */
+static dt_status check_learned(const dt_source *s, int64_t n, dt_err *err)
+{
+    return whole_of(s)->desc->check_learned(whole_of(s), n, err);
+}
+
 static int64_t classes(const dt_source *s)
 {
     return whole_of(s)->desc->classes(whole_of(s));
@@ -145,6 +151,7 @@ dt_status dt_source_hold(dt_source **s, double share, bool held, dt_err *err)
     p->desc.close = close_part;
     p->desc.count = count;
     p->desc.read = read;
+    p->desc.check_learned = p->desc.check_learned != NULL ? check_learned : NULL;
     p->desc.has_eval = NULL;
     p->desc.classes = p->desc.classes != NULL ? classes : NULL;
     p->desc.class_name = p->desc.class_name != NULL ? class_name : NULL;

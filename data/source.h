@@ -60,6 +60,8 @@ typedef struct dt_source_opts {
  * @read:  sample @i into x (h*w*c floats, NHWC) and the opts.labels of it at label, each a class,
  * or as opts.label_kind says, or DT_LABEL_NONE. @key draws the augmentation: the same key, the same
  * bits. Thread-safe. DT_E_DATA for a bad sample
+ * @check_learned: (optional, of a fixed order) whether there is something to learn in each batch of
+ * the first @n samples. DT_E_DATA
  * @has_eval: (optional) whether a held-out split lies beside the training data, to be opened with
  * the same options and eval set; absent: it does not
  * @classes: (optional) how many classes occur
@@ -78,6 +80,7 @@ typedef struct dt_source_desc {
     int64_t (*count)(const dt_source *s);
     dt_status (*read)(
         const dt_source *s, int64_t i, uint64_t key, float *x, int32_t *label, dt_err *err);
+    dt_status (*check_learned)(const dt_source *s, int64_t n, dt_err *err);
     bool (*has_eval)(const struct dt_source_desc *d, const dt_source_opts *o);
     int64_t (*classes)(const dt_source *s);
     const char *(*class_name)(const dt_source *s, int32_t label);

@@ -22,6 +22,7 @@ typedef struct tensors {
     bool ids;                 /* x holds tokens, and not values */
     int64_t count, each;
     int64_t left_out; /* labels that do not count */
+    int64_t bare;     /* the first step of which none counts; -1: there is none */
 } tensors;
 
 /* A network of tokens may ask for several labels in a row, mostly one for each. */
@@ -187,30 +188,25 @@ static dt_status some_labels(const tensors *t, int64_t at, int64_t end, int32_t 
                                     : some_classes(t, at, n, to, err);
 }
 
-/* @step: the first of which nothing counts; -1: there is none */
-static dt_status check_counted(
-    const tensors *t, const char *path, int64_t step, bool any, dt_err *err)
+typedef struct ignored_text {
+    char s[64];
+} ignored_text;
+
+/* What y holds where it does not count. */
+static ignored_text ignored_in(const tensors *t)
 {
-    char what[64] = "NaN";
+    ignored_text text = {"NaN"};
     if (!has_values_for_labels(t))
-        snprintf(what, sizeof what, "data.ignore_label, %" PRId64, t->base.opts.ignore_label);
-    if (!any)
-        return DT_FAIL(err, DT_E_DATA, "%s: each value of y is %s, and none counts", path, what);
-    if (step < 0 || t->base.opts.eval)
-        return DT_OK;
-    return DT_FAIL(err, DT_E_DATA,
-        "%s: each value of y[%" PRId64 "] is %s, so nothing of that step counts; leave it out of x "
-        "and y",
-        path, step, what);
+        snprintf(text.s, sizeof text.s, "data.ignore_label, %" PRId64, t->base.opts.ignore_label);
+    return text;
 }
 
-/* Labels stay in the file; what is wrong with one is told before a run begins all the same. A step
- * that has none has no mean loss; an evaluation takes all together. */
+/* Labels stay in the file; what is wrong with one is told before a run begins all the same. */
 static dt_status check_labels(tensors *t, const char *path, dt_err *err)
 {
     int32_t some[DTI_ST_SOME];
     const int64_t count = t->count * t->each, of_step = t->y->d[1] * t->each;
-    int64_t counted = 0, step = -1;
+    int64_t counted = 0;
     for (int64_t i = 0; i < count; i++) {
         if (i % DTI_ST_SOME == 0)
             DT_CHECK(some_labels(t, i, count, some, err));
@@ -219,11 +215,26 @@ static dt_status check_labels(tensors *t, const char *path, dt_err *err)
         t->left_out += !counts;
         if ((i + 1) % of_step != 0)
             continue;
-        if (counted == 0 && step < 0)
-            step = i / of_step;
+        if (counted == 0 && t->bare < 0)
+            t->bare = i / of_step;
         counted = 0;
     }
-    return check_counted(t, path, step, t->left_out < count, err);
+    if (t->left_out < count)
+        return DT_OK;
+    return DT_FAIL(
+        err, DT_E_DATA, "%s: each value of y is %s, and none counts", path, ignored_in(t).s);
+}
+
+/* A step of which nothing counts has no mean loss; an evaluation takes all together. */
+static dt_status check_learned(const dt_source *base, int64_t n, dt_err *err)
+{
+    const tensors *t = (const tensors *)base;
+    if (t->bare < 0 || t->bare * t->x->d[1] >= n)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: each value of y[%" PRId64 "] is %s, so nothing of that step counts; leave it out of x "
+        "and y",
+        dti_escape(base->opts.path).text, t->bare, ignored_in(t).s);
 }
 
 /* Tokens likewise, as places in a table. */
@@ -284,6 +295,7 @@ static dt_status open_tensors(
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors source");
     t->base = (dt_source){d, *o};
+    t->bare = -1;
     const dt_status st = load(t, err);
     if (st != DT_OK) {
         close_tensors(&t->base);
@@ -379,5 +391,6 @@ const dt_source_desc dt_source_tensors = {
     .close = close_tensors,
     .count = count_tensors,
     .read = read_tensors,
+    .check_learned = check_learned,
     .describe = describe_tensors,
 };

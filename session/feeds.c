@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "data/held.h"
+#include "engine/base/numbers.h"
 
 /* Mean or standard deviation for each channel of the image. */
 static dt_status per_channel(
@@ -192,6 +193,18 @@ static dt_status count_steps(dt_feeds *f, const dt_train_opts *t, int64_t sample
     return DT_OK;
 }
 
+/* Of the steps that the run takes alone, as others may have nothing to learn. */
+static dt_status check_learned(const dt_feeds *f, const dt_session *s, dt_err *err)
+{
+    char asked[DT_ASKED];
+    const dt_source_desc *desc = f->train->desc;
+    const int64_t n = dt_min_i64(f->steps, f->steps_per_epoch) * s->opts.train.batch;
+    if (desc->check_learned != NULL)
+        DT_TRY(err, desc->check_learned(f->train, n, err), "%s",
+            dt_session_asked(asked, s, "data", "path"));
+    return DT_OK;
+}
+
 /* Without partial batches a small set has none at all. */
 static dt_status check_full(const dt_session *s, const dt_source *source, dt_err *err)
 {
@@ -369,6 +382,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
         .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));
     DT_CHECK(count_steps(f, &s->opts.train, dt_loader_feed(f->train_loader)->samples, err));
+    DT_CHECK(check_learned(f, s, err));
     DT_CHECK(open_eval(f, s, desc, &o, err));
     warn_of_idle(f, s, desc);
     warn_of_classes(f, s->graph);

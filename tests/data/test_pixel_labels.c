@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "data/held.h"
 #include "data/source.h"
 #include "engine/label.h"
 #include "engine/base/alloc.h"
@@ -252,9 +253,16 @@ static void a_step_of_which_nothing_counts_is_refused(void **state)
     for (int i = 0; i < ALL / STEPS; i++)
         f.y[ALL / STEPS + i] = 255;
     dt_source_opts o = tensor_opts(put_pixels(&f, H, H));
-    open_fails("tensors", &o, DT_E_DATA, "each value of y[1] is data.ignore_label, 255, so noth");
-    o.eval = true; /* takes all steps together */
-    dt_source *s = opened("tensors", &o);
+    dt_source *s = opened("tensors", &o); /* an evaluation takes all steps together */
+    dt_err err = {0};
+    assert_ok(s->desc->check_learned(s, BATCH, &err), &err);
+    for (int held = 0; held < 2; held++) {
+        assert_fails(s->desc->check_learned(s, STEPS * BATCH, &err), DT_E_DATA, &err,
+            "each value of y[1] is data.ignore_label, 255, so noth");
+        err = (dt_err){0};
+        if (held == 0)
+            assert_ok(dt_source_hold(&s, 0.5, false, &err), &err);
+    }
     s->desc->close(s);
     memcpy(f.y, f.y + ALL / STEPS, sizeof f.y / STEPS);
     o.path = put_pixels(&f, H, H);

@@ -197,6 +197,23 @@ static void a_linear_function_is_learned(void **state)
     dt_run_close(run);
 }
 
+/* Only of steps that are learned from something has to count. */
+static void a_step_without_labels_may_be_held_out_or_never_reached(void **state)
+{
+    (void)state;
+    static rows r;
+    dt_err err = {0};
+    fill(&r);
+    for (int i = 2 * BATCH; i < 3 * BATCH; i++)
+        r.y[i][0] = r.y[i][1] = NAN;
+    put_rows("rows.st", &r);
+    assert_fails(try_train(LINEAR, "[mse loss]\n", "train.steps=3", &err), DT_E_DATA, &err,
+        "each value of y[2] is NaN, so nothing of that step counts");
+    assert_has(err.text, "[data] path = rows.st");
+    train_ok(LINEAR, "[mse loss]\n", "train.steps=2");
+    train_ok(LINEAR, "[mse loss]\n", "data.eval_path= data.eval_share=0.5 train.epochs=2");
+}
+
 /* ---- what is told ---- */
 
 static void check_told(const char *loss, bool accuracy)
@@ -529,6 +546,7 @@ DT_TEST_GROUP(value_runs)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_that_of_the_mean_over_the_values_that_count),
         cmocka_unit_test(a_linear_function_is_learned),
+        cmocka_unit_test(a_step_without_labels_may_be_held_out_or_never_reached),
         cmocka_unit_test(no_class_is_told_where_numbers_are_learned),
         cmocka_unit_test(the_program_tells_what_there_is),
         cmocka_unit_test(outputs_are_written_as_files_have_them),

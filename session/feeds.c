@@ -96,6 +96,24 @@ static dt_status check_labels(
         s->graph->node[s->graph->n_node - 1].desc->name);
 }
 
+/* Whether a text would do in its own bytes: then it is the vocabulary that does not go with it. */
+static bool is_of_vocabulary(const dt_source_desc *desc, const dt_source_opts *o)
+{
+    enum { BYTES = 256 };
+    dt_source *s = NULL;
+    dt_source_opts own = *o;
+    if (desc != &dt_source_text || o->vocab == NULL)
+        return false;
+    own.vocab = NULL;
+    own.classes = BYTES;
+    if (own.train_path != NULL) /* it is taken whole */
+        own.train_path = own.path;
+    if (desc->open(desc, &s, &own, NULL) != DT_OK)
+        return false;
+    desc->close(s);
+    return true;
+}
+
 /* Says, after what is wrong with it, where the data is named, and what may bring it. */
 static dt_status open_source(dt_source **out, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *o, const char *key, dt_err *err)
@@ -106,6 +124,8 @@ static dt_status open_source(dt_source **out, const dt_session *s, const dt_sour
     if (st == DT_OK)
         return DT_OK;
     const bool by_source = o->path == NULL || st == DT_E_CONFIG; /* no path would do */
+    if (st == DT_E_DATA && is_of_vocabulary(desc, o))
+        return DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "data", "vocab"));
     (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "data", by_source ? "source" : key));
     const dt_source_desc *meant = st == DT_E_DATA ? dt_source_meant(desc, o->path) : NULL;
     if (meant != NULL)

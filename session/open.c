@@ -558,6 +558,20 @@ static dt_status find_run(dt_session *s, const char *path, dt_err *err)
     return s->of_run != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
 }
 
+/* A run has the vocabulary of its text beside its configuration, and needs no other run's. */
+static dt_status take_own_vocabulary(dt_session *s, dt_err *err)
+{
+    char own[4096];
+    struct stat st;
+    if (s->of_run == NULL || s->opts.data.vocab == NULL ||
+        dt_config_typed(s->config, "data", "vocab") ||
+        snprintf(own, sizeof own, "%s" DT_RUN_CLASSES, s->of_run) >= (int)sizeof own ||
+        stat(own, &st) != 0)
+        return DT_OK;
+    s->opts.data.vocab = s->own_vocab = dt_strdup(own);
+    return s->own_vocab != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a session");
+}
+
 /* What a program registers is not here, and the configuration of its run names it all the same. */
 static void tell_of_outside(const dt_session *s, dt_err *err)
 {
@@ -584,6 +598,7 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
         tell_of_outside(s, err);
     }
     DT_CHECK(read);
+    DT_CHECK(take_own_vocabulary(s, err));
     s->micro_batch = s->opts.train.micro_batch;
     DT_CHECK(choose_device(s, err));
     DT_CHECK(check_threads(s, err));
@@ -665,6 +680,7 @@ void dt_session_close(dt_session *s)
     dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->of_run);
+    dt_free(s->own_vocab);
     dt_free(s->given_by);
     dt_layer_fates_close(&s->fates);
     dt_costs_deinit(&s->costs);

@@ -67,6 +67,8 @@ typedef struct dt_plan_request {
  * NULL: nobody
  * @note:      what is to be said of the configuration besides, a line; "": nothing
  * @of_run:    folder of the run that wrote the configuration; NULL: none did
+ * @own_vocab: the vocabulary in that folder, where it stands for the one that the configuration
+ * names; NULL: it does not
  * @given:     plans that a file gave, to be taken; none: they are made
  * @given_by:  that file
  * @plans:     those of the run that the configuration describes; NULL before the first of them
@@ -89,7 +91,7 @@ typedef struct dt_session {
     void (*notice)(const char *line), (*searching)(const char *line);
     double patience;
     char note[512];
-    char *of_run;
+    char *of_run, *own_vocab;
     dt_plans given;
     char *given_by;
     struct dt_plan_set *plans;

@@ -40,12 +40,15 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
 static dt_status read_vocabulary(writer *w, dt_err *err)
 {
     const dt_data_opts *d = &w->s->opts.data;
-    char *text = NULL;
+    char *text = NULL, asked[DT_ASKED];
     size_t n = 0;
     if (w->names->n > 0)
         return dt_vocabulary_named(&w->v, w->names->name, w->names->n, err);
-    if (d->vocab != NULL)
-        return dt_vocabulary_read(&w->v, d->vocab, err);
+    if (d->vocab != NULL) {
+        DT_TRY(err, dt_vocabulary_read(&w->v, d->vocab, err), "%s",
+            dt_session_asked(asked, w->s, "data", "vocab"));
+        return DT_OK;
+    }
     if (d->path == NULL)
         return DT_FAIL(err, DT_E_CONFIG,
             "data.path is missing: set data.path = FILE, the text that the network has learned");

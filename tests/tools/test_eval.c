@@ -805,8 +805,48 @@ static void weights_are_taken_with_their_vocabulary(void **state)
             assert_code(&r, all[i].told == NULL ? 0 : DT_E_DATA);
             if (all[i].told != NULL)
                 assert_has(r.err, all[i].told);
+            if (all[i].told != NULL && all[i].vocab)
+                assert_has(r.err, "--set: [data] vocab = ");
             cli_done(&r);
         }
+    }
+}
+
+/* Of the run before, whose folder may go away then. */
+static void a_run_needs_no_vocabulary_but_its_own(void **state)
+{
+    NEED_BINARY();
+    static const char *const all[] = {
+        "eval FILE", "eval FILE --generate 6", "FILE --resume --set train.steps=5"};
+    char folder[1024], ini[2048], lent[1024], text[1024], line[8192];
+    snprintf(ini, sizeof ini, "%s/config.ini", dt_temp_path("text_run"));
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("borrower"));
+    snprintf(lent, sizeof lent, "%s", dt_temp_path("lent.txt"));
+    snprintf(text, sizeof text, "%s", dt_temp_path("borrowed.txt"));
+    char content[800];
+    memset(content, 'b', sizeof content);
+    put_file(text, content, sizeof content);
+    put_file(lent, "a\nb\n\n\n", 6);
+    snprintf(line, sizeof line, "FILE --set data.path=%s --set data.vocab=%s --set run.dir=%s",
+        text, lent, folder);
+    ran r = cli_run(line, ini);
+    assert_code(&r, 0);
+    cli_done(&r);
+    assert_int_equal(remove(lent), 0);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        r = cli_run(all[i], folder);
+        assert_code(&r, 0);
+        cli_done(&r);
+    }
+    snprintf(line, sizeof line, "%s/classes.txt", folder);
+    assert_int_equal(remove(line), 0);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        r = cli_run(all[i], folder);
+        assert_code(&r, DT_E_DATA);
+        assert_has(r.err, "lent.txt: cannot open");
+        assert_has(r.err, "/config.ini:");
+        assert_has(r.err, ": [data] vocab = ");
+        cli_done(&r);
     }
 }
 
@@ -1180,6 +1220,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(classes_that_are_others_now_are_refused),
         cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),
         cmocka_unit_test(weights_are_taken_with_their_vocabulary),
+        cmocka_unit_test(a_run_needs_no_vocabulary_but_its_own),
         cmocka_unit_test(what_cannot_be_classified_is_told),
         cmocka_unit_test(a_run_that_was_cut_short_is_asked_by_its_newest_checkpoint),
         cmocka_unit_test(a_run_that_went_on_and_was_cut_short_is_asked_by_its_newest_weights),

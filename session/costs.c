@@ -108,15 +108,19 @@ static dt_status take_card(dt_session *s, dt_err *err)
     const char *name = s->opts.memory.simulate;
     const dt_card_speed *card = dt_card_speed_find(name);
     const bool is_own = strcmp(name, dti_own_card) == 0;
-    dt_costs of_card;
+    dt_card_speed speed;
     if (card == NULL && !is_own)
         return unknown_card(s, err);
     if (is_own)
-        DT_CHECK(dti_own_card_costs(s, &of_card, err));
+        DT_CHECK(dti_own_card_speed(s, &speed, err));
     else
-        dt_costs_of_card(&of_card, card);
+        speed = *card;
+    if (s->context.tf32)
+        dt_card_take_tf32(&speed);
     dt_costs_deinit(&s->costs);
-    s->costs = of_card;
+    dt_costs_of_card(&s->costs, &speed);
+    if (is_own)
+        dti_own_card_name(s, s->costs.name, sizeof s->costs.name);
     return DT_OK;
 }
 
@@ -177,10 +181,10 @@ dt_status dti_session_read_costs(dt_session *s, dt_err *err)
         DT_CHECK(read_kept(s, err));
     else if (m->profile != NULL)
         DT_CHECK(read_named(s, err));
-    if (m->simulate == NULL)
-        DT_CHECK(dti_own_card_unused(s, err));
-    else
+    if (m->simulate != NULL)
         DT_CHECK(take_card(s, err));
+    if (m->simulate == NULL || strcmp(m->simulate, dti_own_card) != 0)
+        DT_CHECK(dti_own_card_unused(s, err));
     if (m->simulate == NULL && m->calibrate > 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
             dt_session_asked(asked, s, "memory", "calibrate"));

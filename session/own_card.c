@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "memory/time/card_costs.h"
-
 const char dti_own_card[] = "own";
 
 /* What is said in numbers, 0 where it is not. @wanted: unless the card is like another one */
@@ -24,6 +22,11 @@ static void numbers_of(const dt_card_opts *o, number to[NUMBERS])
     memcpy(to, all, sizeof all);
 }
 
+static const dt_card_speed *like_of(const dt_card_opts *o)
+{
+    return o->like != NULL ? dt_card_speed_find(o->like) : NULL;
+}
+
 /* As much of a title as leaves the numbers room, and no part of a letter. */
 static int title_bytes(const char *title)
 {
@@ -34,9 +37,10 @@ static int title_bytes(const char *title)
     return (int)n;
 }
 
-/* Title and numbers, so that no two that differ are called the same. */
-static void name_it(const dt_card_opts *o, const dt_card_speed *like, char *to, size_t bytes)
+void dti_own_card_name(const dt_session *s, char *to, size_t bytes)
 {
+    const dt_card_opts *o = &s->opts.card;
+    const dt_card_speed *like = like_of(o);
     number said[NUMBERS];
     size_t at = o->title != NULL
                     ? (size_t)snprintf(to, bytes, "%.*s", title_bytes(o->title), o->title)
@@ -68,29 +72,33 @@ static dt_status check(const dt_session *s, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_own_card_costs(const dt_session *s, dt_costs *to, dt_err *err)
+dt_status dti_own_card_speed(const dt_session *s, dt_card_speed *to, dt_err *err)
 {
     const dt_card_opts *o = &s->opts.card;
-    const dt_card_speed *like = o->like != NULL ? dt_card_speed_find(o->like) : NULL;
+    const dt_card_speed *like = like_of(o);
     const dt_card_sheet sheet = {o->fp32, o->half, o->bandwidth, o->link, o->disk_out, o->disk_in};
-    dt_card_speed card = {.title = ""};
     if (o->like != NULL && like == NULL)
         return dti_session_unknown(s, "card", "like", "card", dt_card_speed_names(), err);
     DT_CHECK(check(s, err));
-    if (like != NULL)
-        card = *like;
-    dt_card_take_sheet(&card, &sheet);
-    dt_costs_of_card(to, &card);
-    name_it(o, like, to->name, sizeof to->name);
+    *to = like != NULL ? *like : (dt_card_speed){.title = ""};
+    dt_card_take_sheet(to, &sheet);
     return DT_OK;
 }
 
 static dt_status unused(const dt_session *s, const char *key, dt_err *err)
 {
     char asked[DT_ASKED];
+    const char *listed = s->opts.memory.simulate;
+    dt_session_asked(asked, s, "card", key);
+    if (listed == NULL)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: no card is simulated; set memory.simulate = own, or leave [card] out", asked);
+    if (!dt_config_typed(s->config, "card", key))
+        return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
-        "%s: no card is simulated; set memory.simulate = own, or leave [card] out",
-        dt_session_asked(asked, s, "card", key));
+        "%s: memory.simulate = %s takes nothing of [card]; set memory.simulate = own and card.like "
+        "= %s, or leave it out",
+        asked, listed, listed);
 }
 
 dt_status dti_own_card_unused(const dt_session *s, dt_err *err)
@@ -98,11 +106,11 @@ dt_status dti_own_card_unused(const dt_session *s, dt_err *err)
     number said[NUMBERS];
     numbers_of(&s->opts.card, said);
     if (s->opts.card.title != NULL)
-        return unused(s, "title", err);
+        DT_CHECK(unused(s, "title", err));
     if (s->opts.card.like != NULL)
-        return unused(s, "like", err);
+        DT_CHECK(unused(s, "like", err));
     for (size_t i = 0; i < NUMBERS; i++)
         if (said[i].value > 0)
-            return unused(s, said[i].key, err);
+            DT_CHECK(unused(s, said[i].key, err));
     return DT_OK;
 }

@@ -149,7 +149,7 @@ static const dt_opt card_rows[] = {
     {"title", DT_OPT_STR, AT(title), "", 0, 0, NULL, NULL, "what it is called where times are shown"},
     {"like", DT_OPT_STR, AT(like), "", 0, 0, NULL, NULL, "card of 'dnntrain list cards' that it is like in what the keys below do not say. Not given: these say fp32, bandwidth and link"},
     {"fp32", DT_OPT_F64, AT(fp32), "0", 0, 1e6, NULL, NULL, "10^12 operations a second in fp32, as its data sheet says"},
-    {"half", DT_OPT_F64, AT(half), "0", 0, 1e6, NULL, NULL, "the same in 16 bits with sums in fp32, by tensor cores; 0: as in fp32, where that is given"},
+    {"half", DT_OPT_F64, AT(half), "0", 0, 1e6, NULL, NULL, "the same in 16 bits with sums in fp32, by tensor cores, of which tf32 has half; 0: both as in fp32, where that is given"},
     {"bandwidth", DT_OPT_F64, AT(bandwidth), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second of its memory, as its data sheet says"},
     {"link", DT_OPT_F64, AT(link), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second of its link, each way, as data sheets say: 15.75 of PCIe 3 with 16 lanes, 31.5 of PCIe 4"},
     {"disk_out", DT_OPT_F64, AT(disk_out), "0", 0, 1e6, NULL, NULL, "10^9 bytes a second that the disk beside it takes; 0: 1.6, or what the card it is like has"},

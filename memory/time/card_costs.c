@@ -1,7 +1,8 @@
 /* A table of cards. Where a paper's own rows without any saving tell what convolutions reach, that
  * is the number; else it is a share of the data sheet's peak: 0.75 of it for the fastest
- * convolutions and 0.33 for those without scratch, 0.8 for products of matrices, 0.5 for tensor
- * cores, 0.75 of the memory's rate and 0.8 of the link's.
+ * convolutions and 0.33 for those without scratch, 0.8 for products of matrices, 0.5 for
+ * convolutions on tensor cores and for the others by as much more or less as in fp32, 0.75 of the
+ * memory's rate and 0.8 of the link's.
  *
  * Convolutions of one channel each reach 0.0044 of the peak, by MobileNet's 163 images a second on
  * a Titan X with kernels made for them (Apache MXNet, pull request 7393; 167 by this table): they
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/base/numbers.h"
+
 #define CONV 0.75
 #define DEPTHWISE 0.0044
 #define SMALL 0.33
@@ -21,13 +24,14 @@
 #define MEMORY 0.75
 #define LINK 0.8
 
-/* A row from a data sheet: peak 10^12 operations a second in fp32 and, with fp32 sums, in 16 bits,
- * and peak 10^9 bytes a second of the memory and the link. */
-#define SHEET(name, title, mib, peak, half, memory, link)                                          \
+/* A row from a data sheet: peak 10^12 operations a second in fp32, of tensor cores with fp32 sums
+ * in 16 bits and in TF32, without sparsity, and peak 10^9 bytes a second of the memory and the
+ * link. */
+#define SHEET(name, title, mib, peak, half, tf32, memory, link)                                    \
     {                                                                                              \
         name, title, mib, CONV *(peak), CONV *(peak), DEPTHWISE *(peak), SMALL *(peak),            \
-            MATRIX *(peak), HALF *(half), MEMORY *(memory), LINK *(link), LINK *(link),            \
-            "data sheet", 0, 0                                                                     \
+            MATRIX *(peak), HALF *(half), HALF *(tf32), MEMORY *(memory), LINK *(link),            \
+            LINK *(link), "data sheet", 0, 0                                                       \
     }
 
 #define DT_CARD_SPEED(...) {__VA_ARGS__},
@@ -73,10 +77,14 @@ static void take_arithmetic(dt_card_speed *to, const dt_card_sheet *sheet)
         to->depthwise = DEPTHWISE * sheet->fp32;
         to->small = SMALL * sheet->fp32;
         to->matrix = MATRIX * sheet->fp32;
-        to->half = 0;
+        to->half = to->tf32 = 0;
     }
-    if (sheet->half > 0)
+    if (sheet->half > 0) {
         to->half = HALF * sheet->half;
+        to->tf32 = to->half / 2;
+        if (CONV * sheet->half >= to->conv)
+            to->half = dt_max_f64(to->half, to->conv);
+    }
 }
 
 void dt_card_take_sheet(dt_card_speed *to, const dt_card_sheet *sheet)
@@ -90,6 +98,16 @@ void dt_card_take_sheet(dt_card_speed *to, const dt_card_sheet *sheet)
         to->disk_out = sheet->disk_out;
     if (sheet->disk_in > 0)
         to->disk_in = sheet->disk_in;
+}
+
+/* Products of single channels go without tensor cores. */
+void dt_card_take_tf32(dt_card_speed *to)
+{
+    const double times = dt_max_f64(1, to->tf32 / to->conv);
+    to->conv *= times;
+    to->pointwise *= times;
+    to->small *= times;
+    to->matrix *= times;
 }
 
 /* A link's first byte takes this long, and so does an op: what a launch costs. */

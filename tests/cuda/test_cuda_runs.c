@@ -127,6 +127,23 @@ static double number(const char *json, const char *section, const char *key)
     return v;
 }
 
+static void tf32_is_simulated_between_fp32_and_bf16(void **state)
+{
+    NEED_BUILT();
+    static const char *const precisions[] = {"bf16", "tf32", "fp32"};
+    double before = 0;
+    for (size_t i = 0; i < DT_COUNT(precisions); i++) {
+        char sets[128];
+        snprintf(sets, sizeof sets,
+            "--set memory.simulate=h100 --set model.name=vgg16 --set train.precision=%s",
+            precisions[i]);
+        char *plan = plan_for(sets);
+        assert_true(number(plan, "predicted", "step_seconds") > 1.2 * before);
+        before = number(plan, "predicted", "step_seconds");
+        dt_free(plan);
+    }
+}
+
 static void plans_are_made_for_a_card_by_name(void **state)
 {
     NEED_BUILT();
@@ -323,6 +340,7 @@ DT_TEST_GROUP(cuda_runs)
         cmocka_unit_test(without_a_card_a_run_ends_with_8_and_says_what_to_do),
         cmocka_unit_test(without_a_card_plans_are_made_and_verified),
         cmocka_unit_test(tf32_is_of_cuda_devices),
+        cmocka_unit_test(tf32_is_simulated_between_fp32_and_bf16),
         cmocka_unit_test(auto_takes_the_processor_without_a_card),
         cmocka_unit_test(devices_are_listed_with_the_reason),
         cmocka_unit_test(plans_are_made_for_a_card_by_name),

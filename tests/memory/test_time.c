@@ -388,6 +388,47 @@ static void a_cost_says_where_it_is_from(void **state)
     dt_costs_deinit(&c);
 }
 
+static double convolutions(const dt_card_speed *of, dt_dtype type)
+{
+    dt_costs c;
+    dt_costs_of_card(&c, of);
+    return c.flops[DT_WORK_CONV][type];
+}
+
+/* It took what fp32 takes. */
+static void tf32_is_faster_where_tensor_cores_are(void **state)
+{
+    (void)state;
+    size_t n;
+    const dt_card_speed *all = dt_card_speed_all(&n);
+    for (size_t i = 0; i < n; i++) {
+        dt_card_speed at = all[i];
+        dt_card_take_tf32(&at);
+        const double fp32 = convolutions(&all[i], DT_F32), tf32 = convolutions(&at, DT_F32);
+        const double wanted = 1e12 * all[i].tf32;
+        assert_true(fabs(tf32 - (wanted > fp32 ? wanted : fp32)) <= 1e-9 * tf32);
+        assert_true(fabs(convolutions(&at, DT_BF16) / convolutions(&all[i], DT_BF16) - 1) < 1e-9);
+        assert_true(fabs(at.depthwise - all[i].depthwise) < 1e-9);
+    }
+    assert_true(fabs(dt_card_speed_find("a100")->tf32 - 78) < 1e-9);
+    assert_true(dt_card_speed_find("a100")->tf32 > dt_card_speed_find("a100")->conv);
+}
+
+/* Half of them took longer than as many in fp32. */
+static void a_sheet_makes_16_bits_no_slower_than_it_says(void **state)
+{
+    (void)state;
+    const double half[] = {100, 50, 125, 400}, wanted[] = {75, 25, 75, 200};
+    for (size_t i = 0; i < DT_COUNT(half); i++) {
+        dt_card_speed own = {.title = ""}, like = own;
+        dt_card_take_sheet(&own, &(dt_card_sheet){.fp32 = 100, .half = half[i]});
+        dt_card_take_sheet(&like, &(dt_card_sheet){.fp32 = 100});
+        dt_card_take_sheet(&like, &(dt_card_sheet){.half = half[i]});
+        assert_true(fabs(own.half - wanted[i]) < 1e-9 && fabs(like.half - wanted[i]) < 1e-9);
+        assert_true(fabs(own.tf32 - half[i] / 4) < 1e-9);
+    }
+}
+
 static void every_card_has_numbers(void **state)
 {
     (void)state;
@@ -981,6 +1022,8 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(who_waits_for_ever_is_named),
         cmocka_unit_test(a_cost_says_where_it_is_from),
         cmocka_unit_test(every_card_has_numbers),
+        cmocka_unit_test(tf32_is_faster_where_tensor_cores_are),
+        cmocka_unit_test(a_sheet_makes_16_bits_no_slower_than_it_says),
         cmocka_unit_test(convolutions_have_rates_by_their_kernels),
         cmocka_unit_test(signatures_tell_ops_apart),
         cmocka_unit_test(what_is_packed_for_the_disk_is_written_behind_that),

@@ -101,6 +101,8 @@ static void a_card_that_cannot_be_is_refused(void **state)
         {"memory.simulate=owm", "did you mean 'own'?"},
         {"memory.simulate= --set card.fp32=3",
             "[card] fp32 = 3: no card is simulated; set memory."},
+        {"card.fp32=3", "[card] fp32 = 3: memory.simulate = p100 takes nothing of [card]; set "
+                        "memory.simulate = own and card.like = p100, or leave it out"},
     };
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         char words[256];
@@ -111,6 +113,21 @@ static void a_card_that_cannot_be_is_refused(void **state)
         assert_string_equal(r.out, "");
         cli_done(&r);
     }
+}
+
+/* One that a file describes is for when it is asked for. */
+static void a_card_of_the_file_stands_beside_one_of_the_list(void **state)
+{
+    NEED_BINARY();
+    const char *file = cli_file("card.ini",
+        "[model]\nname = lenet5\n[memory]\nsimulate = p100\n[card]\nlike = v100\nlink = 63\n");
+    ran r = cli_run("plan FILE", file);
+    assert_code(&r, 0);
+    assert_has(r.out, "Tesla P100 16GB, a card's constants");
+    cli_done(&r);
+    r = cli_run("plan FILE --set card.link=1", file);
+    assert_code(&r, DT_E_CONFIG);
+    cli_done(&r);
 }
 
 static double step_seconds(void)
@@ -677,6 +694,7 @@ DT_TEST_GROUP(plan_time)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_card_of_ones_own_goes_by_its_data_sheet),
         cmocka_unit_test(a_card_that_cannot_be_is_refused),
+        cmocka_unit_test(a_card_of_the_file_stands_beside_one_of_the_list),
         cmocka_unit_test(no_plan_is_below_its_bound),
         cmocka_unit_test(timelines_of_its_programs_make_the_step),
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),

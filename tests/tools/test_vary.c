@@ -422,6 +422,8 @@ static void wrong_arguments_are_refused(void **state)
         {"--vary policy.gist.dpr=fp8,fp16", "no list of --policies comes to gist"},
         {"--vary policy.gits.dpr=fp8", "[policy.gits]"},
         {"--run --vary memory.simulate=p100,v100", "--run measures this machine"},
+        {"--set memory.simulate=p100 --vary card.link=1,63",
+            "[card] link = 1: memory.simulate = p100 takes nothing of [card]"},
     };
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         char words[512];

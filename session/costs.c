@@ -172,7 +172,7 @@ static dt_status calibrate(dt_session *s, dt_err *err)
     return st;
 }
 
-dt_status dti_session_read_costs(dt_session *s, dt_err *err)
+dt_status dti_session_read_costs(dt_session *s, double scale, dt_err *err)
 {
     const dt_memory_opts *m = &s->opts.memory;
     char asked[DT_ASKED];
@@ -188,5 +188,7 @@ dt_status dti_session_read_costs(dt_session *s, dt_err *err)
     if (m->simulate == NULL && m->calibrate > 0)
         return DT_FAIL(err, DT_E_CONFIG, "%s: it scales a card's constants: set memory.simulate",
             dt_session_asked(asked, s, "memory", "calibrate"));
-    return m->calibrate > 0 ? calibrate(s, err) : DT_OK;
+    if (scale > 0)
+        s->costs.scale = scale;
+    return m->calibrate > 0 && !(scale > 0) ? calibrate(s, err) : DT_OK;
 }

@@ -5,9 +5,9 @@
 
 #include "session/session.h"
 
-/* Read what the configuration says of costs into s->costs, and scale them by memory.calibrate, for
- * which a step that keeps all is planned; DT_E_CONFIG, DT_E_DATA. A part of
+/* Read what the configuration says of costs into s->costs, and scale them by @scale; 0: by
+ * memory.calibrate, for which a step that keeps all is planned. DT_E_CONFIG, DT_E_DATA. A part of
  * dt_session_open. */
-dt_status dti_session_read_costs(dt_session *s, dt_err *err) DT_NODISCARD;
+dt_status dti_session_read_costs(dt_session *s, double scale, dt_err *err) DT_NODISCARD;
 
 #endif

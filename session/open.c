@@ -585,12 +585,33 @@ static void tell_of_outside(const dt_session *s, dt_err *err)
             source);
 }
 
+/* What memory.calibrate says is the rate of the configuration without what is varied, and the scale
+ * that this gives is all variants'; 0: of none, or of one that varies the rate. */
+static dt_status plain_scale(const dt_session *s, const char *const *sets, size_t n_sets,
+    const dti_session_also *a, double *scale, dt_err *err)
+{
+    const double rate = s->opts.memory.calibrate;
+    const dti_session_also same = {.list = a->list, .n = a->n};
+    dt_session *plain = NULL;
+    *scale = 0;
+    if (a->n_varied == 0 || !(rate > 0))
+        return DT_OK;
+    dt_status st = dti_session_open_for(&plain, a->path, sets, n_sets - a->n_varied, &same, err);
+    if (st != DT_OK)
+        st = DT_FAIL(err, st, "memory.calibrate is the rate of what --vary leaves as it is");
+    else if (!(plain->opts.memory.calibrate < rate) && !(plain->opts.memory.calibrate > rate))
+        *scale = plain->costs.scale;
+    dt_session_close(plain);
+    return st;
+}
+
 /* With the configuration's text read; @text: what was wrong with that. All mistakes are told
  * together, in the order of its lines. */
 static dt_status open_session(dt_session *s, const char *const *sets, size_t n_sets,
     const dti_session_also *a, dt_status text, size_t before, dt_err *err)
 {
     dt_graph *g = NULL;
+    double scale;
     s->kept = dt_kept_create(dti_fronts_kept, s);
     const dt_status read = first_of(text, read_config(s, sets, n_sets, a, err));
     if (read != DT_OK) {
@@ -618,7 +639,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(name_layers(s, g, err));
     DT_CHECK(check_taught(s, g, err));
     DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
-    DT_CHECK(dti_session_read_costs(s, err));
+    DT_CHECK(plain_scale(s, sets, n_sets, a, &scale, err));
+    DT_CHECK(dti_session_read_costs(s, scale, err));
     return dti_session_choose_parts(s, err);
 }
 

@@ -20,10 +20,12 @@ void dt_session_close(dt_session *s);
  * @list: @n other policies than memory.policy says, each written as that key is. Their sections
  *        [policy.NAME] count, too, and must hold what they may
  * @n_varied: so many assignments, the last, are values of --vary, and called so in messages
+ * @path: where there are any, of the configuration that they vary
  */
 typedef struct dti_session_also {
     const char *const *list;
     size_t n, n_varied;
+    const char *path;
 } dti_session_also;
 dt_status dti_session_open_for(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, const dti_session_also *also, dt_err *err) DT_NODISCARD;

@@ -190,7 +190,7 @@ static dt_status open_with(
         room = own[k] != NULL;
         sets[n++] = own[k];
     }
-    const dti_session_also also = {of->lists, of->n_lists, n - of->n_sets};
+    const dti_session_also also = {of->lists, of->n_lists, n - of->n_sets, of->path};
     const dt_status st =
         room ? dti_session_open_for(&x->session, of->path, sets, n, &also, err) : no_memory(err);
     for (size_t k = 0; k < keys->n; k++)

@@ -232,11 +232,16 @@ const char *dti_sweep_left_out(const dti_sweep *w, char to[DTI_SWEEP_LEFT_OUT])
     return to;
 }
 
-static void tell_costs(const dt_costs *c)
+/* Calibrated once, whatever batch a row has. */
+static void tell_costs(const dt_session *s)
 {
-    char text[sizeof c->name + 32];
-    snprintf(
+    const dt_costs *c = &s->costs;
+    char text[sizeof c->name + 64];
+    const int at = snprintf(
         text, sizeof text, "samples/s: %s, %s", c->simulated ? "simulated" : "predicted", c->name);
+    if (s->opts.memory.calibrate > 0)
+        snprintf(text + at, sizeof text - (size_t)at, ", calibrated at batch %" PRId64,
+            s->opts.train.batch);
     dti_term_wrap(stdout, 0, 2, text);
 }
 
@@ -307,7 +312,7 @@ void dti_sweep_table(const dti_sweep *w)
     dti_columns_legend(c, COLUMNS, "");
     dti_columns_left_out(c, COLUMNS, width);
     if (c[RATE].shown)
-        tell_costs(&w->session->costs);
+        tell_costs(w->session);
     if (host != NULL)
         dti_term_wrap(stdout, 0, 2, host);
     if (lossy)

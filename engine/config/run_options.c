@@ -137,7 +137,7 @@ static const dt_opt memory_rows[] = {
     {"cache", DT_OPT_PATH, AT(cache), "auto", 0, 0, cache_words, NULL, "folder that keeps profiles and what the policy auto found, for later runs. auto: dnntrain in $XDG_CACHE_HOME, or in ~/.cache; none: nothing is looked up or kept"},
     {"any_profile", DT_OPT_BOOL, AT(any_profile), "off", 0, 0, NULL, NULL, "accept a profile of another machine, version or precision"},
     {"simulate", DT_OPT_STR, AT(simulate), "", 0, 0, NULL, NULL, "predict steps by the constants of this card, in place of this machine's; 'dnntrain list cards' names cards. own: of the one in section [card]"},
-    {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples per second with everything kept, to which the simulated card's arithmetic is scaled; 0: as its constants say"},
+    {"calibrate", DT_OPT_F64, AT(calibrate), "0", 0, 1e12, NULL, NULL, "samples per second with everything kept, to which the simulated card's arithmetic is scaled, that of variants by the same factor; 0: as its constants say"},
     {"pool", DT_OPT_STR, AT(pool), "greedy", 0, 0, NULL, NULL, "how tensors are assigned addresses; 'dnntrain list pools' names the pools"},
     {"account", DT_OPT_STR, AT(account), "", 0, 0, NULL, NULL, "count memory as a paper does, and show its figures in place of a plan; nothing is run. 'dnntrain list accounts' names them"},
     {"account_workspace", DT_OPT_BYTES, AT(account_workspace), "0", 0, 0, NULL, NULL, "largest workspace that an account assumes for a paper's fastest algorithms"},

@@ -693,6 +693,11 @@ static void rates_are_those_of_plan(void **state)
     }
     cJSON_Delete(all);
     assert_int_equal(n, 4);
+    r = cli_run("sweep FILE --set memory.device_budget=3MiB --set memory.simulate=p100 --set "
+                "memory.calibrate=9000 --policies keep_all",
+        lenet());
+    assert_has(r.out, "simulated, Tesla P100 16GB, calibrated at batch 64\n");
+    cli_done(&r);
     assert_has_not(usual.r.out, "samples/s");
     r = cli_run("sweep FILE --json --verify --set memory.device_budget=3MiB", lenet());
     assert_code(&r, DT_E_CONFIG);

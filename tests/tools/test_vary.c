@@ -1,6 +1,7 @@
 /* `dnntrain compare --vary` from outside: a variant's row is that of a `compare --set` of its own,
  * and what is refused is a row that says so. */
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -393,6 +394,55 @@ static void a_plan_that_is_refused_is_a_row(void **state)
     cli_done(&r);
 }
 
+/* Of a lone policy and keep_all the samples a second of keep_all, of that value. */
+static double rate_of(const char *sets, const char *key, const char *value)
+{
+    char words[512];
+    snprintf(words, sizeof words, "compare FILE --json --policies vdnn_all --budgets 1 %s", sets);
+    cJSON *all = object_of(words);
+    const cJSON *o;
+    double rate = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        const cJSON *of = cJSON_GetObjectItemCaseSensitive(o, key);
+        if (strcmp(json_text(o, "policy"), "keep_all") == 0 && cJSON_IsString(of) &&
+            strcmp(of->valuestring, value) == 0)
+            rate = json_number(o, "images_per_second");
+    }
+    cJSON_Delete(all);
+    return rate;
+}
+
+/* Each was scaled to the rate by itself, so all had it. */
+static void one_scale_is_all_variants(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *key, *value[2];
+    } all[] = {{"train.precision", {"fp32", "bf16"}}, {"memory.simulate", {"v100", "k40"}},
+        {"train.batch", {"256", "16"}}};
+    static const char common[] = "--set memory.simulate=v100 --set train.precision=fp32 "
+                                 "--set train.batch=256 --set memory.calibrate=200000";
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        char sets[256];
+        snprintf(sets, sizeof sets, "%s --vary %s=%s,%s", common, all[i].key, all[i].value[0],
+            all[i].value[1]);
+        const double same = rate_of(sets, all[i].key, all[i].value[0]);
+        const double other = rate_of(sets, all[i].key, all[i].value[1]);
+        if (!(fabs(same - 2e5) < 200) || !(fabs(other - 2e5) > 2e3))
+            fail_msg("%s: %.1f, %.1f", all[i].key, same, other);
+    }
+    const double own = rate_of(
+        "--set memory.simulate=v100 --vary memory.calibrate=100,200", "memory.calibrate", "200");
+    assert_true(fabs(own - 200) < 1);
+    ran r = cli_run("compare FILE --budgets 1 --policies vdnn_all --set memory.calibrate=700 "
+                    "--vary memory.simulate=v100,k40",
+        lenet());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "memory.calibrate is the rate of what --vary leaves as it is");
+    cli_done(&r);
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     NEED_BINARY();
@@ -575,6 +625,7 @@ DT_TEST_GROUP(vary)
         cmocka_unit_test(variants_are_run_beside_each_other),
         cmocka_unit_test(a_variant_that_is_refused_leaves_a_table),
         cmocka_unit_test(a_plan_that_is_refused_is_a_row),
+        cmocka_unit_test(one_scale_is_all_variants),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(too_many_variants_are_counted_and_refused),
         cmocka_unit_test(semicolons_stand_between_values_with_commas),

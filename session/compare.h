@@ -141,10 +141,10 @@ const char *dt_compare_in_vain(
     const dt_compare *c, const dt_compare_row *r, char to[DT_COMPARE_IN_VAIN]);
 /* Find that of all rows. */
 void dti_compare_mark_in_vain(dt_compare *c);
-/* Whether all variants, of which some were not refused, have the same: samples of a step, precision
- * and device, network, where costs are from. */
+/* Whether all variants, of which some were not refused, have the same: samples of a step, device,
+ * precision, network, where costs are from; and whether all of these are cards'. */
 typedef struct dt_compare_shared {
-    bool batch, device, network, costs;
+    bool batch, device, precision, network, costs, simulated;
 } dt_compare_shared;
 dt_compare_shared dt_compare_share(const dt_compare *c);
 

@@ -403,9 +403,14 @@ dt_status dti_cli_session(
     return st;
 }
 
-void dti_cli_print_device(const dt_session *s)
+void dti_cli_print_device(const dt_session *s, bool device, bool precision)
 {
-    printf("device %s%s%s   precision %s\n", dt_device_name(s->context.device),
-        s->context.card != NULL ? ": " : "", s->context.card != NULL ? s->context.card->title : "",
-        dt_session_precision(s));
+    const dt_card *card = s->context.card;
+    if (device)
+        printf("device %s%s%s", dt_device_name(s->context.device), card != NULL ? ": " : "",
+            card != NULL ? card->title : "");
+    if (precision)
+        printf("%sprecision %s", device ? "   " : "", dt_session_precision(s));
+    if (device || precision)
+        putchar('\n');
 }

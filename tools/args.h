@@ -66,8 +66,9 @@ dt_status dti_cli_idle_fates(const dt_session *s, dt_err *err) DT_NODISCARD;
 dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;
 
-/* "device cuda: H200   precision bf16" on stdout, and the line's end. */
-void dti_cli_print_device(const dt_session *s);
+/* "device cuda: H200   precision bf16" on stdout, of these what is asked for, and the line's end.
+ */
+void dti_cli_print_device(const dt_session *s, bool device, bool precision);
 
 /* DT_E_CONFIG with the nearest name in the same folder when there is no such file; DT_OK otherwise.
  */

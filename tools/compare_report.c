@@ -117,13 +117,26 @@ const char *dti_compare_budgets(const dt_compare *c, char to[DTI_COMPARE_BUDGETS
     return to;
 }
 
+/* @costs: of one of the variants */
+static void whose_times(const dt_costs *costs, const dt_compare_shared *all)
+{
+    char text[sizeof costs->name + 32];
+    if (!all->costs)
+        printf("times are %s\n",
+            all->simulated ? "simulated, of each variant's card" : "each variant's own");
+    else if (dt_costs_known(costs)) {
+        snprintf(text, sizeof text, "times are %s: %s", dt_costs_said(costs), costs->name);
+        dti_term_wrap(stdout, 0, 2, text);
+    }
+}
+
 /* What all variants share, by one of them, and what they do not. */
 static void header(const dt_compare *c)
 {
     const dt_session *s = c->session;
     const dt_compare_shared all = dt_compare_share(c);
     char input[DT_HUMAN_BYTES], count[DT_HUMAN_BYTES], text[1024] = "varied:";
-    char costs[sizeof s->costs.name + 32], budgets[DTI_COMPARE_BUDGETS];
+    char budgets[DTI_COMPARE_BUDGETS];
     size_t at = strlen(text);
     if (all.network)
         printf("%s   %s, %s parameters", s->graph->name,
@@ -133,12 +146,8 @@ static void header(const dt_compare *c)
         printf("%sbatch %" PRId64, all.network ? "   " : "", s->opts.train.batch);
     if (all.network || all.batch)
         putchar('\n');
-    if (all.device)
-        dti_cli_print_device(s);
-    if (all.costs && dt_costs_known(&s->costs)) {
-        snprintf(costs, sizeof costs, "times are %s: %s", dt_costs_said(&s->costs), s->costs.name);
-        dti_term_wrap(stdout, 0, 2, costs);
-    }
+    dti_cli_print_device(s, all.device, all.precision);
+    whose_times(&s->costs, &all);
     for (size_t k = 0; k < c->vary.n && at < sizeof text; k++)
         at += (size_t)snprintf(
             text + at, sizeof text - at, "%s %s", k > 0 ? "," : "", c->vary.key[k].name);

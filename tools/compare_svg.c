@@ -862,16 +862,6 @@ static void column(const picture *m)
 
 /* ---- all of it ---- */
 
-static bool all_simulated(const dt_compare *c)
-{
-    for (size_t i = 0; i < c->variants.n; i++) {
-        const dt_session *s = c->variants.variant[i].session;
-        if (s != NULL && !s->costs.simulated)
-            return false;
-    }
-    return true;
-}
-
 /* Outside of which no curve is drawn. */
 static void clip(const picture *m)
 {
@@ -911,7 +901,7 @@ static void head(const picture *m, double tall)
     fprintf(m->f, ": memory against time</text>\n<text class=\"q\" x=\"%d\" y=\"52\">", LEFT);
     if (by_machine(m->c))
         fprintf(m->f, "%sa panel for each machine, with times of its own",
-            all_simulated(m->c) ? "simulated: " : "");
+            m->all.simulated ? "simulated: " : "");
     else if (!m->all.costs)
         fputs("times are each variant's own", m->f);
     else if (dt_costs_known(&s->costs)) {

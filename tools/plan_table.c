@@ -244,7 +244,7 @@ static void header(const dti_report *r)
     const bool is_long = s->micro_batch != t->batch || dt_session_chosen_by(s) != NULL ||
                          strlen(dt_session_policy(s)) > LONG_LIST || dti_term_width() < WIDE;
     printf("%spool %s   ", is_long ? "\n" : "   ", s->opts.memory.pool);
-    dti_cli_print_device(s);
+    dti_cli_print_device(s, true, true);
     for (size_t i = 0; i < s->plans->n_refused; i++) {
         const dt_refused_rung *no = &s->plans->refused[i];
         printf("not %s by %s algorithms: %s\n", no->policy, dt_algorithms_name((int)no->algorithms),

@@ -56,7 +56,7 @@ static void header(const dti_sweep *w)
     printf("%s   %s, %s parameters\n", s->graph->name,
         dt_human_input(input, &s->graph->input, dt_graph_tokens(s->graph)),
         dt_human_count(count, (uint64_t)dt_graph_parameters(s->graph)));
-    dti_cli_print_device(s);
+    dti_cli_print_device(s, true, true);
     budget("largest batch in a device budget of", s->opts.memory.device_budget);
     budget("and a host budget of", s->opts.memory.host_budget);
     budget("and a disk budget of", s->opts.memory.disk_budget);

@@ -71,18 +71,20 @@ const char *dt_compare_why(const dt_compare_row *r, char *to, size_t bytes)
 dt_compare_shared dt_compare_share(const dt_compare *c)
 {
     const dt_session *s = c->session;
-    dt_compare_shared all = {true, true, true, true};
+    dt_compare_shared all = {true, true, true, true, true, true};
     for (size_t v = 0; v < c->variants.n; v++) {
         const dt_session *x = c->variants.variant[v].session;
         if (x == NULL)
             continue;
         all.batch = all.batch && x->opts.train.batch == s->opts.train.batch;
         all.device = all.device && x->context.device == s->context.device &&
-                     x->context.card == s->context.card &&
-                     strcmp(dt_session_precision(x), dt_session_precision(s)) == 0;
+                     x->context.card == s->context.card;
+        all.precision =
+            all.precision && strcmp(dt_session_precision(x), dt_session_precision(s)) == 0;
         all.network = all.network && strcmp(x->graph->name, s->graph->name) == 0 &&
                       dt_graph_parameters(x->graph) == dt_graph_parameters(s->graph);
         all.costs = all.costs && strcmp(x->costs.name, s->costs.name) == 0;
+        all.simulated = all.simulated && x->costs.simulated;
     }
     return all;
 }

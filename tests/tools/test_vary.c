@@ -443,6 +443,29 @@ static void one_scale_is_all_variants(void **state)
     cli_done(&r);
 }
 
+static void it_is_said_whose_the_times_are(void **state)
+{
+    NEED_BINARY();
+    static const char *const of[][3] = {
+        {"--vary memory.simulate=p100,v100", "\ndevice cpu   precision fp32\n",
+            "\ntimes are simulated, of each variant's card\n"},
+        {"--set memory.simulate=own --set card.like=p100 --vary card.link=1,63",
+            "\ndevice cpu   precision fp32\n", "\ntimes are simulated, of each variant's card\n"},
+        {"--set memory.simulate=p100 --vary train.precision=fp32,bf16", "\ndevice cpu\n",
+            "\ntimes are simulated: Tesla P100 16GB\n"},
+    };
+    for (size_t i = 0; i < DT_COUNT(of); i++) {
+        char words[512];
+        snprintf(words, sizeof words,
+            "compare FILE --budgets 1 --policies vdnn_all --set device.kind=cpu %s", of[i][0]);
+        ran r = cli_run(words, lenet());
+        assert_code(&r, 0);
+        assert_has(r.out, of[i][1]);
+        assert_has(r.out, of[i][2]);
+        cli_done(&r);
+    }
+}
+
 static void wrong_arguments_are_refused(void **state)
 {
     NEED_BINARY();
@@ -626,6 +649,7 @@ DT_TEST_GROUP(vary)
         cmocka_unit_test(a_variant_that_is_refused_leaves_a_table),
         cmocka_unit_test(a_plan_that_is_refused_is_a_row),
         cmocka_unit_test(one_scale_is_all_variants),
+        cmocka_unit_test(it_is_said_whose_the_times_are),
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(too_many_variants_are_counted_and_refused),
         cmocka_unit_test(semicolons_stand_between_values_with_commas),

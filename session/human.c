@@ -93,6 +93,8 @@ const char *dt_human_rate(char to[DT_HUMAN_BYTES], double v)
         snprintf(to, DT_HUMAN_BYTES, "-");
     else if (v >= 99.95)
         dt_human_count(to, (uint64_t)fmin(v + 0.5, 1e15));
+    else if (v > 0 && v < 0.0995)
+        dt_snprintf(to, DT_HUMAN_BYTES, "%.2g", v);
     else
         dt_snprintf(to, DT_HUMAN_BYTES, "%.*f", v < 9.995 ? 2 : 1, v);
     return to;

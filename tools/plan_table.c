@@ -5,6 +5,7 @@
 
 #include "session/human.h"
 #include "engine/graph_freeze.h"
+#include "memory/time/card_costs.h"
 #include "session/parts.h"
 #include "tools/args.h"
 #include "tools/columns.h"
@@ -319,15 +320,26 @@ static void print_defaults(const dt_prediction *t)
                 tier == DT_TIER_DISK ? " with memory.tier = disk" : "");
 }
 
+/* Planned for one card of the list, and its seconds are another's. */
+static bool other_card(const dt_session *s)
+{
+    const char *simulated = s->opts.memory.simulate;
+    return s->context.card != NULL && simulated != NULL && dt_card_speed_find(simulated) != NULL &&
+           strcmp(s->opts.device.card, simulated) != 0;
+}
+
 /* Whose seconds they are; and where ops of a profile are others than these, how few were measured.
  */
-static void print_costs(const dt_costs *c, const dt_prediction *t)
+static void print_costs(const dt_session *s, const dt_prediction *t)
 {
+    const dt_costs *c = &s->costs;
     const double known =
         t->share[DT_COST_MEASURED] + t->share[DT_COST_BETWEEN] + t->share[DT_COST_SCALED];
     char text[sizeof c->name + 128];
     if (c->simulated)
-        snprintf(text, sizeof text, "%s, a card's constants", c->name);
+        snprintf(text, sizeof text, "%s, a card's constants%s%.32s", c->name,
+            other_card(s) ? ", and not those of device.card = " : "",
+            other_card(s) ? s->opts.device.card : "");
     else if (known >= 0.9)
         snprintf(text, sizeof text, "%s, as it was measured", c->name);
     else
@@ -356,7 +368,7 @@ static void predicted(const dti_report *r)
     char rate[DT_HUMAN_BYTES], wait[DT_HUMAN_BYTES], text[128];
     if (!t->known)
         return;
-    if (t->rate < 1000)
+    if (t->rate >= 10 && t->rate < 1000)
         snprintf(rate, sizeof rate, "%.1f", t->rate);
     else
         dt_human_rate(rate, t->rate);
@@ -369,7 +381,7 @@ static void predicted(const dti_report *r)
     print_seconds("bound", r->least, text);
     print_size("on average", (uint64_t)(t->average + 0.5));
     printf("   in use, weighted by time\n");
-    print_costs(&r->session->costs, t);
+    print_costs(r->session, t);
 }
 
 /* How much packed values take is known when they are packed; before that there is their room, and

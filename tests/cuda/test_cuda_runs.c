@@ -163,6 +163,12 @@ static void plans_are_made_for_a_card_by_name(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "device cuda: GeForce RTX 4090");
     cli_done(&r);
+    r = cli_run("plan FILE --set device.card=rtx4090 --set memory.simulate=a100", config());
+    assert_has(r.out, "A100 40GB, a card's constants, and not those of device.card =\n");
+    cli_done(&r);
+    r = cli_run("plan FILE --set device.card=rtx4090 --set memory.simulate=rtx4090", config());
+    assert_has(r.out, "GeForce RTX 4090, a card's constants\n");
+    cli_done(&r);
     r = cli_run("list cards", NULL);
     assert_code(&r, 0);
     assert_has(

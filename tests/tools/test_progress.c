@@ -639,6 +639,8 @@ static void numbers_read_well(void **state)
     assert_string_equal(dt_human_number(t, 1e-5), "1.000e-05");
     assert_string_equal(dt_human_number(t, -1e9), "-1.000e+09");
     assert_string_equal(dt_human_number(t, -(double)INFINITY), "-inf");
+    assert_string_equal(dt_human_rate(t, 0), "0.00");
+    assert_string_equal(dt_human_rate(t, 0.00123), "0.0012");
     assert_string_equal(dt_human_rate(t, 0.123), "0.12");
     assert_string_equal(dt_human_rate(t, 12.14), "12.1");
     assert_string_equal(dt_human_rate(t, 99.96), "100");

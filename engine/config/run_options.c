@@ -374,6 +374,16 @@ const char *dt_optimizer_packed(const dt_train_opts *t)
     return t->states == DT_STATES_8BIT ? packed_words[t->optimizer] : NULL;
 }
 
+const char *dt_optimizer_of(const char *op, bool *packed)
+{
+    for (size_t i = 0; optimizer_words[i] != NULL; i++) {
+        *packed = strcmp(op, packed_words[i]) == 0;
+        if (*packed || strcmp(op, optimizer_words[i]) == 0)
+            return optimizer_words[i];
+    }
+    return NULL;
+}
+
 static dt_status check_schedule(const dt_config *c, dt_train_opts *t, dt_err *err)
 {
     if (t->steps == 0 && t->epochs == 0)

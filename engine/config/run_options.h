@@ -197,6 +197,8 @@ const char *dt_run_options_meant(const char *word, char *to, size_t bytes);
  * parameter has under it. */
 const char *dt_optimizer_name(const dt_train_opts *t);
 const char *dt_optimizer_packed(const dt_train_opts *t);
+/* The optimizer of such an op, and whether the op is that of moments in 8 bits; NULL: of none. */
+const char *dt_optimizer_of(const char *op, bool *packed);
 int dt_optimizer_state(const dt_train_opts *t);
 
 /* Whether the schedule goes down to final_lr. */

@@ -43,16 +43,16 @@ static dt_status differs(
 /* Updates go by the configuration's optimizer. */
 static dt_status check_optimizer(const dt_plan_set *p, const dt_plan_op *op, dt_err *err)
 {
-    dt_train_opts t = p->session->opts.train;
-    const char *name = dt_optimizer_name(&t), *packed = dt_optimizer_packed(&t);
-    if (strcmp(op->layer, name) == 0 || strcmp(op->layer, "commit") == 0 ||
-        (packed != NULL && strcmp(op->layer, packed) == 0))
+    const dt_train_opts *t = &p->session->opts.train;
+    const char *now = dt_optimizer_name(t);
+    bool packed;
+    const char *then = dt_optimizer_of(op->layer, &packed);
+    if (strcmp(op->layer, "commit") == 0)
         return DT_OK;
-    t.states = DT_STATES_8BIT;
-    packed = dt_optimizer_packed(&t);
-    return packed != NULL && strcmp(op->layer, packed) == 0
-               ? differs(op->name, "states", "8bit", "fp32", err)
-               : differs(op->name, "optimizer", op->layer, name, err);
+    if (then == NULL || strcmp(then, now) != 0)
+        return differs(op->name, "optimizer", then != NULL ? then : op->layer, now, err);
+    return packed && t->states != DT_STATES_8BIT ? differs(op->name, "states", "8bit", "fp32", err)
+                                                 : DT_OK;
 }
 
 /* What the updates of a file's plans say of options that they were made for; without it the next

@@ -44,6 +44,10 @@ static const char small_resnet20[] =
     "[data]\nsource = synthetic\nsamples = 22\naugment = off\n"
     "[train]\nbatch = 8\nmicro_batch = 4\nepochs = 0\nsteps = 3\nlr = 0.01\n";
 
+static const char one_layer[] =
+    "[model]\nimage = 48\nclasses = 4\n[data]\nsource = synthetic\nsamples = 22\n"
+    "[train]\nbatch = 8\nsteps = 3\noptimizer = adam\n[fc f]\nout = 4\nbias = off\n";
+
 /* What a run into a folder has trained. */
 static void train(const char *words, const char *file, char sum[DT_SHA256_TEXT])
 {
@@ -358,6 +362,13 @@ static void plans_of_packed_states_say_so(void **state)
     cli_done(&r);
     refused(plans, file, adamw, DT_E_CONFIG,
         "planned for train.states = 8bit, but this run has fp32: plan again");
+    snprintf(file, sizeof file, "%s", cli_file("one.ini", one_layer)); /* no update but packed */
+    snprintf(words, sizeof words, "plan FILE --text %s --set train.states=8bit", plans);
+    r = cli_run(words, file);
+    assert_code(&r, 0);
+    cli_done(&r);
+    refused(plans, file, "--set train.optimizer=lion", DT_E_CONFIG,
+        "planned for train.optimizer = adam, but this run has lion: plan again");
 }
 
 static void files_of_several_plans_are_compared_plan_by_plan(void **state)

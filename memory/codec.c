@@ -32,6 +32,12 @@ const dt_codec *dti_codec_find(const char *name)
     return NULL;
 }
 
+/* Each match of lz4 depends on the bytes before it. */
+bool dti_codec_is_on(const char *name, dt_device_kind device)
+{
+    return device == DT_CPU || strcmp(name, "lz4") != 0;
+}
+
 const char *dt_codec_wants(const char *name)
 {
     const bool lz4 = strcmp(name, "lz4") == 0 && dti_codec_find(name) == NULL;

@@ -3,6 +3,7 @@
 #define DT_MEMORY_CODEC_H
 
 #include "engine/codec.h"
+#include "engine/device.h"
 
 /* memory/codecs/codecs.def holds a line a codec. */
 const dt_codec *const *dt_codec_all(size_t *n);
@@ -12,6 +13,9 @@ const dt_codec *dti_codec_find(const char *name); /* NULL if unknown */
  * give NULL. */
 int32_t dti_codec_number(const dt_codec *codec);
 const dt_codec *dt_codec_numbered(int32_t number);
+
+/* Whether a device has kernels for a codec, known without its module. */
+bool dti_codec_is_on(const char *name, dt_device_kind device);
 
 /* Of a codec that this build is without, what to install and build again: "liblz4 (Debian:
  * liblz4-dev)"; NULL for others. */

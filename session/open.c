@@ -638,7 +638,8 @@ static dt_status open_session(dt_session *s, const char *const *sets, size_t n_s
     DT_CHECK(fuse(s, &g, err));
     DT_CHECK(name_layers(s, g, err));
     DT_CHECK(check_taught(s, g, err));
-    DT_CHECK(dt_layer_fates_open(&s->fates, s->config, s->graph, s->of_run != NULL, err));
+    DT_CHECK(dt_layer_fates_open(
+        &s->fates, s->config, s->graph, s->context.device, s->of_run != NULL, err));
     DT_CHECK(plain_scale(s, sets, n_sets, a, &scale, err));
     DT_CHECK(dti_session_read_costs(s, scale, err));
     return dti_session_choose_parts(s, err);

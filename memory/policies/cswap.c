@@ -111,7 +111,8 @@ static shares shares_of(const cswap *x, const dt_program *p, int32_t t)
 
 static bool is_asked(const cswap *x, const dt_codec *c)
 {
-    return c->exact && c->sparse && (x->o->codec == 0 || strcmp(c->name, codecs[x->o->codec]) == 0);
+    return c->exact && c->sparse && dti_codec_is_on(c->name, dt_context_device(x->p->context)) &&
+           (x->o->codec == 0 || strcmp(c->name, codecs[x->o->codec]) == 0);
 }
 
 /* The codec is charged in full, whatever runs meanwhile. */
@@ -348,9 +349,13 @@ static dt_status choose(cswap *x, dt_err *err)
 
 /* ---- the pass ---- */
 
-static dt_status check_codec(const options *o, dt_err *err)
+static dt_status check_codec(const options *o, dt_device_kind device, dt_err *err)
 {
     const char *wants = dt_codec_wants(codecs[o->codec]);
+    if (wants == NULL && !dti_codec_is_on(codecs[o->codec], device))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "[policy.cswap] codec = %s: it has no %s kernels; take another, as zvc",
+            codecs[o->codec], dt_device_name(device));
     if (wants == NULL)
         return DT_OK;
     return DT_FAIL(err, DT_E_CONFIG,
@@ -364,7 +369,7 @@ static dt_status cswap_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));
-    DT_CHECK(check_codec(x.o, err));
+    DT_CHECK(check_codec(x.o, dt_context_device(p->context), err));
     x.of = dt_alloc(x.n + 1, sizeof *x.of);
     dt_status st = x.of != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
     if (st == DT_OK && !env->dense)

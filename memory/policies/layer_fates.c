@@ -28,6 +28,7 @@ typedef struct line {
 /* What globs may match. @tensors: made when the first line wants them */
 typedef struct known {
     const dt_graph *graph;
+    dt_device_kind device;
     dti_home_names tensors;
 } known;
 
@@ -165,11 +166,19 @@ static dt_status read_fate(const line *l, dt_layer_fate *f, dt_err *err)
     return DT_OK;
 }
 
-/* What draws does so on the device, and lossy codecs round values of 32 bits. A run that was begun
- * with one and has others is gone on with as it was: nothing is packed. */
-static dt_status check_codec(const line *l, const dt_layer_fate *fate, dt_dtype values, dt_err *err)
+/* What packs has kernels where it does. What draws does so on the device, and lossy codecs round
+ * values of 32 bits. A run that was begun with one and has others is gone on with as it was:
+ * nothing is packed. */
+static dt_status check_codec(
+    const line *l, const dt_layer_fate *fate, const known *all, dt_err *err)
 {
     const dt_codec *codec = fate->codec;
+    const dt_dtype values = all->graph->dtype;
+    if (codec != NULL && !dti_codec_is_on(codec->name, all->device))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [" DT_LAYER_FATES "] %.100s = %.100s: %s has no %s kernels; name another codec, "
+            "as zvc",
+            l->at, l->glob, l->value, codec->name, dt_device_name(all->device));
     if (codec != NULL && codec->drawn.encode != NULL && fate->pin == DT_PIN_MOVE)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: [" DT_LAYER_FATES "] %.100s = %.100s: a copy does not round at random, as %s "
@@ -228,7 +237,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     dt_layer_fate fate;
     dt_status st = read_fate(l, &fate, err);
     if (st == DT_OK)
-        st = check_codec(l, &fate, g->dtype, err);
+        st = check_codec(l, &fate, all, err);
     fate.line = f->n_line;
     DT_CHECK(add_line(f, l, &fate, err));
     for (size_t i = 0; i < g->n_node; i++)
@@ -258,9 +267,9 @@ static dt_status read_lines(
 }
 
 static dt_status read_section(
-    dt_layer_fates *f, const dt_config *c, size_t section, const dt_graph *g, bool old, dt_err *err)
+    dt_layer_fates *f, const dt_config *c, size_t section, known all, bool old, dt_err *err)
 {
-    known all = {.graph = g};
+    const dt_graph *g = all.graph;
     f->node = dt_alloc(g->n_node, sizeof *f->node);
     if (f->node == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of %zu layers", g->n_node);
@@ -273,14 +282,15 @@ static dt_status read_section(
     return st;
 }
 
-dt_status dt_layer_fates_open(
-    dt_layer_fates *out, const dt_config *c, const dt_graph *g, bool old, dt_err *err)
+dt_status dt_layer_fates_open(dt_layer_fates *out, const dt_config *c, const dt_graph *g,
+    dt_device_kind device, bool old, dt_err *err)
 {
+    const known all = {.graph = g, .device = device};
     *out = (dt_layer_fates){0};
     for (size_t i = 0; i < dt_config_section_count(c); i++)
         if (strcmp(dt_config_section(c, i).text, DT_LAYER_FATES) == 0 &&
             dt_config_key_count(c, i) > 0)
-            return read_section(out, c, i, g, old, err);
+            return read_section(out, c, i, all, old, err);
     return DT_OK;
 }
 

@@ -60,12 +60,12 @@ typedef struct dt_layer_fates {
 } dt_layer_fates;
 
 /* Read the section for the layers of @g. All problems are reported with their places: DT_E_CONFIG
- * for a fate that does not exist, for a glob without a layer or a persistent tensor, and for a
- * lossy codec where values are bf16. @old: the configuration is one that a run wrote, in which
- * "move" may stand for offload, and such a codec packs nothing. Release with dt_layer_fates_close
- * even after a failure. */
-dt_status dt_layer_fates_open(
-    dt_layer_fates *out, const dt_config *c, const dt_graph *g, bool old, dt_err *err) DT_NODISCARD;
+ * for a fate that does not exist, for a glob without a layer or a persistent tensor, for a codec
+ * that @device has no kernels for, and for a lossy one where values are bf16. @old: the
+ * configuration is one that a run wrote, in which "move" may stand for offload, and such a codec
+ * packs nothing. Release with dt_layer_fates_close even after a failure. */
+dt_status dt_layer_fates_open(dt_layer_fates *out, const dt_config *c, const dt_graph *g,
+    dt_device_kind device, bool old, dt_err *err) DT_NODISCARD;
 void dt_layer_fates_close(dt_layer_fates *f);
 
 bool dt_layer_fates_exact(const dt_layer_fates *f); /* no codec of theirs loses a bit */

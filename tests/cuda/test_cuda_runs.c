@@ -7,6 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "memory/codec.h"
 #include "tests/fixture/gpu_check.h"
 #include "tests/fixture/run_cli.h"
 
@@ -192,6 +193,25 @@ static void a_card_that_is_too_small_is_told_before_it_is_rented(void **state)
     cli_done(&r);
 }
 
+/* No kernel of a card packs by it, which is known before anything is planned. */
+static void no_plan_for_a_card_packs_by_lz4(void **state)
+{
+    NEED_BUILT();
+    static const char *const sections[] = {
+        "[memory]\npolicy = cswap\n[policy.cswap]\ncodec = lz4\n",
+        "[memory.layers]\nrelu* = encode lz4\n", "[memory.layers]\nrelu* = offload lz4\n"};
+    for (size_t i = 0; i < DT_COUNT(sections) && dt_codec_wants("lz4") == NULL; i++) {
+        char text[512];
+        snprintf(text, sizeof text, "[model]\nname = lenet5\n[data]\nsource = synthetic\n%s",
+            sections[i]);
+        ran r = cli_run("plan FILE --set device.card=rtx3090", cli_file("lz4.ini", text));
+        assert_code(&r, DT_E_CONFIG);
+        assert_has(r.err, "no cuda kernels");
+        assert_has(r.err, "as zvc");
+        cli_done(&r);
+    }
+}
+
 static void a_named_card_is_for_plans_alone(void **state)
 {
     NEED_BUILT();
@@ -351,6 +371,7 @@ DT_TEST_GROUP(cuda_runs)
         cmocka_unit_test(devices_are_listed_with_the_reason),
         cmocka_unit_test(plans_are_made_for_a_card_by_name),
         cmocka_unit_test(a_card_that_is_too_small_is_told_before_it_is_rented),
+        cmocka_unit_test(no_plan_for_a_card_packs_by_lz4),
         cmocka_unit_test(a_named_card_is_for_plans_alone),
         cmocka_unit_test(without_a_card_or_a_name_a_plan_says_what_it_lacks),
         cmocka_unit_test(every_exact_policy_ends_with_the_same_bits),

@@ -543,7 +543,7 @@ static void of_thousands_of_wrong_lines_some_are_told(void **state)
         dt_err_clear(&err);
         assert_ok(parse_config(&c, "many.ini", text, n, &err), &err);
         const long calls = dt_alloc_calls();
-        assert_int_equal(dt_layer_fates_open(&f, c, s->graph, false, &err), DT_E_CONFIG);
+        assert_int_equal(dt_layer_fates_open(&f, c, s->graph, DT_CPU, false, &err), DT_E_CONFIG);
         assert_true(dt_alloc_calls() - calls < 1000);
         assert_has(err.text, "many.ini:2: [memory.layers] 'pol' matches no layer, did you mean");
         assert_has(err.text, "many.ini:52: ");
@@ -603,7 +603,7 @@ static void a_lossy_codec_is_refused_where_values_are_bf16(void **state)
         dt_layer_fates f;
         snprintf(section, sizeof section, "[memory.layers]\n%s", lossy[i]);
         assert_ok(parse_config(&c, "config.ini", section, strlen(section), &err), &err);
-        assert_ok(dt_layer_fates_open(&f, c, s->graph, true, &err), &err);
+        assert_ok(dt_layer_fates_open(&f, c, s->graph, DT_CPU, true, &err), &err);
         dt_layer_fates_close(&f);
         dt_config_destroy(c);
         dt_session_close(s);

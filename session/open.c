@@ -497,7 +497,7 @@ static dt_status read_config(
  * budget is given. */
 static dt_status choose_card(dt_session *s, const dt_card **out, dt_err *err)
 {
-    char asked[DT_ASKED], size[DT_HUMAN_BYTES];
+    char asked[DT_ASKED];
     uint64_t *budget = &s->opts.memory.device_budget;
     if (s->opts.device.card == NULL)
         return DT_OK;
@@ -506,10 +506,8 @@ static dt_status choose_card(dt_session *s, const dt_card **out, dt_err *err)
     if (s->opts.device.kind == DT_DEVICE_CPU)
         return DT_FAIL(err, DT_E_CONFIG, "%s: device.kind = cpu excludes it; leave one of them out",
             dt_session_asked(asked, s, "device", "card"));
-    if (*budget > dt_card_bytes(card))
-        return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out",
-            dt_session_asked(asked, s, "memory", "device_budget"), card->title,
-            dt_human_bytes(size, dt_card_bytes(card)));
+    DT_CHECK(dti_check_card_budget(
+        card, *budget, dt_session_asked(asked, s, "memory", "device_budget"), err));
     if (*budget == 0)
         *budget = dt_card_bytes(card) - left_to_cuda;
     return DT_OK;

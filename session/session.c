@@ -9,6 +9,7 @@
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "memory/tier.h"
+#include "session/human.h"
 
 const char *dt_session_asked(
     char to[DT_ASKED], const dt_session *s, const char *section, const char *key)
@@ -49,6 +50,15 @@ dt_status dt_session_meet(dt_session *s, dt_err *err)
     DT_TRY(err, dt_device_facts(s->context.device, &s->card, err), "%s",
         dt_session_asked(asked, s, "device", "kind"));
     return DT_OK;
+}
+
+dt_status dti_check_card_budget(const dt_card *card, uint64_t budget, const char *what, dt_err *err)
+{
+    char size[DT_HUMAN_BYTES];
+    if (budget <= dt_card_bytes(card))
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG, "%s: a %s has %s; lower it, or leave it out", what,
+        card->title, dt_human_bytes(size, dt_card_bytes(card)));
 }
 
 bool dt_session_host_is_device(const dt_session *s)

@@ -116,6 +116,9 @@ bool dt_session_host_is_device(const dt_session *s);
 /* Whether the host is not to be used for that reason: values move to the disk, and nothing is said
  * of how much the host may take. */
 bool dti_session_spares_host(const dt_session *s);
+/* DT_E_CONFIG where @card, of device.card, has less than the budget that @what asks for. */
+dt_status dti_check_card_budget(
+    const dt_card *card, uint64_t budget, const char *what, dt_err *err) DT_NODISCARD;
 /* What is to be said of a plan that takes so many bytes of the host: that they make no process
  * smaller, where it is the device's memory; NULL: nothing. */
 const char *dt_session_host_note(const dt_session *s, uint64_t bytes);

@@ -3,6 +3,7 @@
 #include "session/compare.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,16 @@ static dt_status no_memory(dt_err *err)
 
 /* ---- which budgets ---- */
 
+static dt_status check_listed(const dt_session *s, const dt_compare_budgets *asked, dt_err *err)
+{
+    char most[DT_HUMAN_EXACT], what[DT_HUMAN_EXACT + 16];
+    if (asked->n == 0 || s->context.card == NULL)
+        return DT_OK;
+    const uint64_t largest = asked->budget[asked->n - 1];
+    snprintf(what, sizeof what, "--budgets %s", dt_human_exact(most, largest));
+    return dti_check_card_budget(s->context.card, largest, what, err);
+}
+
 /* Gives how many there are to be, evenly spread; 0: they are named. */
 static int64_t take_budgets(
     dt_compare_under *u, const dt_session *s, const dt_compare_budgets *asked)
@@ -110,15 +121,26 @@ static int64_t take_budgets(
     return 0;
 }
 
-static int64_t take_all_budgets(dt_compare *c, const dt_compare_budgets *asked)
+static dt_status take_all_budgets(
+    dt_compare *c, const dt_compare_budgets *asked, int64_t *evenly, dt_err *err)
 {
-    int64_t evenly = 0;
     for (size_t v = 0; v < c->variants.n; v++) {
         const dt_session *s = c->variants.variant[v].session;
-        const int64_t of_one = s != NULL ? take_budgets(&c->under[v], s, asked) : 0;
-        evenly = of_one > 0 ? of_one : evenly;
+        if (s == NULL)
+            continue;
+        DT_CHECK(check_listed(s, asked, err));
+        const int64_t of_one = take_budgets(&c->under[v], s, asked);
+        *evenly = of_one > 0 ? of_one : *evenly;
     }
-    return evenly;
+    return DT_OK;
+}
+
+/* Budgets that are to be found end there: @most, or what the card has that plans are made for. */
+static uint64_t end_of_budgets(const dt_compare *c, size_t variant, uint64_t most)
+{
+    const dt_session *s = c->variants.variant[variant].session;
+    const uint64_t own = s->opts.memory.device_budget;
+    return s->context.card != NULL && own < most ? own : most;
 }
 
 /* Options of a policy, by which variants of one keep_all may differ, do not matter to it. */
@@ -373,7 +395,7 @@ static dt_status find_least_of_all(
 }
 
 /* From the least of any exact policy to what keep_all takes, over all variants, so that they can be
- * held against each other. */
+ * held against each other; on a card that is named to what it has. */
 static dt_status even_budgets(dt_compare *c, int64_t n, dt_err *err)
 {
     uint64_t least = UINT64_MAX, most = 0;
@@ -388,14 +410,14 @@ static dt_status even_budgets(dt_compare *c, int64_t n, dt_err *err)
     const bool none = least >= most;
     for (size_t v = 0; v < c->variants.n && none; v++)
         DT_CHECK(find_least_of_all(c, v, &least, err));
-    least = least < most ? least : most;
     for (size_t v = 0; v < c->variants.n; v++) {
         dt_compare_under *u = &c->under[v];
         if (c->variants.variant[v].session == NULL || u->n > 0)
             continue;
+        const uint64_t end = end_of_budgets(c, v, most), begin = least < end ? least : end;
         for (; u->n < (size_t)n; u->n++) {
             const double share = n == 1 ? 1 : (double)u->n / (double)(n - 1);
-            u->budget[u->n] = least + (uint64_t)((double)(most - least) * share);
+            u->budget[u->n] = begin + (uint64_t)((double)(end - begin) * share);
         }
     }
     return DT_OK;
@@ -483,8 +505,11 @@ static bool is_budget(const dt_compare_under *u, uint64_t budget)
 static dt_status add_front(dt_compare *c, const dt_variant_list *pair, dt_err *err)
 {
     const dt_compare_row *kept = &c->row[c->under[pair->variant].kept];
-    const uint64_t least = least_exact(c, pair->variant), most = kept->need.device;
-    if (kept->refused != NULL || least > most)
+    if (kept->refused != NULL)
+        return DT_OK;
+    const uint64_t least = least_exact(c, pair->variant);
+    const uint64_t most = end_of_budgets(c, pair->variant, kept->need.device);
+    if (least > most)
         return DT_OK;
     for (int i = 0; i < DT_COMPARE_FRONT; i++) {
         const double share = (double)i / (DT_COMPARE_FRONT - 1);
@@ -540,10 +565,11 @@ dt_status dt_compare_plan(dt_compare *c, const dt_compare_budgets *asked, dt_err
     bool *by = dt_alloc(c->variants.n_pair, sizeof *by);
     dt_status st = c->under != NULL && c->of != NULL && by != NULL ? DT_OK : no_memory(err);
     if (st == DT_OK) {
-        evenly = take_all_budgets(c, asked);
         find_kept(c);
-        st = plan_unbudgeted(c, by, err);
+        st = take_all_budgets(c, asked, &evenly, err);
     }
+    if (st == DT_OK)
+        st = plan_unbudgeted(c, by, err);
     if (st == DT_OK)
         st = check_kept(c, err);
     if (st == DT_OK && evenly > 0)

@@ -193,6 +193,31 @@ static void a_card_that_is_too_small_is_told_before_it_is_rented(void **state)
     cli_done(&r);
 }
 
+/* As plan refuses them as memory.device_budget; evenly spread ones end at what the card has. */
+static void budgets_beyond_the_card_are_no_budgets(void **state)
+{
+    NEED_BUILT();
+    ran r = cli_run("compare FILE --set device.card=rtx3090 --policies keep_all --budgets "
+                    "1GiB,100GiB",
+        config());
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "--budgets 100.00 GiB");
+    assert_has(r.err, ": a GeForce RTX 3090 has 23.50 GiB");
+    cli_done(&r);
+    r = cli_run("compare FILE --json --set device.card=rtx3090 --policies chen_sqrt --budgets 2 "
+                "--set memory.device_budget=33MiB",
+        config());
+    assert_code(&r, 0);
+    cJSON *all = cJSON_Parse(r.out);
+    const cJSON *row;
+    double most = 0;
+    cJSON_ArrayForEach(row, all) most =
+        fmax(most, cJSON_GetNumberValue(cJSON_GetObjectItem(row, "budget")));
+    assert_true(most == 33 * 0x1p20);
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
 /* No kernel of a card packs by it, which is known before anything is planned. */
 static void no_plan_for_a_card_packs_by_lz4(void **state)
 {
@@ -371,6 +396,7 @@ DT_TEST_GROUP(cuda_runs)
         cmocka_unit_test(devices_are_listed_with_the_reason),
         cmocka_unit_test(plans_are_made_for_a_card_by_name),
         cmocka_unit_test(a_card_that_is_too_small_is_told_before_it_is_rented),
+        cmocka_unit_test(budgets_beyond_the_card_are_no_budgets),
         cmocka_unit_test(no_plan_for_a_card_packs_by_lz4),
         cmocka_unit_test(a_named_card_is_for_plans_alone),
         cmocka_unit_test(without_a_card_or_a_name_a_plan_says_what_it_lacks),

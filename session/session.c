@@ -85,6 +85,15 @@ const char *dt_session_host_note(const dt_session *s, uint64_t bytes)
                  "memory.tier = disk does";
 }
 
+const char *dt_session_no_card(const dt_session *s)
+{
+    if (s->context.device == DT_CPU || s->context.card != NULL ||
+        dt_device_answers(s->context.device, NULL))
+        return NULL;
+    return "no card answers here, so plans lack the scratch of convolutions and products; "
+           "device.card names one to plan for (dnntrain list cards)";
+}
+
 const char *dt_session_isa(const dt_session *s)
 {
     return s->card.bytes > 0 ? s->card.about : dt_isa_name();

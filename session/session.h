@@ -122,6 +122,9 @@ dt_status dti_check_card_budget(
 /* What is to be said of a plan that takes so many bytes of the host: that they make no process
  * smaller, where it is the device's memory; NULL: nothing. */
 const char *dt_session_host_note(const dt_session *s, uint64_t bytes);
+/* What is to be said of plans for a card where none is named and none answers, whose libraries
+ * nobody can ask then: that their scratch is missing; NULL: nothing. */
+const char *dt_session_no_card(const dt_session *s);
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);
 const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */

@@ -383,6 +383,13 @@ void dti_cli_listen(dt_session *s)
         dti_cli_notice(s->note);
 }
 
+void dti_cli_no_card(const dt_session *s)
+{
+    const char *line = dt_session_no_card(s);
+    if (line != NULL)
+        dti_cli_notice_once(line);
+}
+
 static void tell(void *self, const char *line)
 {
     (void)self;

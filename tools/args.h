@@ -56,6 +56,7 @@ dt_status dti_cli_too_many(
 void dti_cli_notice(const char *line);
 void dti_cli_notice_once(const char *line); /* that is not the last one of these again */
 void dti_cli_listen(dt_session *s);
+void dti_cli_no_card(const dt_session *s); /* a notice of dt_session_no_card, if it says anything */
 /* Only what it will say: a search that takes long to a terminal, whose owner waits for it. */
 void dti_cli_watch(dt_session *s);
 

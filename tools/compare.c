@@ -164,6 +164,7 @@ static dt_status open_variants(
         if (s == NULL)
             continue;
         listen(&c->variants, v);
+        dti_cli_no_card(s);
         DT_CHECK(dti_check_outputs(s, files, DT_COUNT(files), NULL, err));
         c->session = c->session != NULL ? c->session : s;
         if (f->run)

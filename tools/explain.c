@@ -354,8 +354,10 @@ static dt_status explain_config(
         sets[n++] = policy;
         st = dti_cli_session(&s, path, sets, n, err);
     }
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        dti_cli_no_card(s);
         st = dt_session_plan_run(s, true, 0, 0, err);
+    }
     explained e = {.s = s};
     if (st == DT_OK)
         st = explain_planned(&e, program != NULL ? program : "first", word, err);

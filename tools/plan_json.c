@@ -33,6 +33,16 @@ static void tiers(dt_json *to, const dti_report *r)
     dt_json_leave(to, &disk);
 }
 
+/* Nobody knows of a card that is neither named nor here, nor limited by a budget. */
+static void fits(dt_json *to, const dti_report *r, bool yes)
+{
+    const dt_session *s = r->session;
+    if (yes && s->opts.memory.device_budget == 0 && dt_session_no_card(s) != NULL)
+        dt_json_null(to, "fits");
+    else
+        dt_json_flag(to, "fits", yes);
+}
+
 /* What stands here, whatever the budgets are. */
 static void machine(dt_json *to, const dti_report *r)
 {
@@ -45,7 +55,7 @@ static void machine(dt_json *to, const dti_report *r)
     if (r->session->card.bytes > 0)
         dt_json_whole(&m, "card", r->session->card.bytes);
     dt_json_whole(&m, "needed", h->need);
-    dt_json_flag(&m, "fits", h->fits && h->disk_error == 0);
+    fits(&m, r, h->fits && h->disk_error == 0);
     if (h->disk_error != 0)
         dt_json_text(&m, "disk_error", strerror(h->disk_error));
     dt_json_leave(to, &m);
@@ -303,7 +313,7 @@ static void fill(dt_json *to, const dti_report *r)
     dt_json_flag(to, "exact", dt_plan_set_exact(s->plans));
     if (s->parts_by != NULL)
         dt_json_text(to, "parts_by", s->parts_by);
-    dt_json_flag(to, "fits", r->fits);
+    fits(to, r, r->fits);
     tiers(to, r);
     machine(to, r);
     dt_json_whole(to, "keep_all_peak", r->saving.kept);

@@ -174,7 +174,9 @@ static const char *verdict(const dti_report *r)
         return "CANNOT START here without its disk folder";
     if (s->context.card != NULL)
         return "fits that card";
-    return s->opts.memory.device_budget > 0 ? "fits the budget" : "fits here";
+    if (s->opts.memory.device_budget > 0)
+        return "fits the budget";
+    return dt_session_no_card(s) != NULL ? "no card here to fit" : "fits here";
 }
 
 static void answer(const dti_report *r)
@@ -269,15 +271,6 @@ static void tier(const char *name, uint64_t peak, uint64_t budget)
         snprintf(text, sizeof text, "DOES NOT FIT the budget of %s: %s too much", all, rest);
     printf("   ");
     dti_term_wrap(stdout, NOTES, NOTES, text);
-}
-
-/* Without a card nobody knows what its libraries would take. */
-static void no_card(const dt_session *s)
-{
-    if (s->context.device == DT_CUDA && s->context.card == NULL &&
-        !dt_device_answers(DT_CUDA, NULL))
-        printf("no card answers here, so the scratch of convolutions and products is not in it; "
-               "device.card\nnames one to plan for (dnntrain list cards)\n");
 }
 
 /* What would keep a run from starting here, budgets aside. */
@@ -412,7 +405,8 @@ static void totals(const dti_report *r)
     print_size("lower bound", r->bound);
     printf(
         "   peak / bound %.4f\n", r->bound > 0 ? (double)r->need.device / (double)r->bound : 1.0);
-    no_card(r->session);
+    if (dt_session_no_card(r->session) != NULL)
+        dti_term_wrap(stdout, 0, 0, dt_session_no_card(r->session));
     if (r->need.tier[DT_TIER_HOST] > 0 || m->host_budget > 0)
         tier("host", r->need.tier[DT_TIER_HOST], m->host_budget);
     if (r->host < r->need.tier[DT_TIER_HOST]) {

@@ -97,6 +97,7 @@ static dt_status sweep_session(
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));
     dti_sweep w = {.session = s};
+    dti_cli_no_card(s);
     DT_CHECK(dti_cli_idle_fates(s, err));
     dt_status st = fill(&w, f->policies, err);
     if (st == DT_OK) {

@@ -259,9 +259,30 @@ static void without_a_card_or_a_name_a_plan_says_what_it_lacks(void **state)
     NEED_NO_GPU();
     ran r = cli_run("plan FILE", config());
     assert_code(&r, 0);
+    assert_has(r.out, "on the device: no card here to fit; ");
     assert_has(r.out, "no card answers here");
     assert_has(r.out, "dnntrain list cards");
     cli_done(&r);
+    char *json = plan_for("");
+    cJSON *o = cJSON_Parse(json);
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(o, "fits")));
+    assert_true(cJSON_IsNull(cJSON_GetObjectItem(cJSON_GetObjectItem(o, "machine"), "fits")));
+    cJSON_Delete(o);
+    dt_free(json);
+}
+
+static void without_a_card_or_a_name_others_say_what_their_plans_lack(void **state)
+{
+    NEED_NO_GPU();
+    static const char *const words[] = {
+        "sweep FILE --policies keep_all --set memory.device_budget=64MiB",
+        "compare FILE --policies keep_all --budgets 1", "explain FILE conv1"};
+    for (size_t i = 0; i < DT_COUNT(words); i++) {
+        ran r = cli_run(words[i], config());
+        assert_code(&r, 0);
+        assert_has(r.err, "no card answers here, so plans lack the scratch");
+        cli_done(&r);
+    }
 }
 
 /* ---- on a card ---- */
@@ -400,6 +421,7 @@ DT_TEST_GROUP(cuda_runs)
         cmocka_unit_test(no_plan_for_a_card_packs_by_lz4),
         cmocka_unit_test(a_named_card_is_for_plans_alone),
         cmocka_unit_test(without_a_card_or_a_name_a_plan_says_what_it_lacks),
+        cmocka_unit_test(without_a_card_or_a_name_others_say_what_their_plans_lack),
         cmocka_unit_test(every_exact_policy_ends_with_the_same_bits),
         cmocka_unit_test(a_run_is_repeated_to_the_last_bit),
         cmocka_unit_test(losses_are_near_those_of_the_processor),

@@ -111,16 +111,16 @@ static void read_budgets(const dt_session *s, budget b[BUDGETS])
     b[2] = (budget){"disk_budget", "disk", n.tier[DT_TIER_DISK], m->disk_budget};
 }
 
-static const char *place(const dt_session *s, const char *key, char at[512])
+const char *dt_session_budget_place(const dt_session *s, const char *key, char at[DT_BUDGET_PLACE])
 {
     const char *file = NULL;
     int line = 0;
     dt_config_get(s->config, "memory", key, &file, &line);
     if (file == NULL && s->context.card != NULL && strcmp(key, "device_budget") == 0) {
-        snprintf(at, 512, "all of %s but what CUDA needs", s->context.card->name);
+        snprintf(at, DT_BUDGET_PLACE, "all of %s but what CUDA needs", s->context.card->name);
         return at;
     }
-    return dt_config_place(at, 512, file, line);
+    return dt_config_place(at, DT_BUDGET_PLACE, file, line);
 }
 
 /* A number without a unit is one of bytes, which of so few is not what was meant. */
@@ -147,11 +147,11 @@ dt_status dt_session_check_budget(const dt_session *s, dt_err *err)
     read_budgets(s, all);
     for (size_t i = 0; i < BUDGETS; i++) {
         const budget *b = &all[i];
-        char at[512], needs[DT_HUMAN_EXACT], has[DT_HUMAN_BYTES], with[UNIT_BYTES];
+        char at[DT_BUDGET_PLACE], needs[DT_HUMAN_EXACT], has[DT_HUMAN_BYTES], with[UNIT_BYTES];
         if (b->most > 0 && b->need > b->most)
             (void)DT_FAIL(err, DT_E_BUDGET, "does not fit: the %s needs %s, memory.%s is %s (%s)%s",
                 b->what, dt_human_exact(needs, b->need), b->key, dt_human_bytes(has, b->most),
-                place(s, b->key, at), unit(s, b, with));
+                dt_session_budget_place(s, b->key, at), unit(s, b, with));
     }
     const dt_plan *p = dti_plan_set_largest(s->plans);
     if (need.device > have.device)
@@ -173,11 +173,11 @@ static uint64_t times(uint64_t a, uint64_t b)
 static dt_status beyond(
     const dt_session *s, const budget *b, const char *from, uint64_t bytes, dt_err *err)
 {
-    char at[512], has[DT_HUMAN_BYTES], most[DT_HUMAN_EXACT];
+    char at[DT_BUDGET_PLACE], has[DT_HUMAN_BYTES], most[DT_HUMAN_EXACT];
     return DT_FAIL(err, DT_E_CONFIG,
         "memory.%s is %s (%s), but there are no more than %s: %s; lower it, or leave it out",
-        b->key, dt_human_bytes(has, b->most), place(s, b->key, at), dt_human_exact(most, bytes),
-        from);
+        b->key, dt_human_bytes(has, b->most), dt_session_budget_place(s, b->key, at),
+        dt_human_exact(most, bytes), from);
 }
 
 /* Budgets that can never be used up here are mistakes. */

@@ -48,6 +48,11 @@ typedef struct dt_here {
 } dt_here;
 void dt_plan_set_here(const dt_plan_set *p, dt_here *out);
 
+/* Where a budget of [memory] comes from: "FILE:LINE", or the card whose memory it is. Returns @at.
+ */
+enum { DT_BUDGET_PLACE = 512 };
+const char *dt_session_budget_place(const dt_session *s, const char *key, char at[DT_BUDGET_PLACE]);
+
 /* Folder of the disk tier's file. */
 const char *dt_session_disk_path(const dt_session *s);
 

@@ -58,21 +58,24 @@ static dt_status check_any(const dti_sweep *w, dt_err *err)
         if (r->refused[0] == '\0' && (least == NULL || r->peak < least->peak))
             least = r;
     }
-    char asked[DT_ASKED], device[DT_HUMAN_EXACT], host[DT_HUMAN_EXACT], disk[DT_HUMAN_EXACT];
+    const uint64_t budget = w->session->opts.memory.device_budget;
+    char at[DT_BUDGET_PLACE], has[DT_HUMAN_BYTES];
+    char device[DT_HUMAN_EXACT], host[DT_HUMAN_EXACT], disk[DT_HUMAN_EXACT];
     if (least == NULL)
         return DT_FAIL(
             err, DT_E_CONFIG, "a run of each of these is refused: %s", w->row[0].refused);
-    if (least->peak <= w->session->opts.memory.device_budget)
+    if (least->peak <= budget)
         return DT_FAIL(err, DT_E_BUDGET,
             "no policy trains a single sample in all of the budgets of [memory]: %s needs %s of "
             "the device, %s on the host and %s on the disk",
             least->policy, dt_human_exact(device, least->peak),
             dt_human_exact(host, least->host_peak), dt_human_exact(disk, least->disk_peak));
     const dt_status st = DT_FAIL(err, DT_E_BUDGET,
-        "%s: no policy trains a single sample in it; %s needs the least, %s",
-        dt_session_asked(asked, w->session, "memory", "device_budget"), least->policy,
-        dt_human_exact(device, least->peak));
-    (void)dt_floor_tell(&least->floor, w->session->opts.memory.device_budget, err);
+        "memory.device_budget is %s (%s): no policy trains a single sample in it; %s needs the "
+        "least, %s",
+        dt_human_bytes(has, budget), dt_session_budget_place(w->session, "device_budget", at),
+        least->policy, dt_human_exact(device, least->peak));
+    (void)dt_floor_tell(&least->floor, budget, err);
     return st;
 }
 

@@ -191,6 +191,14 @@ static void a_card_that_is_too_small_is_told_before_it_is_rented(void **state)
     assert_code(&r, 0);
     assert_has(r.out, "largest batch in a device budget of 20.90 GiB (22,440,574,976 bytes)");
     cli_done(&r);
+    r = cli_run("sweep FILE --set device.card=rtx3060 --policies keep_all",
+        cli_file("wide.ini", "[model]\nname = gpt2\nlayers = 1\nwidth = 16384\nheads = 256\n"
+                             "vocab = 64\ncontext = 16\n[data]\nsource = synthetic\n[train]\n"
+                             "precision = fp32\n"));
+    assert_code(&r, DT_E_BUDGET);
+    assert_has(r.err, "memory.device_budget is 10.60 GiB (all of rtx3060 but what CUDA needs): no "
+                      "policy trains a single sample in it");
+    cli_done(&r);
 }
 
 /* As plan refuses them as memory.device_budget; evenly spread ones end at what the card has. */

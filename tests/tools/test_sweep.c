@@ -472,7 +472,7 @@ static void a_budget_too_small_for_anything_is_refused(void **state)
         dt_temp_path("none.html"));
     ran r = sweep(words, lenet(), &t);
     assert_code(&r, DT_E_BUDGET);
-    assert_has(r.err, "device_budget = 300KiB: no policy trains a single sample in it");
+    assert_has(r.err, "memory.device_budget is 300.00 KiB (--set");
     assert_has(r.err, " needs the least, ");
     assert_has(r.out, "batch 0: not even one sample trains");
     char *page = cli_text(dt_temp_path("none.html"));

@@ -42,8 +42,8 @@ dt_status dt_session_meet(dt_session *s, dt_err *err)
     char asked[DT_ASKED];
     if (s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG,
-            "%s is for plans of a card that need not be here (dnntrain plan, sweep); leave it out, "
-            "and the run takes the card that is",
+            "%s is for plans of a card that need not be here (dnntrain plan, sweep, compare, "
+            "explain); leave it out, and the run takes the card that is",
             dt_session_asked(asked, s, "device", "card"));
     if (s->context.device == DT_CPU || s->card.bytes > 0)
         return DT_OK;

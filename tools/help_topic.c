@@ -185,6 +185,12 @@ static bool value_in(const char *section, const dt_opt *rows, const char *word)
     return found;
 }
 
+/* "own" of memory.simulate, beside the cards of a list, is what a section says. */
+static bool own_card(const char *word)
+{
+    return strcmp(word, "own") == 0 && section_topic("card");
+}
+
 /* "loss" is a kind of layer to others, more than what checkpoint.best may be. */
 static bool meant_layer(const char *word)
 {
@@ -198,9 +204,9 @@ static bool meant_layer(const char *word)
 
 bool dti_help_value(const char *word)
 {
-    bool found = false;
+    bool found = own_card(word);
     if (meant_layer(word))
-        return false;
+        return found;
     for (const dt_run_section *s = dt_run_sections; s->name != NULL; s++)
         found = value_in(s->name, s->rows, word) || found;
     size_t n;

@@ -106,7 +106,8 @@ static const char *card(void)
     return text;
 }
 
-/* What is known of a kind of card: for device.card more than for memory.simulate. */
+/* What is known of a kind of card: what training reaches there, which is less than [card] asks for,
+ * and for device.card more. */
 static bool known_card(size_t i, item *to)
 {
     static char text[192];
@@ -115,8 +116,12 @@ static bool known_card(size_t i, item *to)
     if (i >= n)
         return false;
     const dt_card *c = dt_card_find(v->name);
-    const int at = snprintf(text, sizeof text, "%s: %.1f GiB, %.0f GB/s, %.1f TFLOP/s", v->title,
-        (double)v->mib / 1024, v->memory, v->conv);
+    int at = snprintf(text, sizeof text, "%s: %.1f GiB; reaches %.1f TFLOP/s", v->title,
+        (double)v->mib / 1024, v->conv);
+    if (v->half > 0)
+        at += snprintf(text + at, sizeof text - (size_t)at, " (16 bits: %.0f)", v->half);
+    at += snprintf(
+        text + at, sizeof text - (size_t)at, ", %.0f GB/s, link %.0f GB/s", v->memory, v->in);
     if (c != NULL)
         snprintf(
             text + at, sizeof text - (size_t)at, "; compute capability %d.%d", c->major, c->minor);
@@ -192,6 +197,8 @@ static void print_one(const struct kind *k, const item *it)
     snprintf(text, sizeof text, "%s: %.400s", it->name, summary_of(it));
     dti_term_wrap(stdout, 0, INDENT, text);
     printf("%*s%s: %s%s\n", INDENT, "", k->one, k->ask, it->name);
+    if (k->member == known_card && dt_card_find(it->name) != NULL)
+        printf("%*sto plan for: --set device.card=%s\n", INDENT, "", it->name);
 }
 
 bool dti_list_says(const char *name)

@@ -172,8 +172,17 @@ static void plans_are_made_for_a_card_by_name(void **state)
     cli_done(&r);
     r = cli_run("list cards", NULL);
     assert_code(&r, 0);
-    assert_has(
-        r.out, "h200       H200: 139.7 GiB, 3600 GB/s, 50.2 TFLOP/s; compute capability 9.0\n");
+    assert_has(r.out, "h200       H200: 139.7 GiB; reaches 50.2 TFLOP/s (16 bits: 494), 3600 GB/s, "
+                      "link 50 GB/s; compute capability 9.0\n");
+    cli_done(&r);
+    r = cli_run("help rtx3090", NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "--set memory.simulate=rtx3090\n");
+    assert_has(r.out, "--set device.card=rtx3090\n");
+    cli_done(&r);
+    r = cli_run("help own", NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "[card]\n");
     cli_done(&r);
 }
 

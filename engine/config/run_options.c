@@ -114,7 +114,7 @@ static const dt_opt train_rows[] = {
 #define AT(f) offsetof(dt_device_opts, f)
 static const dt_opt device_rows[] = {
     {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "device that computes; auto: cuda if the build has it and a card answers, else cpu"},
-    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "card that plan and sweep make plans for; it need not be here. 'dnntrain list cards' names cards; those marked 'simulated alone' are only for memory.simulate"},
+    {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "card that plan, sweep, compare and explain make plans for; it need not be here. 'dnntrain list cards' names cards; those marked 'simulated alone' are only for memory.simulate"},
     {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "number of threads that compute; 0: all cores"},
     END};
 #undef AT

@@ -207,7 +207,7 @@ static dt_status try_at(void *ctx, uint64_t aim, uint64_t *peak, dt_err *err)
 /* From Rotor's sequences on, or from nothing where all is branched through. */
 static dt_status find_from(search *s, bool spaced, dt_err *err)
 {
-    bool points;
+    bool points = true;
     const uint64_t whole = s->x.cost.device, least = dt_remat_least_peak(&s->x.r.graph);
     if (!branches(s))
         DT_CHECK(dti_problem_try_chain(&s->x, DTI_CHAIN_AUTO, STAGES, spaced, &points, err));

@@ -75,3 +75,20 @@ int dt_plan_kind(const dt_plan *p)
             return k;
     return -1;
 }
+
+/* By fields: between them lie bytes that nobody writes. */
+static bool same_row(const dt_row *a, const dt_row *b)
+{
+    return a->kind == b->kind && a->stream == b->stream && a->tier == b->tier && a->op == b->op &&
+           a->tensor == b->tensor && a->over == b->over && a->event == b->event &&
+           a->reason == b->reason && a->codec == b->codec && a->off == b->off &&
+           a->slot == b->slot && a->bytes == b->bytes && a->stored == b->stored;
+}
+
+bool dt_plan_same_rows(const dt_plan *a, const dt_plan *b)
+{
+    bool same = a->n_row == b->n_row;
+    for (size_t i = 0; same && i < a->n_row; i++)
+        same = same_row(&a->row[i], &b->row[i]);
+    return same;
+}

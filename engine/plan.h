@@ -232,4 +232,7 @@ static inline bool dt_plan_beside(const dt_plan *p, const dt_plan_op *op)
 /* The program that the plan is of; -1 where its name is of none. */
 int dt_plan_kind(const dt_plan *p);
 
+/* Whether both have the same rows. */
+bool dt_plan_same_rows(const dt_plan *a, const dt_plan *b);
+
 #endif

@@ -138,8 +138,7 @@ static dt_status end_timing(dt_run *r, dt_err *err)
 static bool is_new(const dt_plan_set *before, const dt_planned *x)
 {
     const dt_planned *old = dti_plan_set_find(before, x->kind, x->n, x->dense);
-    return old == NULL || old->plan->n_row != x->plan->n_row ||
-           memcmp(old->plan->row, x->plan->row, x->plan->n_row * sizeof *x->plan->row) != 0;
+    return old == NULL || !dt_plan_same_rows(old->plan, x->plan);
 }
 
 /* Steps of whole batches: smaller ones go by the plans that they have. */

@@ -1170,11 +1170,6 @@ static dt_plan *planned(uint64_t seed, const char *policy, const char *ini, cons
     return p;
 }
 
-static bool same_rows(const dt_plan *a, const dt_plan *b)
-{
-    return a->n_row == b->n_row && memcmp(a->row, b->row, a->n_row * sizeof *a->row) == 0;
-}
-
 /* In slots values take their bytes all along, so moving or packing them would be in vain. */
 static void what_lies_in_slots_is_left_there(void **state)
 {
@@ -1187,7 +1182,7 @@ static void what_lies_in_slots_is_left_there(void **state)
             char list[64];
             snprintf(list, sizeof list, "network_wide,%s", behind[i]);
             dt_plan *both = planned(seed, list, NULL, &e);
-            if (!same_rows(alone, both))
+            if (!dt_plan_same_rows(alone, both))
                 fail_msg("seed %d: %s does something", (int)seed, list);
             dt_plan_destroy(both);
         }
@@ -1225,9 +1220,9 @@ static void copies_to_the_disk_take_the_disks_seconds(void **state)
         dt_plan *slow_host = to_disk(rows[i][0], rows[i][1], DT_TIER_HOST);
         dt_plan *slow_disk = to_disk(rows[i][0], rows[i][1], DT_TIER_DISK);
         assert_true(fast->tier_peak[DT_TIER_DISK] > 0 && fast->tier_peak[DT_TIER_HOST] == 0);
-        if (!same_rows(fast, slow_host))
+        if (!dt_plan_same_rows(fast, slow_host))
             fail_msg("%s looks at the host's link", rows[i][0]);
-        if (same_rows(fast, slow_disk))
+        if (dt_plan_same_rows(fast, slow_disk))
             fail_msg("%s does not look at the disk's link", rows[i][0]);
         dt_plan_destroy(fast);
         dt_plan_destroy(slow_host);
@@ -1323,7 +1318,7 @@ static void random_networks_keep_their_budgets(void **state)
                 e.budgets.device = least->peak + (kept->peak - least->peak) * k / BUDGETS;
                 dt_plan *p = planned(seed, policy, ini, &e);
                 dt_plan *again = planned(seed, policy, ini, &e);
-                assert_true(same_rows(p, again));
+                assert_true(dt_plan_same_rows(p, again));
                 fits += p->peak <= e.budgets.device;
                 all++;
                 dt_plan_destroy(p);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "tools/of_run.h"
@@ -12,12 +13,23 @@
 #include "tools/profile_make.h"
 #include "tools/train_show.h"
 
-static atomic_bool stop_asked;
+static atomic_bool stop_asked, looks; /* the run does, at @stop_asked */
+
+/* While plans are made nothing is written, and a search may take half a minute. */
+static _Noreturn void stop_before_it_looks(void)
+{
+    static const char says[] = "dnntrain: stopped before the run began: nothing is written\n";
+    if (write(STDERR_FILENO, says, sizeof says - 1) < 0) /* then nobody reads it */
+        _exit(DT_E_STOPPED);
+    _exit(DT_E_STOPPED);
+}
 
 /* The first signal asks for an orderly end, the second one ends the program; also when two threads
  * get them at once. */
 static void on_signal(int number)
 {
+    if (!atomic_load(&looks))
+        stop_before_it_looks();
     if (atomic_exchange(&stop_asked, true))
         signal(number, SIG_DFL), raise(number);
 }
@@ -35,6 +47,7 @@ static void catch_signals(void)
 {
     const struct sigaction ignore = {.sa_handler = SIG_IGN};
     atomic_store(&stop_asked, false);
+    atomic_store(&looks, false);
     catch_one(SIGINT);
     catch_one(SIGTERM);
     catch_one(SIGHUP);
@@ -46,6 +59,7 @@ static void catch_signals(void)
 static bool asked_to_stop(void *self)
 {
     (void)self;
+    atomic_store(&looks, true);
     return atomic_load(&stop_asked);
 }
 

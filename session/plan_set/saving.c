@@ -202,6 +202,7 @@ static void tell_none(const dt_plan_set *p, dt_saving *out)
 typedef struct best_alone {
     standing at;
     uint64_t peak;
+    dt_plan_set *late; /* the list with nothing ahead, once it is asked for */
 } best_alone;
 
 /* Whether the run's other options allow a part's plans as well. */
@@ -222,17 +223,14 @@ static bool comes_ahead(const dt_plan_set *p)
 /* A list whose parameters come ahead takes more for it, which a part may have nothing of and which
  * memory.ahead = 0 ends. */
 static dt_status stand_fairly(
-    const dt_plan_set *part, const dt_plan_set *all, standing *out, dt_err *err)
+    const dt_plan_set *part, const dt_plan_set *all, dt_plan_set **late, standing *out, dt_err *err)
 {
-    dt_plan_set *late = NULL;
     DT_CHECK(stand(part, all, out, err));
     if (*out == BEHIND || !comes_ahead(all))
         return DT_OK;
-    dt_status st = plan_alike(all, all->policies, true, &late, err);
-    if (st == DT_OK)
-        st = stand(part, late, out, err);
-    dt_plan_set_destroy(late);
-    return st;
+    if (*late == NULL)
+        DT_CHECK(plan_alike(all, all->policies, true, late, err));
+    return stand(part, *late, out, err);
 }
 
 static dt_status compare_part(
@@ -243,10 +241,10 @@ static dt_status compare_part(
     standing at = BEHIND;
     dt_status st = plan_alike(p, &part, false, &alone, err);
     if (st == DT_OK && can_be_run(alone))
-        st = stand_fairly(alone, p, &at, err);
+        st = stand_fairly(alone, p, &best->late, &at, err);
     const uint64_t peak = st == DT_OK ? dt_plan_set_peak(alone) : 0;
     if (st == DT_OK && (at > best->at || (at == best->at && at == AHEAD && peak < best->peak))) {
-        *best = (best_alone){at, peak};
+        *best = (best_alone){at, peak, best->late};
         tell_alone(p, part.pass[0].policy->name, at, peak, out);
     }
     dt_plan_set_destroy(alone);
@@ -259,10 +257,12 @@ static dt_status compare_parts(const dt_plan_set *p, dt_saving *out, dt_err *err
     best_alone best = {.at = BEHIND};
     if (p->asked.given != NULL || p->policies->n < 2)
         return DT_OK;
-    for (size_t i = 0; i < p->policies->n; i++)
+    dt_status st = DT_OK;
+    for (size_t i = 0; i < p->policies->n && st == DT_OK; i++)
         if (!p->policies->pass[i].policy->searches)
-            DT_CHECK(compare_part(p, i, &best, out, err));
-    return DT_OK;
+            st = compare_part(p, i, &best, out, err);
+    dt_plan_set_destroy(best.late);
+    return st;
 }
 
 dt_status dt_plan_set_saving(const dt_plan_set *p, dt_saving *out, dt_err *err)

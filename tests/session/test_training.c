@@ -3,6 +3,7 @@
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -734,6 +735,43 @@ static void a_signal_that_is_ignored_stays_so(void **state)
     cli_done(&r);
 }
 
+/* A signal that comes earlier ends any program. */
+static void wait_until_caught(pid_t child, int number)
+{
+    char path[64], line[256];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)child);
+    for (int i = 0; i < 4000; i++) {
+        uint64_t caught = 0;
+        FILE *f = fopen(path, "r");
+        assert_non_null(f);
+        while (fgets(line, sizeof line, f) != NULL)
+            (void)sscanf(line, "SigCgt: %" SCNx64, &caught);
+        fclose(f);
+        if (caught >> (number - 1) & 1)
+            return;
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+    }
+    fail_msg("signal %d is not caught within 20 seconds", number);
+}
+
+/* Of a billion plans, which nobody waits for. */
+static void a_signal_ends_a_search(void **state)
+{
+    NEED_BINARY();
+    put_text("searched.ini",
+        "[model]\nname = resnet20\n[data]\nsource = synthetic\n[train]\nbatch = 16\nsteps = 1\n"
+        "[memory]\npolicy = swapadvisor\ndevice_budget = 20MiB\n"
+        "[policy.swapadvisor]\nsamples = 1000000000\n");
+    const pid_t child = cli_start("searched.ini --set run.dir=searched", NULL);
+    wait_until_caught(child, SIGUSR1);
+    assert_int_equal(kill(child, SIGUSR1), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    assert_string_equal(r.err, "dnntrain: stopped before the run began: nothing is written\n");
+    cli_done(&r);
+    assert_false(is_there("searched"));
+}
+
 /* Both signals wait while the process is stopped, so neither can come too late. */
 static void a_second_signal_ends_it_at_once(void **state)
 {
@@ -787,6 +825,7 @@ DT_TEST_GROUP(training)
         T(a_signal_ends_a_run_after_saving),
         T(a_signal_that_is_ignored_stays_so),
         T(a_second_signal_ends_it_at_once),
+        T(a_signal_ends_a_search),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -256,14 +256,19 @@ static void convert(const char *how, const char *folder, const char *from, const
     cli_done(&r);
 }
 
+/* In @folder: g.pt, and the same as g.safetensors. */
+static void make_language_model(char *folder, size_t cap)
+{
+    snprintf(folder, cap, "%s", dt_temp_path(""));
+    run_script(make_it, folder);
+    convert("from-torch", folder, "g.pt", "g.safetensors", 0, "28 tensors");
+}
+
 static void a_language_model_keeps_its_turned_matrices(void **state)
 {
     NEED_TORCH();
     char ini[2048], folder[512];
-    snprintf(folder, sizeof folder, "%s", dt_temp_path("g.pt"));
-    folder[strlen(folder) - strlen("g.pt")] = '\0';
-    run_script(make_it, folder);
-    convert("from-torch", folder, "g.pt", "g.safetensors", 0, "28 tensors");
+    make_language_model(folder, sizeof folder);
     convert("from-torch", folder, "untied.pt", "no.safetensors", 3, "only a tied head is known");
     convert("to-torch", folder, "g.safetensors", "same.pt", 0, "28 tensors");
     snprintf(ini, sizeof ini,
@@ -395,10 +400,7 @@ static void a_language_model_in_tiles_becomes_whole(void **state)
 {
     NEED_TORCH();
     char ini[2048], folder[512];
-    snprintf(folder, sizeof folder, "%s", dt_temp_path("g.pt"));
-    folder[strlen(folder) - strlen("g.pt")] = '\0';
-    run_script(make_it, folder);
-    convert("from-torch", folder, "g.pt", "g.safetensors", 0, "28 tensors");
+    make_language_model(folder, sizeof folder);
     snprintf(ini, sizeof ini,
         "[model]\nname = gpt2\nlayers = 2\nheads = 2\nwidth = 16\ncontext = 8\nvocab = 7\n"
         "tiles = 4\nhead_tiles = 7\ndropout = 0\nweights = %sg.safetensors\n[data]\nsource = text\n"

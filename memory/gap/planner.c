@@ -235,9 +235,11 @@ static dti_idle *worst(dti_planner *x)
     dti_idle *found = NULL;
     double least = 0;
     for (size_t n = 0; n < x->n_gap; n++) {
-        const double score = dti_recomputes_score(&x->recomputes, n);
         dti_idle *i = &x->gaps.idle[n];
-        if (i->fate == DTI_RECOMPUTE && has_room(x, i) && (found == NULL || score < least)) {
+        if (i->fate != DTI_RECOMPUTE || !has_room(x, i))
+            continue;
+        const double score = dti_recomputes_score(&x->recomputes, n);
+        if (found == NULL || score < least) {
             found = i;
             least = score;
         }
@@ -271,8 +273,10 @@ dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *er
 
 double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i)
 {
-    const dti_recomputes_item *item = &x->recomputes.item[i - x->gaps.idle];
-    return item->seconds + item->extra;
+    const size_t n = (size_t)(i - x->gaps.idle);
+    if (n >= x->recomputes.n)
+        return HUGE_VAL;
+    return x->recomputes.item[n].seconds + x->recomputes.item[n].extra;
 }
 
 /* ---- trying ---- */
@@ -591,6 +595,15 @@ static dt_status search_lower(
     return st;
 }
 
+/* What is recomputed is recomputed from what has to stay. */
+static dt_status search_without_recomputing(
+    dti_planner *x, const dti_planner_opts *o, dti_planner_choose *choose, dt_err *err)
+{
+    dti_planner_opts swaps = *o;
+    swaps.recompute = false;
+    return search_again(x, &swaps, o->budget, false, choose, err);
+}
+
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
     dti_planner_choose *choose, dt_err *err)
 {
@@ -604,6 +617,8 @@ dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner
         st = search_again(&x, o, limit, true, choose, err);
     if (st == DT_OK && o->budget > 0)
         st = search_lower(&x, o, choose, err);
+    if (st == DT_OK && o->recompute && x.peak > o->budget && o->budget > 0)
+        st = search_without_recomputing(&x, o, choose, err);
     if (st == DT_OK)
         st = take_best(&x, err);
     dti_planner_close(&x);

@@ -83,13 +83,15 @@ dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const 
  * recompute others. */
 dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
-/* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be. */
+/* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be, or
+ * what it takes was not asked. */
 double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);
 
 /* All of it for a policy: @choose, which is told the policy's options, chooses from the gaps, and
  * does so again as long as a plan is above the budget and there is more. Where nothing fits and
- * some was offloaded instead of recomputed, all begins anew, boldly; and where little is missing,
- * with lower limits. A program without backward is left as it is. */
+ * some was offloaded instead of recomputed, all begins anew, boldly; where little is missing, with
+ * lower limits; and where that is in vain, without recomputing. A program without backward is left
+ * as it is. */
 dt_status dti_planner_run(dt_program *p, const dt_pass_env *e, const dti_planner_opts *o,
     dti_planner_choose *choose, dt_err *err) DT_NODISCARD;
 

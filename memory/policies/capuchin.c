@@ -75,11 +75,11 @@ static dt_status swap_what_hides(dti_planner *x, dt_err *err)
 }
 
 /* The best to be recomputed; of the others the one that is idle for longest. */
-static dti_idle *candidate(dti_planner *x, const options *o)
+static dti_idle *candidate(dti_planner *x)
 {
     dti_idle *best = dti_gaps_best(&x->gaps, dti_absence);
     double most = 0;
-    for (size_t n = 0; n < x->recomputes.n && o->recompute; n++) {
+    for (size_t n = 0; n < x->recomputes.n; n++) {
         const double s = dti_recomputes_score(&x->recomputes, n);
         if (s > most && dti_gaps_is_over(&x->gaps, &x->gaps.idle[n])) {
             best = &x->gaps.idle[n];
@@ -89,9 +89,9 @@ static dti_idle *candidate(dti_planner *x, const options *o)
     return best;
 }
 
-static dt_status swap_or_recompute(dti_planner *x, const options *o, dti_idle *i, dt_err *err)
+static dt_status swap_or_recompute(dti_planner *x, dti_idle *i, dt_err *err)
 {
-    const double again = o->recompute ? dti_planner_recompute_seconds(x, i) : (double)INFINITY;
+    const double again = dti_planner_recompute_seconds(x, i);
     const double wait = dti_gaps_wait(&x->gaps, i);
     const double idle = dti_absence(&x->gaps, i) + i->out + i->in;
     if (isinf(again))
@@ -106,14 +106,14 @@ static dt_status swap_or_recompute(dti_planner *x, const options *o, dti_idle *i
 }
 
 /* At a peak without a candidate all that is left is needed, for one to recompute others. */
-static dt_status save_the_rest(dti_planner *x, const options *o, dt_err *err)
+static dt_status save_the_rest(dti_planner *x, dt_err *err)
 {
     uint64_t hopeless = 0;
     dti_gaps_forgive(&x->gaps);
     while (x->gaps.peak != DT_NONE) {
-        dti_idle *i = candidate(x, o);
+        dti_idle *i = candidate(x);
         if (i != NULL) {
-            DT_CHECK(swap_or_recompute(x, o, i, err));
+            DT_CHECK(swap_or_recompute(x, i, err));
             continue;
         }
         const uint64_t over = x->gaps.left[x->gaps.peak] - x->gaps.limit;
@@ -125,8 +125,9 @@ static dt_status save_the_rest(dti_planner *x, const options *o, dt_err *err)
 
 static dt_status choose(dti_planner *x, const void *given, dt_err *err)
 {
+    (void)given;
     DT_CHECK(swap_what_hides(x, err));
-    return x->o.budget > 0 ? save_the_rest(x, given, err) : DT_OK;
+    return x->o.budget > 0 ? save_the_rest(x, err) : DT_OK;
 }
 
 static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
@@ -135,7 +136,7 @@ static dt_status capuchin(dt_program *p, const dt_pass_env *env, dt_err *err)
     const dti_planner_opts with = {.budget = dti_pass_budget(env, o->budget),
         .least = o->least,
         .feedback = (int)o->feedback,
-        .recompute = true};
+        .recompute = o->recompute};
     return dti_planner_run(p, env, &with, choose, err);
 }
 

@@ -807,6 +807,32 @@ static void a_peak_that_was_not_planned_fails_the_run(void **state)
     dt_free(text);
 }
 
+/* What is made again holds what it is made from, which at some batches is more than fits. */
+static void what_swaps_alone_fit_is_not_refused(void **state)
+{
+    (void)state;
+    const char *file = cli_file("inception.ini",
+        "[model]\nname = inception_v3\n[data]\nsource = synthetic\n[train]\nlr = .1\n"
+        "[memory]\npolicy = capuchin\nsimulate = p100\ndevice_budget = 16GB\n");
+    for (int n = 1000; n <= 1120; n += 20) {
+        if (!dt_picked((uint64_t)n / 20, 7, 3, 1))
+            continue;
+        char batch[32];
+        uint64_t peaks[2];
+        snprintf(batch, sizeof batch, "train.batch=%d", n);
+        const char *sets[] = {batch, "policy.capuchin.recompute=off"};
+        for (size_t k = 0; k < 2; k++) {
+            dt_err err = {0};
+            dt_session *s = NULL;
+            assert_ok(dt_session_open(&s, file, sets, k + 1, &err), &err);
+            assert_ok(dt_session_plan_run(s, true, 0, 0, &err), &err);
+            peaks[k] = dt_plan_set_peak(s->plans);
+            dt_session_close(s);
+        }
+        assert_true(peaks[1] > 16000000000 || peaks[0] <= 16000000000);
+    }
+}
+
 static int clean(void **state)
 {
     (void)state;
@@ -831,6 +857,7 @@ DT_TEST_GROUP(budget)
         T(one_sample_in_bf16_is_told_what_it_takes),
         T(auto_is_offered_first),
         T(smaller_algorithms_are_suggested),
+        T(what_swaps_alone_fit_is_not_refused),
         T(what_a_policy_costs_is_told),
         T(a_host_budget_is_hard),
         T(a_disk_budget_is_hard),

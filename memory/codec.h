@@ -21,7 +21,8 @@ bool dti_codec_is_on(const char *name, dt_device_kind device);
  * liblz4-dev)"; NULL for others. */
 const char *dt_codec_wants(const char *name);
 
-/* For codecs: values that are not zero among @count, at most, by a density as above. */
+/* For codecs: values that are not zero among @count, at most, by a density as engine/codec.h has
+ * it. */
 size_t dti_codec_nonzero(size_t count, double density);
 
 #endif

@@ -138,6 +138,11 @@ bool dti_repeatable(const dt_program *p, int32_t tensor)
     return false;
 }
 
+dt_status dti_pass_no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+}
+
 int32_t *dti_order_copy(const dt_program *p)
 {
     int32_t *order = dt_alloc(p->n_order, sizeof *order);

@@ -67,6 +67,9 @@ static inline bool dti_is_stash(int port)
     return port >= DT_S && port < DT_S + DT_MAX_STASH;
 }
 
+/* DT_E_NOMEM, of a policy. */
+dt_status dti_pass_no_memory(dt_err *err) DT_NODISCARD;
+
 /* The order of the ops as it is, for who puts others between them. NULL: no memory; the caller
  * frees it. */
 int32_t *dti_order_copy(const dt_program *p) DT_NODISCARD;

@@ -103,6 +103,17 @@ const char *dt_policies_list(const dt_policies *s, char to[DT_POLICY_LIST])
     return to;
 }
 
+/* *opts: room for its options, to be filled in. */
+static dt_status append(dt_policies *s, const dt_policy *policy, void **opts, dt_err *err)
+{
+    *opts = dt_alloc(1, policy->opts_bytes);
+    if (*opts == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of '%s'", policy->name);
+    s->pass[s->n].policy = policy;
+    s->pass[s->n++].opts = *opts;
+    return DT_OK;
+}
+
 static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err)
 {
     const dt_policy *policy = dt_policy_find(name);
@@ -116,11 +127,8 @@ static dt_status add(dt_policies *s, const char *name, dt_config *c, dt_err *err
                 s->pass[i].policy->name);
     if (s->n == DT_MAX_POLICIES)
         return DT_FAIL(err, DT_E_CONFIG, "more than %d policies", DT_MAX_POLICIES);
-    void *opts = dt_alloc(1, policy->opts_bytes);
-    if (opts == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of '%s'", name);
-    s->pass[s->n].policy = policy;
-    s->pass[s->n++].opts = opts;
+    void *opts;
+    DT_CHECK(append(s, policy, &opts, err));
     if (policy->opts == NULL)
         return DT_OK;
     dt_opt_defaults(policy->opts, opts);
@@ -158,13 +166,10 @@ void dt_policies_close(dt_policies *s)
 /* The same, with the options that it has. */
 static dt_status add_copy(dt_policies *s, const dt_policy *policy, const void *opts, dt_err *err)
 {
-    void *own = dt_alloc(1, policy->opts_bytes);
-    if (own == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the options of '%s'", policy->name);
+    void *own;
+    DT_CHECK(append(s, policy, &own, err));
     if (policy->opts_bytes > 0)
         memcpy(own, opts, policy->opts_bytes);
-    s->pass[s->n].policy = policy;
-    s->pass[s->n++].opts = own;
     return DT_OK;
 }
 

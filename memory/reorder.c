@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/pass.h"
 
 /* Edges as they are found; by place. */
 typedef struct edges {
@@ -11,16 +12,11 @@ typedef struct edges {
     size_t n, room[2];
 } edges;
 
-static dt_status no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for the dependences of ops");
-}
-
 static dt_status add(edges *e, int32_t from, int32_t to, dt_err *err)
 {
     if (!dt_grow(&e->from, &e->room[0], e->n, sizeof *e->from) ||
         !dt_grow(&e->to, &e->room[1], e->n, sizeof *e->to))
-        return no_memory(err);
+        return dti_pass_no_memory(err);
     e->from[e->n] = from;
     e->to[e->n++] = to;
     return DT_OK;
@@ -84,7 +80,7 @@ static dt_status sort_edges(dti_dependences *d, const edges *e, dt_err *err)
     }
     dt_free(by_end);
     dt_free(at);
-    return ok ? DT_OK : no_memory(err);
+    return ok ? DT_OK : dti_pass_no_memory(err);
 }
 
 static dt_status check_kinds(const dt_program *p, dt_err *err)
@@ -153,10 +149,9 @@ bool dti_dependences_keep(const dti_dependences *d, const int32_t *order, bool *
 
 dt_status dti_reorder(dt_program *p, const int32_t *order, dt_err *err)
 {
-    int32_t *was = dt_alloc(p->n_order, sizeof *was);
+    int32_t *was = dti_order_copy(p);
     if (was == NULL)
-        return no_memory(err);
-    memcpy(was, p->order, p->n_order * sizeof *was);
+        return dti_pass_no_memory(err);
     for (size_t k = 0; k < p->n_order; k++)
         p->order[k] = was[order[k]];
     dt_free(was);

@@ -26,8 +26,8 @@ typedef struct dti_dependences {
 dt_status dti_dependences_open(dti_dependences *d, const dt_program *p, dt_err *err) DT_NODISCARD;
 void dti_dependences_close(dti_dependences *d);
 
-/* Whether n numbers are an order: each place once, behind those that it depends on. @seen: room for
- * n. */
+/* For tests: whether n numbers are an order, each place once, behind those that it depends on.
+ * @seen: room for n. */
 bool dti_dependences_keep(const dti_dependences *d, const int32_t *order, bool *seen);
 
 /* Give the ops of a program this order, which keeps its dependences. DT_E_NOMEM. */

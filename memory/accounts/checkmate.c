@@ -33,7 +33,8 @@ enum { MOVES = 200000, NONE = -1 };
 typedef struct folding {
     const dt_graph *g;
     int32_t *op;
-    uint32_t n_forward, n_edge, cap_edge;
+    uint32_t n_forward, n_edge;
+    size_t cap_edge;
     uint64_t *bytes, *cost;
     uint8_t *backward;
     dti_remat_edge *edge;
@@ -64,10 +65,8 @@ static int32_t op_of(const folding *f, int32_t value)
 
 static dt_status add_edge(folding *f, uint32_t from, uint32_t to, dt_err *err)
 {
-    size_t cap = f->cap_edge;
-    if (!dt_grow(&f->edge, &cap, f->n_edge, sizeof *f->edge))
+    if (!dt_grow(&f->edge, &f->cap_edge, f->n_edge, sizeof *f->edge))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the edges of a graph");
-    f->cap_edge = (uint32_t)cap;
     f->edge[f->n_edge++] = (dti_remat_edge){from, to};
     return DT_OK;
 }

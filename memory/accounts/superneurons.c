@@ -382,10 +382,12 @@ static void find_large(account *a)
  * the last one's output stays. */
 static bool on_host(const account *a, const edge *x, size_t step)
 {
+    if (a->layer[x->from].kind != CONV)
+        return false;
     size_t next = (size_t)x->from + 1;
     while (next < a->n && a->layer[next].kind != CONV)
         next++;
-    return a->layer[x->from].kind == CONV && next < a->n && step >= next && step > (size_t)x->to &&
+    return next < a->n && step >= next && step > (size_t)x->to &&
            step < backward(a, (int32_t)next) && step < backward(a, x->to);
 }
 

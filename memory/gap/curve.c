@@ -52,7 +52,7 @@ dt_status dti_load_curve_open(
     out->load = dt_alloc(out->n + 1, sizeof *out->load);
     out->op = dt_alloc(out->n + 1, sizeof *out->op);
     if (out->begin == NULL || out->end == NULL || out->load == NULL || out->op == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     DT_CHECK(dt_simulate(&out->time, out->plan, dti_pass_costs(e), &machine, err));
     read_rows(out);
     return DT_OK;

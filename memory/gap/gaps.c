@@ -328,7 +328,7 @@ static dt_status open_turns(dti_gaps *g, dt_err *err)
     for (int queue = 0; queue < DTI_QUEUES; queue++) {
         g->turn_at[queue] = dt_alloc(g->n_place + 1, sizeof *g->turn_at[queue]);
         if (g->turn_at[queue] == NULL)
-            return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+            return dti_pass_no_memory(err);
         DT_CHECK(dti_turns_open(&g->turns[queue], g->n, err));
     }
     return DT_OK;
@@ -349,7 +349,7 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
     if (g->left == NULL || g->over == NULL || g->over_first == NULL || g->shifted == NULL ||
         g->hopeless == NULL || g->high == NULL || g->ranked == NULL || g->out == NULL ||
         g->back == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t n = 0; n < g->n; n++) {
         g->idle[n].at = g->idle[n].refused = DT_NONE;
         if (g->idle[n].fixed)

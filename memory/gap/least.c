@@ -11,7 +11,7 @@ dt_status dti_least_open(
     dt_score score = {0};
     *out = (dti_least){.curve = curve, .more = dt_alloc(curve->n + 1, sizeof *out->more)};
     if (out->more == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     DT_CHECK(dti_pass_score(env, p, false, &score, err));
     const uint64_t all = dti_least_bytes(out);
     out->less = all > score.device ? all - score.device : 0;

@@ -125,7 +125,7 @@ static dt_status find_chains(dti_planner *x, dt_err *err)
     chains c = {x, dt_alloc(n + 1, sizeof *c.first), dt_alloc(n + 1, sizeof *c.seen)};
     dt_status st = dti_recomputes_open(&x->recomputes, x->n_gap, err);
     if (st == DT_OK && (c.first == NULL || c.seen == NULL))
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK) {
         size_t at = 0;
         for (size_t t = 0; t <= n; t++) {
@@ -159,7 +159,7 @@ dt_status dti_planner_open(
     x->real = dt_alloc(x->curve.n + 1, sizeof *x->real);
     x->base = dt_alloc(x->curve.n + 1, sizeof *x->base);
     if (x->gaps.idle == NULL || x->chosen == NULL || x->real == NULL || x->base == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     memcpy(x->base, x->curve.load, x->curve.n * sizeof *x->base);
     dti_gaps_borrow(&x->gaps, &x->curve, e);
     x->gaps.limit = o->budget > 0 ? o->budget : UINT64_MAX;
@@ -421,7 +421,7 @@ static dt_status find_waits(const dti_load_curve *c, tensor_wait **out, dt_err *
         add_waits(p, &c->time, by, *out);
     }
     dt_free(by);
-    return enough ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return enough ? DT_OK : dti_pass_no_memory(err);
 }
 
 /* Copies back for which ops of the plan wait begin earlier, by a twentieth of what they take for
@@ -539,7 +539,7 @@ static dt_status take_best(dti_planner *x, dt_err *err)
 {
     dti_idle *of = dt_alloc(x->gaps.n + 1, sizeof *of);
     if (of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dt_status st = DT_OK;
     if (x->gaps.n > 0)
         memcpy(of, x->chosen, x->gaps.n * sizeof *of);

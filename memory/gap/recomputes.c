@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "memory/pass.h"
 
 enum { WORD = 64 };
 
@@ -15,7 +16,7 @@ dt_status dti_recomputes_open(dti_recomputes *a, size_t n, dt_err *err)
     a->source = dt_alloc(n + 1, a->words * sizeof *a->source);
     a->user = dt_alloc(n + 1, a->words * sizeof *a->user);
     if (a->item == NULL || a->source == NULL || a->user == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     return DT_OK;
 }
 

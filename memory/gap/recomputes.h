@@ -33,7 +33,7 @@ dt_status dti_recomputes_open(dti_recomputes *a, size_t n, dt_err *err) DT_NODIS
 void dti_recomputes_close(dti_recomputes *a);
 
 void dti_recomputes_source(dti_recomputes *a, size_t item, size_t from); /* it is made from that */
-bool dti_recomputes_from(const dti_recomputes *a, size_t item, size_t from);
+bool dti_recomputes_from(const dti_recomputes *a, size_t item, size_t from); /* for tests: it is */
 
 /* Bytes saved for a second of recomputing, MSPS; 0 when it cannot be. */
 double dti_recomputes_score(const dti_recomputes *a, size_t item);

@@ -184,7 +184,7 @@ dt_status dti_gaps_rewrite(const dti_rewrite *r, dt_err *err)
     dti_gaps g = {.idle = away};
     dt_status st = DT_OK;
     if (all == NULL || dropped == NULL || away == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK)
         st = recompute_all(r, all, those(r, DTI_RECOMPUTE, all), dropped, err);
     if (st == DT_OK)

@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/numbers.h"
+#include "memory/pass.h"
 
 /* Those asked for have few sizes, and rounding makes few more of them. */
 enum { SEEN = 4 };
@@ -18,7 +19,7 @@ dt_status dti_turns_open(dti_turns *t, size_t room, dt_err *err)
     t->own_without = dt_alloc(room + 1, sizeof *t->own_without);
     if (t->turn == NULL || t->seen == NULL || t->shifted == NULL || t->own == NULL ||
         t->own_without == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     return DT_OK;
 }
 

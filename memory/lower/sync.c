@@ -220,8 +220,7 @@ static dt_status reserve(syncer *y, dt_err *err)
 /* For a row and its waits, one for each other stream at most. */
 static bool has_room(syncer *y)
 {
-    return dt_grow(
-        (void **)&y->row, &y->cap_row, y->n_row + (size_t)y->p->n_stream, sizeof *y->row);
+    return dt_grow(&y->row, &y->cap_row, y->n_row + (size_t)y->p->n_stream, sizeof *y->row);
 }
 
 static void walk(syncer *y)

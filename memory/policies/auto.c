@@ -42,11 +42,6 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-dt_status dti_auto_no_memory(dt_err *err)
-{
-    return DT_FAIL(err, DT_E_NOMEM, "no memory for a search");
-}
-
 static uint64_t step_of_ladder(const dti_auto *s, int i)
 {
     return s->least + (uint64_t)((double)(s->most - s->least) * i / (DTI_AUTO_BUDGETS - 1));
@@ -243,7 +238,7 @@ static dt_status keep(dti_auto *s, const dti_found *f, dt_err *err)
         return DT_OK;
     }
     dti_found_deinit(&own);
-    return dti_auto_no_memory(err);
+    return dti_pass_no_memory(err);
 }
 
 dt_status dti_auto_add(dti_auto *s, dti_found *f, dt_program **kept, dt_err *err)
@@ -572,7 +567,7 @@ static dt_status run_auto(dt_program *p, const dt_pass_env *env, dt_err *err)
         return DT_OK;
     dti_auto *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
-        return dti_auto_no_memory(err);
+        return dti_pass_no_memory(err);
     lower.memo = dt_memo_create(); /* of what is tried most was tried before */
     own.lower = &lower;
     *s = (dti_auto){.p = p,

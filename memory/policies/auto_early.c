@@ -101,7 +101,7 @@ static dt_status look(const dti_auto *s, dt_program *p, const bool *tried, stall
         st = dt_simulate(&t, plan, dti_pass_costs(s->env), &machine, err);
     int32_t *signal = st == DT_OK ? dt_alloc((size_t)plan->n_event + 1, sizeof *signal) : NULL;
     if (st == DT_OK && signal == NULL)
-        st = dti_auto_no_memory(err);
+        st = dti_pass_no_memory(err);
     if (st == DT_OK) {
         dt_timeline_signals(plan, signal);
         *most = longest(plan, &t, signal, tried);
@@ -152,7 +152,7 @@ dt_status dti_auto_ask_earlier(const dti_auto *s, uint64_t budget, dt_program *p
     bool *tried = dt_alloc(p->n_tensor + 1, sizeof *tried), done = false;
     dti_pass_cost cost = {0};
     if (tried == NULL)
-        return dti_auto_no_memory(err);
+        return dti_pass_no_memory(err);
     dt_status st = dti_pass_cost_of(s->env, p, &cost, err);
     for (int i = 0; st == DT_OK && i < TRIES && !done; i++)
         st = one(s, budget, p, &cost, tried, &done, err);

@@ -113,7 +113,7 @@ static dt_status anneal(dti_auto *s, uint8_t *now, uint64_t budget, dt_err *err)
     dti_found f = {.aim = budget, .budget = budget, .fate = dt_alloc(s->n_value + 1, 1)};
     uint8_t *best = dt_alloc(s->n_value + 1, 1);
     double at = 0, least = 0;
-    dt_status st = f.fate != NULL && best != NULL ? DT_OK : dti_auto_no_memory(err);
+    dt_status st = f.fate != NULL && best != NULL ? DT_OK : dti_pass_no_memory(err);
     for (int64_t i = 0; st == DT_OK && i <= s->moves; i++) {
         const double heat = 0.01 * at * (1 - (double)i / (double)s->moves);
         if (i > 0)
@@ -198,7 +198,7 @@ static dt_status solve(
     dt_remat_taken taken;
     uint32_t *count = dt_alloc(r->graph.n_op + 1, sizeof *count);
     dt_status st =
-        count != NULL ? dti_remat_in_order(&runs, &r->graph, err) : dti_auto_no_memory(err);
+        count != NULL ? dti_remat_in_order(&runs, &r->graph, err) : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = dti_remat_anneal(&r->graph, &how, &runs, &taken, err);
     if (st == DT_OK)
@@ -247,7 +247,7 @@ static dt_status with_away(
     bool *away = dt_alloc(s->p->n_tensor + 1, sizeof *away);
     for (size_t i = 0; away != NULL && i < s->n_value; i++)
         away[s->tensor[i]] = f->fate[i] == DTI_OFFLOAD;
-    dt_status st = away != NULL ? DT_OK : dti_auto_no_memory(err);
+    dt_status st = away != NULL ? DT_OK : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = dti_remat_of_program(&r, s->p, plan, s->seconds, away, err);
     if (st == DT_OK)
@@ -275,7 +275,7 @@ static dt_status divide(
 {
     dti_found f = {.aim = budget, .budget = budget, .fate = dt_alloc(s->n_value + 1, 1)};
     double best = -1;
-    dt_status st = f.fate != NULL ? DT_OK : dti_auto_no_memory(err);
+    dt_status st = f.fate != NULL ? DT_OK : dti_pass_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < DT_COUNT(busy); i++) {
         send_away(s, busy[i] * s->ops, f.fate);
         st = with_away(s, plan, budget, &f, err);
@@ -297,7 +297,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     s->n_op = s->p->n_op;
     s->seconds = dt_alloc(s->n_op + 1, sizeof *s->seconds);
     if (s->seconds == NULL)
-        return dti_auto_no_memory(err);
+        return dti_pass_no_memory(err);
     DT_CHECK(dti_pass_op_seconds(s->env, s->p, s->seconds, err));
     for (size_t i = 0; i < s->p->n_op; i++)
         s->ops += s->seconds[i];
@@ -307,7 +307,7 @@ dt_status dti_auto_time_values(dti_auto *s, dt_err *err)
     if (st == DT_OK)
         s->tensor = dt_alloc(c.n + 1, sizeof *s->tensor);
     if (st == DT_OK && (s->value == NULL || s->tensor == NULL))
-        st = dti_auto_no_memory(err);
+        st = dti_pass_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++) {
         const uint64_t bytes = s->p->tensor[c.value[i].tensor].bytes;
         s->tensor[i] = c.value[i].tensor;
@@ -328,7 +328,7 @@ dt_status dti_auto_add_searched(dti_auto *s, uint64_t least, uint64_t most, dt_e
     dt_plan *plan = NULL; /* the problem asks for its rows, not where they lie */
     const dt_lower_opts o = dti_pass_lower_quickly(s->env);
     uint8_t *now = dt_alloc(s->n_value, 1);
-    dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : dti_auto_no_memory(err);
+    dt_status st = now != NULL ? dt_lower(&plan, s->p, &o, err) : dti_pass_no_memory(err);
     s->drawn = 0; /* the same whatever was searched before */
     const dti_auto_ladder down = dti_auto_ladder_of(s, least, most);
     for (size_t i = 0; st == DT_OK && i < down.n; i++) {

@@ -88,7 +88,7 @@ dt_status dti_auto_add_base(dti_auto *s, const dti_auto_base *base, dt_err *err)
     }
     dt_program_destroy(base->p);
     dt_free(base->of.fate);
-    return dti_auto_no_memory(err);
+    return dti_pass_no_memory(err);
 }
 
 /* A policy by itself, with a budget or without; others go on from what changes the program. */

@@ -64,8 +64,6 @@ typedef struct dti_auto {
     const dt_policy *light[DTI_AUTO_MOST_LIGHT];
 } dti_auto;
 
-dt_status dti_auto_no_memory(dt_err *err) DT_NODISCARD;
-
 /* The budgets of the ladder, which is for all runs, above @least and up to @most, the highest
  * first; and @least last. The ladder has its steps evenly from the least peak to keep_all's. */
 typedef struct dti_auto_ladder {

@@ -92,16 +92,10 @@ static dt_status choose(dti_planner *x, const void *given, dt_err *err)
     return DT_OK;
 }
 
-static uint64_t budget_of(const dt_pass_env *env)
-{
-    const options *o = env->opts;
-    return dti_pass_budget(env, o->budget);
-}
-
 static dt_status pick(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
-    const dti_planner_opts with = {.budget = budget_of(env), .least = o->least};
+    const dti_planner_opts with = {.budget = dti_pass_budget(env, o->budget), .least = o->least};
     return dti_planner_run(p, env, &with, choose, err);
 }
 
@@ -155,7 +149,7 @@ static dt_status search(dt_program *p, const dt_pass_env *env, options *found, d
         const options o = set(given, n);
         e.opts = &o;
         DT_CHECK(dti_pass_cost_if(&e, p, pick_in, &e, &cost, err));
-        if (n > 0 && !better(&cost, &least, budget_of(env)))
+        if (n > 0 && !better(&cost, &least, dti_pass_budget(env, o.budget)))
             continue;
         least = cost;
         *found = o;

@@ -117,7 +117,7 @@ static dt_status open_all(autotm *x, dt_err *err)
         .nodes = (int)x->o->nodes};
     x->best.of = dt_alloc(n + 1, sizeof *x->best.of);
     if (x->gap == NULL || x->hidden == NULL || x->place.of == NULL || x->best.of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t k = 0; k < x->curve.n; k++)
         x->hidden[k] = x->curve.op[k] >= 0 ? x->curve.end[k] - x->curve.begin[k] : 0;
     x->place.n = find_absences(x, x->place.of);
@@ -161,7 +161,7 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
     const autotm *x = self;
     int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->place.n && st == DT_OK; i++)

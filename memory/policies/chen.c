@@ -144,7 +144,7 @@ dt_status dti_chen_open(dti_chen *c, dt_program *p, dt_err *err)
         collect(c, crossing, loss);
     }
     dt_free(crossing);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return ok ? DT_OK : dti_pass_no_memory(err);
 }
 
 void dti_chen_close(dti_chen *c)
@@ -211,7 +211,7 @@ dt_status dti_chen_rewrite(const dti_chen *c, dt_err *err)
     const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order;
     int32_t *order = dti_order_copy(p); /* recomputes will come between the ops */
     if (order == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dti_remakes r;
     dt_status st = dti_remakes_open(&r, p, c->dropped, false, err);
     for (size_t i = first; i < n && st == DT_OK; i++)

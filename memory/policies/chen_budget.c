@@ -66,7 +66,7 @@ static dt_status cut(dti_chen *c, uint64_t segment, dti_chen_sums *s, dt_err *er
     bool *split = dt_alloc(c->n + 1, sizeof *split), *keep = dt_alloc(c->n + 1, sizeof *keep);
     dt_status st = DT_OK;
     if (bytes == NULL || split == NULL || keep == NULL) {
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     } else {
         for (size_t i = 0; i < c->n; i++) {
             bytes[i] = c->p->tensor[c->value[i].tensor].bytes;
@@ -164,7 +164,7 @@ static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, d
     }
     dt_free(v);
     dt_free(way);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return ok ? DT_OK : dti_pass_no_memory(err);
 }
 
 static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, dt_err *err)

@@ -144,7 +144,7 @@ static dt_status open_walk(walk *w, dt_program *p, size_t cuts, dt_err *err)
     w->wanted = dt_alloc(w->c.n + 1, sizeof *w->wanted);
     w->value_of = dt_alloc(w->c.n_tensor + 1, sizeof *w->value_of);
     if (w->now == NULL || w->wanted == NULL || w->value_of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t t = 0; t < w->c.n_tensor; t++)
         w->value_of[t] = DT_NONE;
     for (size_t i = 0; i < w->c.n; i++) {

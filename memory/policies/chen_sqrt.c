@@ -65,7 +65,7 @@ static dt_status chen_sqrt(dt_program *p, const dt_pass_env *env, dt_err *err)
         (void)dti_chen_cut(&c, (dti_chen_cuts)o->cuts);
     bool *keep = st == DT_OK ? dt_alloc(c.n + 1, sizeof *keep) : NULL;
     if (st == DT_OK && keep == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK && c.n_split > 0) {
         keep_every(&c, distance(&c, o->root), keep);
         st = dti_chen_keep(&c, keep, err);

@@ -202,7 +202,7 @@ static dt_status look(cswap *x, dt_program *q, dt_err *err)
     x->swap = dt_alloc(q->n_order + 1, sizeof *x->swap);
     dt_status st = seconds != NULL && until != NULL && x->swap != NULL
                        ? dti_pass_op_seconds(x->env, q, seconds, err)
-                       : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+                       : dti_pass_no_memory(err);
     for (size_t k = 0; st == DT_OK && k < q->n_order; k++)
         until[k + 1] = until[k] + seconds[q->order[k]];
     if (st == DT_OK && dti_stands_between(x->env, dti_offload_tier(x->env)))
@@ -371,7 +371,7 @@ static dt_status cswap_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     DT_CHECK(dt_program_index(p, err));
     DT_CHECK(check_codec(x.o, dt_context_device(p->context), err));
     x.of = dt_alloc(x.n + 1, sizeof *x.of);
-    dt_status st = x.of != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = x.of != NULL ? DT_OK : dti_pass_no_memory(err);
     if (st == DT_OK && !env->dense)
         st = choose(&x, err);
     if (st == DT_OK)

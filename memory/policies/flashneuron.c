@@ -119,7 +119,7 @@ static dt_status find_values(flash *x, dt_err *err)
     x->value = dt_alloc(p->n_tensor + 1, sizeof *x->value);
     x->gap = dt_alloc(p->n_tensor + 1, sizeof *x->gap);
     if (x->value == NULL || x->gap == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (int32_t k = 0; k < dt_pos(p, p->loss); k++) {
         const dt_op *op = &p->op[p->order[k]];
         dti_gap g;
@@ -182,8 +182,7 @@ static dt_status schedule(flash *x, dti_idle *of, size_t n, dt_err *err)
         .inline_copies = dti_stands_between(x->env, tiers[x->o->tier]),
         .limit = x->limit};
     uint64_t *load = dt_alloc(x->curve.n + 1, sizeof *load);
-    dt_status st =
-        load != NULL ? dti_gaps_open(&g, err) : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = load != NULL ? dti_gaps_open(&g, err) : dti_pass_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < n; i++)
         dti_gaps_enqueue(&g, &of[i]);
     if (st == DT_OK) {
@@ -259,7 +258,7 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
     flash *x = self;
     dti_idle *of = dt_alloc(x->n + 1, sizeof *of);
     if (of == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     const size_t n = chosen_gaps(x, of);
     dt_status st = schedule(x, of, n, err);
     const size_t away = st == DT_OK ? keep_away(q, of, n) : 0;
@@ -355,7 +354,7 @@ static dt_status keep_if_better(flash *x, uint64_t budget, bool first, choice *b
 static dt_status choose_fastest(flash *x, uint64_t budget, dt_err *err)
 {
     choice best = {.chosen = dt_alloc(x->n + 1, sizeof *best.chosen)};
-    dt_status st = best.chosen != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = best.chosen != NULL ? DT_OK : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = keep_if_better(x, budget, true, &best, err);
     for (uint64_t k = 1; st == DT_OK && k <= SHARES; k++) {

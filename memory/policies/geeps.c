@@ -60,7 +60,7 @@ static dt_status find_values(geeps *x, dt_err *err)
     x->gap = dt_alloc(p->n_tensor + 1, sizeof *x->gap);
     x->pinned = dt_alloc(p->n_tensor + 1, sizeof *x->pinned);
     if (x->gap == NULL || x->pinned == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (int32_t k = 0; k < dt_pos(p, p->loss); k++) {
         const dt_op *op = &p->op[p->order[k]];
         for (int a = 0; a < op->n_arg; a++)

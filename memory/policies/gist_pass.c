@@ -49,13 +49,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
 {
     dti_gap g;
     while (dti_gap_crossing(p, tensor, &g)) {
-        int32_t n;
-        const dt_access *a = dt_accesses(p, tensor, &n);
-        const dt_op *op = NULL;
-        for (int32_t i = 0; i < n && op == NULL; i++)
-            if (dt_pos(p, a[i].op) >= g.to_pos)
-                op = &p->op[a[i].op];
-        const int32_t node = op->node;
+        const int32_t node = p->op[g.to].node;
         const int before = p->alt[node];
         const dt_node *nd = &p->graph->node[node];
         const int alt = dt_value_free(nd->desc);

@@ -64,7 +64,7 @@ dt_status dti_levels_find(dti_levels *l, const dt_program *p, dt_err *err)
     if (ok)
         find_higher(l, p);
     dt_free(writer);
-    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    return ok ? DT_OK : dti_pass_no_memory(err);
 }
 
 void dti_levels_release(dti_levels *l)

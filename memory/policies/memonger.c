@@ -64,7 +64,7 @@ static dt_status rewrite(
     int32_t *stage = dt_alloc(c.n + 1, sizeof *stage);
     bool *keep = dt_alloc(c.n + 1, sizeof *keep);
     if (st == DT_OK && (bytes == NULL || stage == NULL || keep == NULL))
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK) {
         find_stages(m, &c, stage);
         for (size_t i = 0; i < c.n; i++)

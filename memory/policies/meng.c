@@ -111,7 +111,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     dt_status st = dti_levels_find(&levels, p, err);
     dti_level_swap *swap = st == DT_OK ? dti_level_swaps_room(p) : NULL;
     if (st == DT_OK && swap == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK) {
         find_swaps(p, &levels, o, swap, &n);
         st = dti_level_swaps_make(p, swap, n, err);

@@ -127,7 +127,7 @@ static dt_status simulate(dti_planner *x, const void *given, dt_err *err)
 {
     (void)given;
     leavers all = {dt_alloc(x->n_gap + 1, sizeof(dti_idle *)), 0};
-    dt_status st = all.gap != NULL ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = all.gap != NULL ? DT_OK : dti_pass_no_memory(err);
     for (size_t n = 0; n < x->n_gap && st == DT_OK; n++)
         if (may_leave(x, &x->gaps.idle[n].gap))
             all.gap[all.n++] = &x->gaps.idle[n];
@@ -199,8 +199,8 @@ static dt_status split_all(dt_program *p, const dt_pass_env *env, bool *any, dt_
     dti_load_curve c = {0};
     const size_t n = p->n_order;
     int32_t *order = dti_order_copy(p); /* pieces come between the ops */
-    dt_status st = order != NULL ? dti_load_curve_open(&c, p, env, 0, err)
-                                 : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st =
+        order != NULL ? dti_load_curve_open(&c, p, env, 0, err) : dti_pass_no_memory(err);
     for (size_t k = 0; k < n && st == DT_OK; k++)
         if (c.load[k] > budget_of(env))
             st = split_one(p, env, order[k], c.load[k], any, err);

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "engine/base/alloc.h"
+#include "memory/pass.h"
 
 /* A run of neighbouring ops, which goes over the program: one op comes in, and one leaves.
  * @uses:    by tensor, how many operands of the run it is
@@ -137,7 +138,7 @@ dt_status dti_modnn_need(dt_program *p, double share, uint64_t *bytes, dt_err *e
     w.largest = dt_alloc(p->n_order + 1, sizeof *w.largest);
     dt_status st = DT_OK;
     if (w.uses == NULL || w.counted == NULL || w.scratch == NULL || w.largest == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     else
         *bytes = p->map->bytes + most_bytes(&w, width > 1 ? (size_t)width : 1);
     dt_free(w.uses);

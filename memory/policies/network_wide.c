@@ -51,7 +51,7 @@ static dt_status share(dt_program *p, dt_role role, dt_err *err)
 {
     int32_t *busy_until = dt_alloc(p->n_tensor + 1, sizeof *busy_until);
     if (busy_until == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     const int32_t first = p->n_slot;
     int32_t made = 0;
     for (size_t i = 0; i < p->n_order; i++) {

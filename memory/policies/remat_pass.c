@@ -18,7 +18,7 @@ static dt_status find_mirrors(dti_problem *x, dt_err *err)
     x->mirror = dt_alloc((size_t)g->n_op + 1, sizeof *x->mirror);
     if (of == NULL || x->mirror == NULL) {
         dt_free(of);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     }
     memset(of, 0xff, n_node * sizeof *of);
     for (uint32_t v = 0; v < g->n_op; v++) {
@@ -39,7 +39,7 @@ static dt_status forbid(dti_problem *x, dt_err *err)
     dt_status st = dti_chen_open(&c, x->p, err);
     bool *allowed = st == DT_OK ? dt_alloc(x->p->n_tensor + 1, sizeof *allowed) : NULL;
     if (st == DT_OK && allowed == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     for (size_t i = 0; st == DT_OK && i < c.n; i++)
         allowed[c.value[i].tensor] = true;
     if (st == DT_OK)
@@ -82,8 +82,7 @@ dt_status dti_problem_open(dti_problem *x, dt_program *p, const dt_pass_env *env
     *x = (dti_problem){.p = p, .env = env, .budget = env->budgets.device};
     DT_CHECK(dt_program_index(p, err));
     double *seconds = dt_alloc(p->n_op + 1, sizeof *seconds);
-    dt_status st = seconds != NULL ? find_seconds(env, p, seconds, err)
-                                   : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    dt_status st = seconds != NULL ? find_seconds(env, p, seconds, err) : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = dt_lower(&plan, p, &o, err);
     if (st == DT_OK)

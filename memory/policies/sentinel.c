@@ -93,7 +93,7 @@ static dt_status find_layers(sentinel *x, dt_err *err)
     x->layer = dt_alloc(p->n_order + 1, sizeof *x->layer);
     x->first = dt_alloc(p->n_order + 2, sizeof *x->first);
     if (x->layer == NULL || x->first == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t k = 0; k < p->n_order; k++) {
         const int32_t of = p->op[p->order[k]].node;
         const bool begins = of != DT_NONE && (of != node || p->order[k] == p->loss);
@@ -133,7 +133,7 @@ static dt_status rank_all(const sentinel *x, dt_err *err)
 {
     idle **by = dt_alloc(x->n + 1, sizeof(idle *));
     if (by == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t i = 0; i < x->n; i++)
         by[i] = &x->idle[i];
     if (x->n > 0)
@@ -173,7 +173,7 @@ static dt_status find_idle(sentinel *x, dt_err *err)
         room += (size_t)count_accesses(p, (int32_t)t);
     x->idle = dt_alloc(room + 1, sizeof *x->idle);
     if (x->idle == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t t = 0; t < p->n_tensor; t++)
         if (dti_may_free(&p->tensor[t], x->o->least))
             add_gaps(x, (int32_t)t);
@@ -221,7 +221,7 @@ static dt_status find_exposed(const sentinel *x, choice *c, dt_err *err)
     const size_t n = (size_t)(x->n_layer / c->layers) + 2;
     double *in = dt_alloc(n, sizeof *in);
     if (in == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     for (size_t k = 0; k < x->n; k++) {
         int32_t release, fetch;
         if (moves(x, &x->idle[k], c, &release, &fetch))
@@ -255,7 +255,7 @@ static dt_status rewrite(const sentinel *x, dt_program *q, const choice *c, dt_e
 {
     int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t k = 0; k < x->n && st == DT_OK; k++) {

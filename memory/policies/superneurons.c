@@ -113,7 +113,7 @@ static dt_status open_segments(segments *s, dt_program *p, dt_err *err)
     s->of_backward = dt_alloc((size_t)p->graph->n_node + 1, sizeof *s->of_backward);
     if (s->value_of == NULL || s->member == NULL || s->segment == NULL || s->version == NULL ||
         s->of_backward == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     memset(s->value_of, 0xff, p->n_tensor * sizeof *s->value_of);
     for (size_t i = 0; i < s->c.n; i++)
         s->value_of[s->c.value[i].tensor] = (int32_t)i;
@@ -261,7 +261,7 @@ static dt_status run_all(segments *s, dt_err *err)
     const size_t first = (size_t)dt_pos(p, p->loss) + 1, n = p->n_order;
     int32_t *order = dti_order_copy(p); /* recomputes will come between the ops */
     if (order == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dt_status st = dti_remakes_open(&s->remakes, p, s->c.dropped, false, err);
     for (size_t i = first; i < n && st == DT_OK; i++)
         st = before_op(s, order[i], err);

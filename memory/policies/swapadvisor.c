@@ -295,8 +295,8 @@ static bool make_problem(advisor *x)
 static dt_status find_seconds(advisor *x, dt_err *err)
 {
     double *seconds = dt_alloc(x->p->n_op, sizeof *seconds);
-    const dt_status st = seconds != NULL ? dti_pass_op_seconds(x->env, x->p, seconds, err)
-                                         : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+    const dt_status st =
+        seconds != NULL ? dti_pass_op_seconds(x->env, x->p, seconds, err) : dti_pass_no_memory(err);
     for (size_t k = 0; st == DT_OK && k < x->x.n_op; k++)
         x->x.seconds[k] = seconds[x->p->order[k]];
     dt_free(seconds);
@@ -306,7 +306,7 @@ static dt_status find_seconds(advisor *x, dt_err *err)
 static dt_status open_problem(advisor *x, dt_err *err)
 {
     if (!make_problem(x))
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     DT_CHECK(find_seconds(x, err));
     find_tensors(x);
     find_sizes(x);
@@ -378,7 +378,7 @@ static dt_status rewrite(advisor *x, dti_genes *g, dt_program *q, dt_err *err)
         DT_CHECK(dti_reorder(q, g->order, err));
     int32_t *order = dti_order_copy(q); /* copies come between the ops */
     if (order == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->plan.n && st == DT_OK; i++)

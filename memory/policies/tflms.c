@@ -255,7 +255,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = dti_least_open(&x.least, &x.curve, p, env, err);
     x.swap = st == DT_OK ? dti_level_swaps_room(p) : NULL;
     if (st == DT_OK && x.swap == NULL)
-        st = DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        st = dti_pass_no_memory(err);
     if (st == DT_OK)
         st = choose(&x, err);
     if (st == DT_OK)

@@ -255,7 +255,7 @@ dt_status dti_vdnn_pass(dt_program *p, const dti_vdnn_opts *o, dt_err *err)
     if (v.layer == NULL || v.kernels == NULL) {
         dt_free(v.layer);
         dt_free(v.kernels);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     }
     count_kernels(&v);
     dti_gap g;

@@ -72,7 +72,7 @@ static dt_status find_copies(late *x, size_t n_op, dt_err *err)
     x->load = dt_alloc(x->curve.n + 1, sizeof *x->load);
     if (back == NULL || x->out == NULL || x->load == NULL) {
         dt_free(back);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+        return dti_pass_no_memory(err);
     }
     for (size_t k = 0; k < p->n_order; k++)
         if (p->op[p->order[k]].kind == DT_OP_IN)
@@ -103,7 +103,7 @@ static dt_status set_clock(late *x, dt_err *err)
     x->clock = dt_alloc(p->n_order + 1, sizeof *x->clock);
     dt_status st = seconds != NULL && x->clock != NULL
                        ? dti_pass_op_seconds(x->env, x->p, seconds, err)
-                       : DT_FAIL(err, DT_E_NOMEM, "no memory for a policy");
+                       : dti_pass_no_memory(err);
     for (size_t k = 0; st == DT_OK && k < p->n_order; k++)
         x->clock[k] = now += seconds[p->order[k]];
     dt_free(seconds);

@@ -91,7 +91,7 @@ typedef struct dt_kind_ratio {
  *             calibrated; 1 otherwise
  */
 typedef struct dt_costs {
-    char name[128], hash[65];
+    char name[128], hash[DT_SHA256_TEXT];
     bool simulated;
     size_t n_entry, cap_entry;
     dt_cost_entry *entry;

@@ -13,6 +13,7 @@
 #include "engine/base/team.h"
 #include "engine/config/options.h"
 #include "engine/shape.h"
+#include "layers/onednn/unpad.h"
 #include "layers/onednn/version.h"
 
 /* --- descriptions --- */
@@ -443,6 +444,11 @@ static void forget_sides(sides *of)
     dti_desc_free(&of->md[1]);
 }
 
+static bool unpads(const sides *of)
+{
+    return dti_unpad_can(dti_desc_read(&of->md[0]), dti_desc_read(&of->md[1]));
+}
+
 /* Whether a weight is so small that waking others to reorder it takes longer than doing it. */
 static bool small(const dt_dnnl_problem *p)
 {
@@ -474,6 +480,10 @@ static dt_status answer_reorder(
         const dti_read_desc a = dti_desc_read(&of.md[0]), b = dti_desc_read(&of.md[1]);
         read_pd(pd, f);
         dnnl_primitive_desc_destroy(pd);
+        if (unpads(&of)) {
+            f->work_bytes = 0;
+            snprintf(f->impl, sizeof f->impl, "unpad");
+        }
         f->weight_bytes = dnnl_memory_desc_get_size(b);
         f->layout = dti_desc_number(b);
         f->pairs = dti_desc_pairs(b);
@@ -512,6 +522,7 @@ enum { SLOTS = 5 };
 
 /* Slots are in the order of dt_dnnl_bytes: x, y, weight, bias, work. */
 struct dt_dnnl_op {
+    dti_unpad *unpad; /* a reorder of ours, and nothing else; or NULL */
     dnnl_primitive_t primitive;
     dnnl_stream_t stream; /* its own: ops of other runs may run at the same time */
     dnnl_memory_t memory[SLOTS];
@@ -583,6 +594,21 @@ dt_status dt_dnnl_create(
     return build(out, pd, md, arg, layout.alone, err);
 }
 
+static dt_status build_unpad(dt_dnnl_op **out, const sides *of, bool adds, dt_err *err)
+{
+    dt_dnnl_op *op = dt_alloc(1, sizeof *op);
+    if (op == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to prepare an op");
+    memcpy(op->skip, of->skip, sizeof op->skip);
+    const dt_status st = dti_unpad_create(
+        &op->unpad, dti_desc_read(&of->md[0]), dti_desc_read(&of->md[1]), adds, err);
+    if (st == DT_OK)
+        *out = op;
+    else
+        dt_dnnl_destroy(op);
+    return st;
+}
+
 dt_status dti_dnnl_create_reorder(
     dt_dnnl_op **out, const dt_dnnl_problem *p, dt_dnnl_layout from, dt_dnnl_layout to, dt_err *err)
 {
@@ -590,7 +616,10 @@ dt_status dti_dnnl_create_reorder(
     dnnl_primitive_desc_t pd;
     *out = NULL;
     dt_status st = create_reorder_pd(p, from, to, &of, &pd, err);
-    if (st == DT_OK) {
+    if (st == DT_OK && unpads(&of)) {
+        dnnl_primitive_desc_destroy(pd);
+        st = build_unpad(out, &of, false, err);
+    } else if (st == DT_OK) {
         const dti_read_desc all[SLOTS] = {dti_desc_read(&of.md[0]), dti_desc_read(&of.md[1]), NULL,
             NULL, dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0)};
         st = build(out, pd, all, reorder_arguments, small(p), err);
@@ -626,6 +655,8 @@ static dt_status rows_desc(const dt_dnnl_problem *p, dt_dnnl_layout layout, int6
 static dt_status create_rows(
     dt_dnnl_op **out, const sides *of, const_dnnl_primitive_attr_t attr, dt_err *err)
 {
+    if (unpads(of))
+        return build_unpad(out, of, attr == library.adding, err);
     const dti_read_desc all[SLOTS] = {dti_desc_read(&of->md[0]), dti_desc_read(&of->md[1])};
     dnnl_primitive_desc_t pd;
     TRY(err, dnnl_reorder_primitive_desc_create(
@@ -684,6 +715,7 @@ void dt_dnnl_destroy(dt_dnnl_op *op)
     for (int i = 0; i < SLOTS; i++)
         if (op->memory[i] != NULL)
             dnnl_memory_destroy(op->memory[i]);
+    dti_unpad_destroy(op->unpad);
     if (op->primitive != NULL)
         dnnl_primitive_destroy(op->primitive);
     if (op->stream != NULL)
@@ -708,6 +740,11 @@ dt_status dti_dnnl_bind(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
 dt_status dt_dnnl_run(dt_dnnl_op *op, const dt_dnnl_bytes *b, dt_err *err)
 {
     DT_ASSERT(b->x != NULL && b->y != NULL);
+    if (op->unpad != NULL) {
+        dti_unpad_run(op->unpad, (const float *)b->x + op->skip[0] / sizeof(float),
+            (float *)b->y + op->skip[1] / sizeof(float));
+        return DT_OK;
+    }
     DT_CHECK(dti_dnnl_bind(op, b, err));
     dnnl_exec_arg_t args[SLOTS];
     int n = 0;

@@ -5,15 +5,9 @@
 
 #include "engine/base/mix.h"
 
-/* A blocked layout of four dimensions: inner blocks, and the dimension that each is of. */
-typedef struct blocked {
-    const int64_t *dims, *strides, *blocks, *block_of;
-    int n;
-} blocked;
-
 /* Its columns, if it has no padding but in its last columns and is one of pairs:
  * [16 inputs][columns][2], or the same where the sixteen are no block of their own. */
-static int64_t columns_of(blocked d)
+static int64_t columns_of(dti_blocks d)
 {
     enum { PAIRS = 16, STEP = 2 * PAIRS };
     if (d.n != 2 && d.n != 3)
@@ -96,12 +90,12 @@ bool dti_desc_empty(dti_read_desc d)
     return dnnl_memory_desc_get_size(d) == 0;
 }
 
-static bool read_bf16(dti_read_desc d, blocked *to)
+bool dti_desc_blocks(dti_read_desc d, dnnl_data_type_t type, dti_blocks *to)
 {
     const dnnl_blocking_desc_t *b = &d->format_desc.blocking;
-    *to = (blocked){d->dims, b->strides, b->inner_blks, b->inner_idxs, b->inner_nblks};
-    return d->format_kind == dnnl_blocked && d->data_type == dnnl_bf16 && d->ndims == 4 &&
-           d->offset0 == 0 && d->extra.flags == 0;
+    *to = (dti_blocks){
+        d->ndims, b->inner_nblks, d->dims, b->strides, b->inner_blks, b->inner_idxs, d->offset0};
+    return d->format_kind == dnnl_blocked && d->data_type == type && d->extra.flags == 0;
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -266,21 +260,18 @@ static const int64_t *list_of(dti_read_desc d, dnnl_query_t what)
     return dnnl_memory_desc_query(d, what, &list) == dnnl_success && list != NULL ? *list : NULL;
 }
 
-/* Nobody says what else the library keeps with a weight, but its size does. */
-static bool read_bf16(dti_read_desc d, blocked *to)
+bool dti_desc_blocks(dti_read_desc d, dnnl_data_type_t type, dti_blocks *to)
 {
-    const int64_t *dims = list_of(d, dnnl_query_dims);
-    *to = (blocked){dims, list_of(d, dnnl_query_strides), list_of(d, dnnl_query_inner_blks),
-        list_of(d, dnnl_query_inner_idxs), count_of(d, dnnl_query_inner_nblks_s32)};
-    dnnl_data_type_t type = dnnl_data_type_undef;
+    *to = (dti_blocks){count_of(d, dnnl_query_ndims_s32), count_of(d, dnnl_query_inner_nblks_s32),
+        list_of(d, dnnl_query_dims), list_of(d, dnnl_query_strides),
+        list_of(d, dnnl_query_inner_blks), list_of(d, dnnl_query_inner_idxs),
+        number_of(d, dnnl_query_submemory_offset_s64)};
+    dnnl_data_type_t own = dnnl_data_type_undef;
     dnnl_format_kind_t kind = dnnl_format_kind_undef;
-    return dnnl_memory_desc_query(d, dnnl_query_data_type, &type) == dnnl_success &&
+    return dnnl_memory_desc_query(d, dnnl_query_data_type, &own) == dnnl_success &&
            dnnl_memory_desc_query(d, dnnl_query_format_kind, &kind) == dnnl_success &&
-           kind == dnnl_blocked && type == dnnl_bf16 && count_of(d, dnnl_query_ndims_s32) == 4 &&
-           dims != NULL && to->strides != NULL &&
-           (to->n == 0 || (to->blocks != NULL && to->block_of != NULL)) &&
-           number_of(d, dnnl_query_submemory_offset_s64) <= 0 &&
-           dnnl_memory_desc_get_size(d) == (size_t)(dims[0] * dims[1] * dims[2] * dims[3]) * 2;
+           kind == dnnl_blocked && own == type && to->dims != NULL && to->strides != NULL &&
+           (to->n == 0 || (to->blocks != NULL && to->block_of != NULL)) && to->offset >= 0;
 }
 
 uint64_t dti_desc_number(dti_read_desc d)
@@ -365,15 +356,23 @@ dnnl_status_t dti_post_ops_add(dnnl_post_ops_t ops)
 
 #endif
 
+/* Of four dimensions. Nobody says what else the library keeps with a weight, but its size does. */
+static bool read_bf16(dti_read_desc d, dti_blocks *to)
+{
+    return dti_desc_blocks(d, dnnl_bf16, to) && to->rank == 4 && to->offset == 0 &&
+           dnnl_memory_desc_get_size(d) ==
+               (size_t)(to->dims[0] * to->dims[1] * to->dims[2] * to->dims[3]) * 2;
+}
+
 int64_t dti_desc_pairs(dti_read_desc d)
 {
-    blocked b;
+    dti_blocks b;
     return read_bf16(d, &b) ? columns_of(b) : 0;
 }
 
 bool dti_desc_plain_rows(dti_read_desc d)
 {
-    blocked b;
+    dti_blocks b;
     return read_bf16(d, &b) && b.n == 0 && b.dims[2] * b.dims[3] == 1 && b.strides[1] == 1 &&
            b.strides[0] == b.dims[1];
 }

@@ -45,6 +45,15 @@ dnnl_status_t dti_desc_rows(
     dti_desc *out, dti_read_desc whole, int64_t first, int64_t n, int64_t columns, size_t *skip);
 /* Whether it is of no bytes: there is nothing to be handed over. */
 bool dti_desc_empty(dti_read_desc d);
+/* A layout in blocks: the inner ones, @n, and the dimension that each is of, the innermost one
+ * last; borrowed from a description. */
+typedef struct dti_blocks {
+    int rank, n;
+    const int64_t *dims, *strides, *blocks, *block_of;
+    int64_t offset;
+} dti_blocks;
+/* False: it lies otherwise, or is of another type. */
+bool dti_desc_blocks(dti_read_desc d, dnnl_data_type_t type, dti_blocks *to);
 /* The columns n of a weight of bf16 that lies as [out / n][height][width][in / 32][16][n][2]: pairs
  * of inputs, as a product of pairs wants its second factor. 0: it lies otherwise. */
 int64_t dti_desc_pairs(dti_read_desc d);

@@ -5,6 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "layers/conv.h"
+#include "layers/cpu/weighted.h"
 #include "layers/fc.h"
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
@@ -250,17 +251,118 @@ static void a_dilated_kernel_gives_a_gradient_of_its_own(void **state)
     }
 }
 
+/* A weight in another layout; the caller frees it. */
+static float *moved(const dt_dnnl_problem *p, float *x, dt_dnnl_layout from, dt_dnnl_layout to)
+{
+    enum { RUBBISH = 0x42 };
+    dt_err err = {0};
+    dt_dnnl_facts f;
+    dt_dnnl_op *op;
+    assert_ok(dti_dnnl_ask_reorder(p, from, to, &f, &err), &err);
+    float *y = malloc(f.weight_bytes);
+    void *work = malloc(f.work_bytes + 1);
+    memset(y, RUBBISH, f.weight_bytes);
+    assert_ok(dti_dnnl_create_reorder(&op, p, from, to, &err), &err);
+    assert_ok(dt_dnnl_run(op, &(dt_dnnl_bytes){x, y, NULL, NULL, work}, &err), &err);
+    dt_dnnl_destroy(op);
+    free(work);
+    return y;
+}
+
+/* By way of one layout or two, in fp32. */
+static void comes_back(const dt_dnnl_problem *p, const dt_dnnl_kind by[2])
+{
+    const dt_dnnl_layout home = {.kind = DT_DNNL_PLAIN};
+    const int64_t taps = dt_sides_h(p->kernel) * dt_sides_w(p->kernel);
+    const size_t n = (size_t)(p->out * (p->c / p->groups) * taps);
+    float *plain = dt_random_values(n, 1), *at = plain;
+    dt_dnnl_layout from = home;
+    for (int i = 0; i < 3; i++) {
+        const dt_dnnl_layout to = {.kind = i < 2 ? by[i] : DT_DNNL_PLAIN, .n = 4};
+        float *next = moved(p, at, from, to);
+        if (at != plain)
+            free(at);
+        at = next;
+        from = to;
+    }
+    if (memcmp(at, plain, n * sizeof *plain) != 0)
+        fail_msg("%d inputs, %d outputs, %d taps, bf16 %d: another weight comes back", (int)p->c,
+            (int)p->out, (int)taps, (int)p->bf16);
+    free(at);
+    free(plain);
+}
+
+/* The library pads outputs to whole blocks, and of long rows it once left some of them behind. */
+static void weights_come_back_from_every_layout(void **state)
+{
+    (void)state;
+    static const int64_t ins[] = {16, 784, 6144, 6160, 8192, 10560};
+    static const int64_t outs[] = {1, 65, 100, 129, 176, 200};
+    static const dt_dnnl_kind ways[][2] = {{DT_DNNL_WEIGHTS, DT_DNNL_WEIGHTS},
+        {DT_DNNL_FORWARD, DT_DNNL_WEIGHTS}, {DT_DNNL_WEIGHTS, DT_DNNL_DATA}};
+    for (size_t i = 0; i < DT_COUNT(ins) * DT_COUNT(outs) * 2; i++) {
+        if (!dt_picked(i, 12, 4, 1))
+            continue;
+        const int64_t bf16 = (int64_t)i % 2, out = outs[i / 2 % DT_COUNT(outs)];
+        dt_dnnl_problem p = dti_rows_problem(
+            &(dt_call){.dtype = bf16 ? DT_BF16 : DT_F32}, ins[i / 2 / DT_COUNT(outs)], out, true);
+        for (size_t k = 0; k < (bf16 ? 1 : DT_COUNT(ways)); k++)
+            comes_back(&p, ways[k]);
+        p = (dt_dnnl_problem){.groups = out % 4 == 0 ? 2 : 1,
+            .c = ins[i / 2 / DT_COUNT(outs)] / 8,
+            .h = 7,
+            .w = 7,
+            .out = out,
+            .p = 7,
+            .q = 7,
+            .kernel = 3,
+            .stride = 1,
+            .pad = 1,
+            .dilation = 1};
+        for (size_t k = 0; k < DT_COUNT(ways) && !bf16; k++)
+            comes_back(&p, ways[k]);
+    }
+}
+
+/* The same of a gradient that is added to some rows. */
+static void padded_rows_are_added_to_their_own(void **state)
+{
+    (void)state;
+    enum { IN = 8192, OUT = 292, ROWS = 100, FIRST = OUT - ROWS, N = 4 };
+    const dt_call c = {.dtype = DT_F32};
+    const dt_dnnl_problem p = dti_rows_problem(&c, IN, OUT, false),
+                          rows = dti_rows_problem(&c, IN, ROWS, false);
+    const dt_dnnl_layout home = {.kind = DT_DNNL_PLAIN}, own = {.kind = DT_DNNL_WEIGHTS, .n = N};
+    float *gradient = dt_random_values(IN * ROWS, 1), *sum = dt_random_values(IN * OUT, 2);
+    float *expected = malloc((size_t)IN * OUT * sizeof *expected);
+    float *from = moved(&rows, gradient, home, own);
+    dt_err err = {0};
+    dt_dnnl_op *op;
+    for (int i = 0; i < IN * OUT; i++)
+        expected[i] = i < IN * FIRST ? sum[i] : sum[i] + gradient[i - IN * FIRST];
+    assert_ok(dti_dnnl_create_add_rows(&op, &rows, own, &p, home, FIRST, &err), &err);
+    assert_ok(dt_dnnl_run(op, &(dt_dnnl_bytes){.x = from, .y = sum}, &err), &err);
+    assert_memory_equal(sum, expected, (size_t)IN * OUT * sizeof *sum);
+    dt_dnnl_destroy(op);
+    free(from);
+    free(expected);
+    free(gradient);
+    free(sum);
+}
+
 DT_TEST_GROUP(weighted)
 {
     static struct conv_case copies[DT_COUNT(conv_cases)];
-    struct CMUnitTest tests[DT_COUNT(conv_cases) + 4] = {
+    struct CMUnitTest tests[DT_COUNT(conv_cases) + 6] = {
         cmocka_unit_test(fc_of_an_image_is_its_definition),
         cmocka_unit_test(a_large_fc_adds_the_gradient_that_it_writes),
         cmocka_unit_test(a_narrow_image_gives_a_gradient_of_its_own),
-        cmocka_unit_test(a_dilated_kernel_gives_a_gradient_of_its_own)};
+        cmocka_unit_test(a_dilated_kernel_gives_a_gradient_of_its_own),
+        cmocka_unit_test(weights_come_back_from_every_layout),
+        cmocka_unit_test(padded_rows_are_added_to_their_own)};
     for (size_t i = 0; i < DT_COUNT(conv_cases); i++) {
         copies[i] = conv_cases[i];
-        tests[i + 4] =
+        tests[i + 6] =
             (struct CMUnitTest){copies[i].opts, conv_is_its_definition, NULL, NULL, &copies[i]};
     }
     return cmocka_run_group_tests(tests, NULL, NULL);

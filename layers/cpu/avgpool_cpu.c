@@ -16,7 +16,6 @@ struct job {
     dti_windows p;
     bool include_pad;
     dt_shape x, y;
-    int64_t tiles; /* of channels */
 };
 
 /* How many positions window i has along one side, for the divisor. */
@@ -75,44 +74,39 @@ DT_CLONES static void average_row(const struct job *j, int64_t i)
     }
 }
 
-/* Gradients that meet in a pixel are added in the order of windows; in bf16 each sum is rounded. */
-DT_INLINE void spread(
-    const struct job *j, int64_t from, const float *part, dti_span h, dti_span w, int n)
+/* What the windows that hold a pixel hand back to it, added in their order. */
+DT_INLINE void gather(
+    const struct job *j, int64_t from, dti_span rows, dti_span cols, int n, float *restrict sum)
 {
-    float buffer[TILE], sum[TILE];
-    for (int64_t r = h.begin; r < h.end; r++)
-        for (int64_t q = w.begin; q < w.end; q++) {
-            const int64_t at = from + (r * j->x.w + q) * j->x.c;
-            const float *had = dti_values_read(j->type, j->a->port[DT_DX], at, buffer, n);
-            float *v = dti_values_target(j->type, j->a->port[DT_DX], at, sum);
+    float buffer[TILE];
+    memset(sum, 0, (size_t)n * sizeof *sum);
+    for (int64_t r = rows.begin; r < rows.end; r++)
+        for (int64_t q = cols.begin; q < cols.end; q++) {
+            const float over = over_of(
+                j, r, dti_window_span(&j->p.h, r, j->x.h), q, dti_window_span(&j->p.w, q, j->x.w));
+            const int64_t at = from + (r * j->y.w + q) * j->y.c;
+            const float *v = dti_values_read(j->type, j->a->port[DT_DY], at, buffer, n);
 #pragma omp simd
             for (int c = 0; c < n; c++)
-                v[c] = had[c] + part[c];
-            dti_values_write(j->type, j->a->port[DT_DX], at, v, n);
+                sum[c] += v[c] / over;
         }
 }
 
-/* Some channels of one sample, output after output, so that sums have one order. */
-DT_CLONES static void average_gradient_tile(const struct job *j, int64_t i)
+/* One row of dx of one sample. */
+DT_CLONES static void average_gradient_row(const struct job *j, int64_t i)
 {
-    const int64_t sample = i / j->tiles, c = i % j->tiles * TILE, channels = j->x.c;
-    const int n = channels - c < TILE ? (int)(channels - c) : TILE;
-    const int64_t to = sample * dt_shape_sample(&j->x) + c;
-    for (int64_t at = 0; at < j->x.h * j->x.w; at++)
-        memset(dti_to(j->a->port[DT_DX], to + at * channels, j->type), 0,
-            (size_t)n * dt_dtype_bytes(j->type));
-    for (int64_t row = 0; row < j->y.h; row++) {
-        const dti_span h = dti_window_span(&j->p.h, row, j->x.h);
-        for (int64_t col = 0; col < j->y.w; col++) {
-            const dti_span w = dti_window_span(&j->p.w, col, j->x.w);
-            const float over = over_of(j, row, h, col, w);
-            const int64_t at = ((sample * j->y.h + row) * j->y.w + col) * channels + c;
-            float part[TILE], buffer[TILE];
-            const float *from = dti_values_read(j->type, j->a->port[DT_DY], at, buffer, n);
-#pragma omp simd
-            for (int k = 0; k < n; k++)
-                part[k] = from[k] / over;
-            spread(j, to, part, h, w, n);
+    const int64_t channels = j->x.c, sample = i / j->x.h, row = i % j->x.h;
+    const dti_span rows = dti_windows_reaching(&j->p.h, (dti_span){row, row + 1}, j->y.h);
+    const int64_t from = sample * dt_shape_sample(&j->y);
+    float buffer[TILE];
+    for (int64_t col = 0; col < j->x.w; col++) {
+        const dti_span cols = dti_windows_reaching(&j->p.w, (dti_span){col, col + 1}, j->y.w);
+        for (int64_t c = 0; c < channels; c += TILE) {
+            const int n = channels - c < TILE ? (int)(channels - c) : TILE;
+            const int64_t at = (i * j->x.w + col) * channels + c;
+            float *dx = dti_values_target(j->type, j->a->port[DT_DX], at, buffer);
+            gather(j, from + c, rows, cols, n, dx);
+            dti_values_write(j->type, j->a->port[DT_DX], at, dx, n);
         }
     }
 }
@@ -124,7 +118,7 @@ static void forward_task(const void *job, int64_t i)
 
 static void backward_task(const void *job, int64_t i)
 {
-    average_gradient_tile(job, i);
+    average_gradient_row(job, i);
 }
 
 static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *err)
@@ -138,10 +132,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
         .include_pad = o->include_pad,
         .x = dti_call_x(c),
         .y = c->node->info.y,
-        .tiles = dti_ceil_div(c->node->info.y.c, TILE),
     };
     if (c->form == DT_BACKWARD)
-        dti_run_tasks(a->n * j.tiles, backward_task, &j);
+        dti_run_tasks(a->n * j.x.h, backward_task, &j);
     else
         dti_run_tasks(a->n * j.y.h, forward_task, &j);
     return DT_OK;

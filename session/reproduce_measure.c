@@ -408,7 +408,8 @@ dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *
             break;
         DT_TRY(err, of_network(r, &n, &one, err), "while planning %s", n.name);
         sum += one;
-        most = fmax(most, one);
+        if (one > most || isnan(one)) /* fmax would forget what does not fit */
+            most = one;
         count++;
     }
     *ours = r->most ? most : sum / (double)count;

@@ -358,6 +358,40 @@ static void what_does_not_fit_says_so(void **state)
     cli_done(&r);
 }
 
+/* One network that does not fit leaves no largest, nor a mean, whichever of them it is. */
+static void none_is_left_out_that_does_not_fit(void **state)
+{
+    (void)state;
+    NEED_BINARY();
+    static const char *const of[] = {"", " most"};
+    static const char *const networks[] = {"lenet5_mnist:64", "lenet5_mnist:64 lenet5_mnist:8",
+        "lenet5_mnist:8 lenet5_mnist:64", "lenet5_mnist:8 lenet5_mnist:64 lenet5_mnist:4"};
+    for (size_t i = 0; i < DT_COUNT(of) * DT_COUNT(networks); i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+            "paper p | T | \nrow table 1 | a thing | memory | 100 | lower | plain device_mib%s | "
+            "%s "
+            "| memory.device_budget=1500KiB memory.policy=keep_all | | why\n",
+            of[i % DT_COUNT(of)], networks[i / DT_COUNT(of)]);
+        ran r = cli_run("reproduce p --rows FILE --json", cli_file("rows.txt", text));
+        assert_code(&r, 1);
+        cJSON *rows = json_of(r.out, strlen(r.out));
+        const cJSON *row = cJSON_GetArrayItem(rows, 0);
+        assert_true(cJSON_IsNull(cJSON_GetObjectItem(row, "ours")));
+        assert_false(json_flag(row, "better"));
+        cJSON_Delete(rows);
+        cli_done(&r);
+    }
+    ran r = cli_run("reproduce p --rows FILE",
+        cli_file("rows.txt", "paper p | T | \nrow table 1 | a thing | memory | 100 | lower | plain "
+                             "device_mib most | "
+                             "lenet5_mnist:8 lenet5_mnist:4 | memory.device_budget=1500KiB "
+                             "memory.policy=keep_all | | "
+                             "why\n"));
+    assert_code(&r, 0); /* the two small ones fit */
+    cli_done(&r);
+}
+
 /* What can only be seen when a row is made. */
 static void wrong_rows_name_themselves(void **state)
 {
@@ -1125,6 +1159,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(rivals_are_told_apart),
         cmocka_unit_test(numbers_have_four_digits),
         cmocka_unit_test(what_does_not_fit_says_so),
+        cmocka_unit_test(none_is_left_out_that_does_not_fit),
         cmocka_unit_test(wrong_rows_name_themselves),
         cmocka_unit_test(a_row_is_made_in_parts),
         cmocka_unit_test(accounts_are_shown_and_never_run),

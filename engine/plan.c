@@ -60,6 +60,14 @@ int dt_usual_stream_of(const dt_stream *s)
     return -1;
 }
 
+const char *dt_stream_name(const dt_stream *s)
+{
+    const bool disk = s->tier == DT_TIER_DISK;
+    if (s->kind == DT_STREAM_COMPUTE)
+        return s->tier == DT_TIER_HOST ? "host" : "compute";
+    return s->kind == DT_STREAM_OUT ? (disk ? "write" : "out") : (disk ? "read" : "in");
+}
+
 int dt_plan_stream(const dt_plan *p, dt_stream_kind kind, int tier)
 {
     for (int s = 0; s < p->n_stream; s++)

@@ -219,6 +219,9 @@ typedef enum dt_usual_stream {
 int dt_usual_streams(dt_stream to[DT_MAX_STREAMS], bool host);
 /* Which of them has this one's kind and tier; -1: none. */
 int dt_usual_stream_of(const dt_stream *s);
+/* What traces call it: compute, or host where its processor computes for a device; out and in of
+ * the host, write and read of the disk. */
+const char *dt_stream_name(const dt_stream *s);
 
 /* The first stream of a kind and tier; -1: the plan has none. */
 int dt_plan_stream(const dt_plan *p, dt_stream_kind kind, int tier);

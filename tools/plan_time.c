@@ -30,14 +30,6 @@ static row_sort sort_of(const dt_row *r)
     return r->kind == DT_ROW_WAIT ? SORT_WAIT : SORTS;
 }
 
-static const char *stream_name(const dt_stream *s)
-{
-    const bool disk = s->tier == DT_TIER_DISK;
-    if (s->kind == DT_STREAM_COMPUTE)
-        return s->tier == DT_TIER_HOST ? "host" : "compute";
-    return s->kind == DT_STREAM_OUT ? (disk ? "write" : "out") : (disk ? "read" : "in");
-}
-
 static const char *name_of(const dt_plan *p, const dt_row *r)
 {
     if (r->kind == DT_ROW_COMPUTE)
@@ -73,7 +65,7 @@ static void print_rows(const dti_plan_time *t, const int32_t *by, FILE *f)
                              : sort == SORT_WAIT  ? ""
                                                   : "link";
         fprintf(f, "%zu,%s,%s,%s,%" PRIu64 ",%.9f,%.9f,%s,%s\n", i,
-            stream_name(&p->stream[r->stream]),
+            dt_stream_name(&p->stream[r->stream]),
             name_of(p, sort == SORT_WAIT ? &p->row[by[r->event]] : r), sort_name[sort],
             bytes_of(p, r), t->time->begin[i], t->time->end[i], source, dt_costs_word(t->costs));
     }

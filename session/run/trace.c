@@ -52,12 +52,10 @@ static const char *kind_of(const dt_trace_row *row)
     return row->kind == DT_ROW_COPY_OUT ? "copy_out" : "copy_in";
 }
 
-static const char *stream_of(const dt_trace_row *row)
+static const char *stream_of(const dti_run_trace *t, const dt_trace_row *row)
 {
-    const bool disk = row->tier == DT_TIER_DISK;
-    if (row->kind == DT_ROW_COMPUTE)
-        return "compute";
-    return row->kind == DT_ROW_COPY_OUT ? (disk ? "write" : "out") : (disk ? "read" : "in");
+    const dt_plan *p = t->r->s->plans->planned[row->plan]->plan;
+    return dt_stream_name(&p->stream[p->row[row->row].stream]);
 }
 
 /* Steps are counted from 1, as in metrics.jsonl; evaluation belongs to the one before it. */
@@ -74,7 +72,7 @@ static void ran(void *self, const dt_trace_row *row)
     const int n = dt_snprintf(t->buffer + t->n, LINE,
         "%" PRId64 ",%s%s,%" PRId64 ",%" PRId32 ",%s,%s,%s,%" PRIu64 ",%.9f,%.9f\n", t->step,
         dt_program_kind_name(plan->kind), plan->dense ? "_dense" : "", plan->n, row->row,
-        stream_of(row), row->name, kind_of(row), row->bytes, row->begin, row->end);
+        stream_of(t, row), row->name, kind_of(row), row->bytes, row->begin, row->end);
     t->n += n < LINE ? (size_t)n : 0; /* names have less than half of it */
 }
 
@@ -86,6 +84,7 @@ dt_status dt_run_trace(dt_run *r, const char *path, dt_err *err)
     dti_run_trace *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a trace");
+    dti_run_trace_close(r);
     r->trace = t; /* closed with the run */
     *t = (dti_run_trace){.r = r, .trace = {t, ran}, .path = dt_strdup(path), .fd = -1};
     if (t->path == NULL)

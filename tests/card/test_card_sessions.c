@@ -3,11 +3,13 @@
 #include <dnntrain.h>
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
 #include "session/open.h"
+#include "session/run.h"
 #include "session/run_plans.h"
 #include "session/session.h"
 #include "tests/fixture/check.h"
@@ -185,6 +187,40 @@ static void the_host_updates_for_a_card(void **state)
     }
 }
 
+/* In a trace what the host's processor computes stands on a stream of its own. */
+static void a_trace_tells_the_host_from_the_card(void **state)
+{
+    char dir[SET_BYTES], path[SET_BYTES], line[512], stream[16], kind[16];
+    int host[2] = {0}, others[2] = {0}; /* ops of updates, and of what is before them */
+    dt_run *run = NULL;
+    dt_err err = {0};
+    (void)state;
+    snprintf(dir, sizeof dir, "run.dir=%s", dt_temp_path("card-trace"));
+    snprintf(path, sizeof path, "%s", dt_temp_path("card-trace.csv"));
+    const char *const how[] = {"device.kind=cuda", "memory.policy=zero_offload", dir};
+    assert_ok(dt_run_open_text(&run, "net", net, strlen(net), how, DT_COUNT(how), &err), &err);
+    assert_ok(dt_run_trace(run, path, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 0, &err), &err);
+    assert_ok(dt_run_end(run, DT_OK, &err), &err);
+    dt_run_close(run);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "%*[^,],%*[^,],%*[^,],%*[^,],%15[^,],%*[^,],%15[^,]", stream, kind) == 2 &&
+            strcmp(kind, "compute") == 0) {
+            const bool updates = strstr(line, ",update,") != NULL;
+            if (strcmp(stream, "host") == 0)
+                host[updates]++;
+            else
+                others[updates]++;
+        }
+    assert_int_equal(fclose(f), 0);
+    assert_true(host[true] > 0 && others[false] > 0);
+    assert_int_equal(host[false], 0);
+    assert_int_equal(others[true], 0);
+}
+
 /* An update for which the device holds nothing and nothing moves; where parameters stay it does. */
 static void such_updates_take_nothing_of_the_card(void **state)
 {
@@ -266,6 +302,7 @@ DT_TEST_GROUP(card_sessions)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_train_what_each_trains_alone),
         cmocka_unit_test(the_host_updates_for_a_card),
+        cmocka_unit_test(a_trace_tells_the_host_from_the_card),
         cmocka_unit_test(such_updates_take_nothing_of_the_card),
         cmocka_unit_test(two_threads_plan_what_each_plans_alone),
         cmocka_unit_test(what_the_module_asks_for_is_counted_with_the_programs),

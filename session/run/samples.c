@@ -239,7 +239,9 @@ dt_status dt_run_samples(dt_run *r, dt_sample *to, size_t most, size_t *n, dt_er
         return DT_OK;
     const int64_t count = r->feeds.eval->desc->count(r->feeds.eval);
     w.most = w.n < count ? w.n : count;
-    w.most = w.most < (int64_t)most ? w.most : (int64_t)most;
+    w.most = (uint64_t)w.most < most ? w.most : (int64_t)most;
+    if (w.most == 0)
+        return DT_OK;
     dti_session_enter(r->s);
     const dt_status st = samples(&w, to, n, err);
     if (w.plain != NULL)

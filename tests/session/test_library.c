@@ -1561,9 +1561,47 @@ static void nor_does_it_with_a_text(void **state)
     dt_run_close(run);
 }
 
+/* Asked for none, or for fewer than there are. */
+static void no_more_samples_are_shown_than_asked_for(void **state)
+{
+    (void)state;
+    static dt_sample to[4];
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "samples", "train.eval_every=1", &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_ok(dt_run_train(run, 0, &err), &err);
+    for (size_t most = 0; most <= DT_COUNT(to); most++) {
+        size_t n = 9;
+        assert_ok(dt_run_samples(run, to, most, &n, &err), &err);
+        assert_int_equal(n, most);
+    }
+    assert_ok(dt_run_end(run, DT_OK, &err), &err);
+    dt_run_close(run);
+}
+
+/* The trace that is asked for last is the run's, and nothing is left of the one before. */
+static void a_second_trace_takes_the_place_of_the_first(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    char path[2][512];
+    for (int i = 0; i < 2; i++)
+        snprintf(path[i], sizeof path[i], "%s", in_workspace(i == 0 ? "first.csv" : "last.csv"));
+    assert_ok(open_net(&run, "relu", "traced", NULL, &err), &err);
+    assert_ok(dt_run_trace(run, path[0], &err), &err);
+    const long live = dti_alloc_live();
+    assert_ok(dt_run_trace(run, path[1], &err), &err);
+    assert_int_equal(dti_alloc_live(), live);
+    dt_run_close(run);
+}
+
 DT_TEST_GROUP(library)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_more_samples_are_shown_than_asked_for),
+        cmocka_unit_test(a_second_trace_takes_the_place_of_the_first),
         cmocka_unit_test(steps_one_by_one_give_what_all_at_once_give),
         cmocka_unit_test(a_run_leaves_nothing),
         cmocka_unit_test(a_step_is_predicted_of_plans),

@@ -79,7 +79,7 @@ static size_t find_rule(const dt_policies *p)
     return i;
 }
 
-static bool is_given(const dt_session *s)
+bool dti_session_names_parts(const dt_session *s)
 {
     int64_t n = 0;
     int line;
@@ -103,8 +103,8 @@ static void note(dt_session *s, const char *policy)
 
 bool dti_session_leaves_parts_to(const dt_session *s, const dt_policies *p)
 {
-    return find_rule(p) < p->n && !is_given(s) && s->opts.train.update != DT_UPDATE_EARLY &&
-           s->opts.memory.account == NULL;
+    return find_rule(p) < p->n && !dti_session_names_parts(s) &&
+           s->opts.train.update != DT_UPDATE_EARLY && s->opts.memory.account == NULL;
 }
 
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err)

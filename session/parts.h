@@ -12,6 +12,9 @@
  * batch; the last part of dt_session_open. DT_E_CONFIG and DT_E_NOMEM as planning has them. */
 dt_status dti_session_choose_parts(dt_session *s, dt_err *err) DT_NODISCARD;
 
+/* Whether a line says how many samples are taken at once: train.micro_batch, and not 0. */
+bool dti_session_names_parts(const dt_session *s);
+
 /* Whether a run of this configuration under these policies would have its parts chosen so. */
 bool dti_session_leaves_parts_to(const dt_session *s, const dt_policies *p);
 

@@ -8,6 +8,7 @@
 
 #include "engine/base/numbers_text.h"
 #include "session/human.h"
+#include "session/parts.h"
 
 static void DT_PRINTF(3, 0) vadd(char *to, size_t bytes, const char *fmt, va_list args)
 {
@@ -68,15 +69,6 @@ static int64_t usual_parts(const dt_session *s, const dti_alternative *own, cons
     return chooses ? 0 : dti_alternative_by(s, own, policy).micro;
 }
 
-/* Whether a line says how many, so that it has to be said again of another batch. */
-static bool names_parts(const dt_session *s)
-{
-    const char *file = NULL;
-    int line;
-    const char *said = dt_config_get(s->config, "train", "micro_batch", &file, &line);
-    return said != NULL && strcmp(said, "0") != 0;
-}
-
 dti_change dti_change_to(const dt_session *s, const dti_alternative *own, const dti_alternative *v)
 {
     static const char memory[] = "memory", train[] = "train";
@@ -92,7 +84,8 @@ dti_change dti_change_to(const dt_session *s, const dti_alternative *own, const 
         set(&c, memory, "device_budget", "%" PRIu64, v->budget);
     if (v->batch != own->batch)
         set(&c, train, "batch", "%" PRId64, v->batch);
-    const bool stays_all = v->batch != own->batch && usual == own->batch && !names_parts(s);
+    const bool stays_all = /* where a line names parts, it has to be said again of another batch */
+        v->batch != own->batch && usual == own->batch && !dti_session_names_parts(s);
     if (!stays_all && (v->batch != own->batch || v->micro != usual))
         set(&c, train, "micro_batch", "%" PRId64, v->micro);
     return c;

@@ -786,6 +786,23 @@ static void no_other_batch_is_named_where_it_is_the_files(void **state)
     cli_done(&r);
 }
 
+/* Nought parts are none, however they are written: nothing of them is said again. */
+static void parts_of_nought_are_none_that_are_named(void **state)
+{
+    NEED_BINARY();
+    put_text("b.ini", LENET);
+    ran plain = refused("plan b.ini --set memory.device_budget=1000KiB "
+                        "--set train.micro_batch=0",
+        DT_E_BUDGET);
+    ran zeros = refused("plan b.ini --set memory.device_budget=1000KiB "
+                        "--set train.micro_batch=000",
+        DT_E_BUDGET);
+    assert_has(plain.err, "[train] batch = ");
+    assert_string_equal(zeros.err, plain.err);
+    cli_done(&plain);
+    cli_done(&zeros);
+}
+
 /* A run whose plans turn out to be wrong has failed, and its summary says so. */
 static void a_peak_that_was_not_planned_fails_the_run(void **state)
 {
@@ -874,6 +891,7 @@ DT_TEST_GROUP(budget)
         T(a_control_group_bounds_run_and_budgets),
         T(less_comes_ahead_where_the_machine_has_no_room),
         T(no_other_batch_is_named_where_it_is_the_files),
+        T(parts_of_nought_are_none_that_are_named),
         T(a_peak_that_was_not_planned_fails_the_run),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,14 +8,14 @@
 #include "engine/graph_names.h"
 #include "engine/graph_share.h"
 
-static bool mark(dt_graph *g, const char *glob)
+static bool mark(dt_graph *g, const char *glob, size_t n)
 {
     bool any = false;
     for (size_t i = 0; i < g->n_node; i++) {
         dt_node *nd = &g->node[i];
-        const bool matches = !nd->desc->loss && dt_glob(glob, nd->name);
+        const bool matches = !nd->desc->loss && dt_glob_n(glob, n, nd->name);
         nd->frozen = nd->frozen || matches;
-        any = any || (!nd->desc->loss && dt_layer_meant(glob, nd));
+        any = any || (!nd->desc->loss && dt_layer_meant(glob, n, nd));
     }
     return any;
 }
@@ -54,13 +54,11 @@ static dt_status check(const dt_graph *g, const bool *before, const bool *traine
 
 static dt_status mark_all(dt_graph *g, const char *globs, dt_err *err)
 {
-    char glob[DT_GLOB_BYTES], text[DT_NO_LAYER_BYTES];
-    for (const char *at = globs; *at != '\0';) {
-        at = dt_next_glob(at, glob, sizeof glob);
-        if (glob[0] != '\0' && !mark(g, glob))
-            return DT_FAIL(
-                err, DT_E_CONFIG, "%s", dt_no_layer(g, glob, dt_nearest_layer(g, glob), text));
-    }
+    char text[DT_NO_LAYER_BYTES];
+    size_t n;
+    for (const char *glob; (glob = dt_next_glob(&globs, &n)) != NULL;)
+        if (!mark(g, glob, n))
+            return DT_FAIL(err, DT_E_CONFIG, "%s", dt_no_layer_of(g, glob, n, text));
     return DT_OK;
 }
 

@@ -2,14 +2,16 @@
 #include "engine/graph_names.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
 #include "engine/config/nearest.h"
 
-bool dt_layer_meant(const char *glob, const dt_node *layer)
+bool dt_layer_meant(const char *glob, size_t n, const dt_node *layer)
 {
-    return dt_glob(glob, layer->name) || (layer->with[0] != '\0' && dt_glob(glob, layer->with));
+    return dt_glob_n(glob, n, layer->name) ||
+           (layer->with[0] != '\0' && dt_glob_n(glob, n, layer->with));
 }
 
 const char *dt_nearest_layer(const dt_graph *g, const char *glob)
@@ -33,4 +35,12 @@ const char *dt_no_layer(
             "'%.100s' matches no layer; the %zu layers are '%s' to '%s'", glob, g->n_node,
             g->node[0].name, g->node[g->n_node - 1].name);
     return to;
+}
+
+const char *dt_no_layer_of(
+    const dt_graph *g, const char *glob, size_t n, char to[DT_NO_LAYER_BYTES])
+{
+    char text[DT_NAME_BYTES + 8] = ""; /* nothing is near what is longer, and no more is shown */
+    memcpy(text, glob, n < sizeof text ? n : sizeof text - 1);
+    return dt_no_layer(g, text, dt_nearest_layer(g, text), to);
 }

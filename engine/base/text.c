@@ -99,12 +99,19 @@ bool dt_ends_with(const char *text, const char *end)
 
 bool dt_glob(const char *glob, const char *name)
 {
+    return dt_glob_n(glob, strlen(glob), name);
+}
+
+bool dt_glob_n(const char *glob, size_t n, const char *name)
+{
+    const char *end = glob + n;
     const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */
     while (*name != '\0') {
-        if (*glob == '*') {
+        const char c = glob < end ? *glob : '\0';
+        if (c == '*') {
             star = glob++;
             from = name;
-        } else if (*glob == '?' || *glob == *name) {
+        } else if (c == '?' || c == *name) {
             glob++;
             name++;
         } else if (star != NULL) {
@@ -114,28 +121,28 @@ bool dt_glob(const char *glob, const char *name)
             return false;
         }
     }
-    return glob[strspn(glob, "*")] == '\0';
+    while (glob < end && *glob == '*')
+        glob++;
+    return glob == end;
 }
 
-const char *dt_next_glob(const char *globs, char *glob, size_t room)
+const char *dt_next_glob(const char **globs, size_t *n)
 {
-    globs += strspn(globs, ", \t");
-    const size_t n = strcspn(globs, ",");
-    size_t used = n < room ? n : room - 1;
-    memcpy(glob, globs, used);
-    while (used > 0 && (glob[used - 1] == ' ' || glob[used - 1] == '\t'))
-        used--;
-    glob[used] = '\0';
-    return globs + n;
+    if (*globs == NULL)
+        return NULL;
+    const char *glob = *globs + strspn(*globs, ", \t");
+    *n = strcspn(glob, ",");
+    *globs = glob + *n;
+    while (*n > 0 && (glob[*n - 1] == ' ' || glob[*n - 1] == '\t'))
+        --*n;
+    return *n > 0 ? glob : NULL;
 }
 
 bool dti_glob_any(const char *globs, const char *name)
 {
-    char glob[DT_GLOB_BYTES];
-    bool any = false;
-    while (globs != NULL && *globs != '\0' && !any) {
-        globs = dt_next_glob(globs, glob, sizeof glob);
-        any = glob[0] != '\0' && dt_glob(glob, name);
-    }
-    return any;
+    size_t n;
+    for (const char *glob; (glob = dt_next_glob(&globs, &n)) != NULL;)
+        if (dt_glob_n(glob, n, name))
+            return true;
+    return false;
 }

@@ -38,12 +38,11 @@ bool dt_ends_with(const char *text, const char *end);
 
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */
 bool dt_glob(const char *glob, const char *name);
+bool dt_glob_n(const char *glob, size_t n, const char *name); /* by a glob of @n bytes */
 
-enum { DT_GLOB_BYTES = 256 };
-
-/* The next of some globs with commas between them, without blanks around it and cut to fit @room;
- * "" at the end. Returns the place behind it. */
-const char *dt_next_glob(const char *globs, char *glob, size_t room);
+/* The next of some globs with commas between them (NULL: none): *n bytes, without the blanks around
+ * it. *globs is moved behind it. NULL at the end. */
+const char *dt_next_glob(const char **globs, size_t *n);
 bool dti_glob_any(const char *globs, const char *name); /* by one of them; NULL: none */
 
 #endif

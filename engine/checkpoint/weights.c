@@ -598,17 +598,16 @@ static void hint_folder(const char *path, dt_err *err)
 
 static dt_status check_fresh(const dti_weights *w, const char *fresh, dt_err *err)
 {
-    char glob[DT_GLOB_BYTES];
-    for (const char *at = fresh; at != NULL && *at != '\0';) {
+    size_t n;
+    for (const char *glob; (glob = dt_next_glob(&fresh, &n)) != NULL;) {
         bool any = false;
-        at = dt_next_glob(at, glob, sizeof glob);
         for (size_t i = 0; i < w->n && !any; i++)
-            any = dt_glob(glob, w->row[i].name);
-        if (glob[0] != '\0' && !any)
+            any = dt_glob_n(glob, n, w->row[i].name);
+        if (!any)
             return DT_FAIL(err, DT_E_CONFIG,
-                "the network has no weight '%s'; they are called as in a file of weights, "
+                "the network has no weight '%.*s'; they are called as in a file of weights, "
                 "LAYER.weight, and * stands for any letters",
-                glob);
+                (int)n, glob);
     }
     return DT_OK;
 }

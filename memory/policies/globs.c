@@ -6,29 +6,26 @@
 
 int32_t dti_globs_match(const char *globs, const dt_node *layer)
 {
-    char glob[DT_GLOB_BYTES];
-    for (int32_t n = 1; globs != NULL && layer != NULL; n++) {
-        globs = dt_next_glob(globs, glob, sizeof glob);
-        if (glob[0] == '\0')
-            return 0;
-        if (dt_layer_meant(glob, layer))
-            return n;
-    }
+    size_t n;
+    int32_t number = 1;
+    for (const char *glob; layer != NULL && (glob = dt_next_glob(&globs, &n)) != NULL; number++)
+        if (dt_layer_meant(glob, n, layer))
+            return number;
     return 0;
 }
 
 dt_status dti_globs_check(
     const char *globs, const dt_graph *g, const char *policy, const char *key, dt_err *err)
 {
-    char glob[DT_GLOB_BYTES], text[DT_NO_LAYER_BYTES];
-    while (globs != NULL && *globs != '\0') {
+    char text[DT_NO_LAYER_BYTES];
+    size_t n;
+    for (const char *glob; (glob = dt_next_glob(&globs, &n)) != NULL;) {
         bool any = false;
-        globs = dt_next_glob(globs, glob, sizeof glob);
         for (size_t i = 0; i < g->n_node && !any; i++)
-            any = dt_layer_meant(glob, &g->node[i]);
-        if (glob[0] != '\0' && !any)
+            any = dt_layer_meant(glob, n, &g->node[i]);
+        if (!any)
             return DT_FAIL(err, DT_E_CONFIG, "[policy.%s] %s: %s", policy, key,
-                dt_no_layer(g, glob, dt_nearest_layer(g, glob), text));
+                dt_no_layer_of(g, glob, n, text));
     }
     return DT_OK;
 }

@@ -241,7 +241,7 @@ static dt_status read_line(dt_layer_fates *f, const line *l, known *all, dt_err 
     fate.line = f->n_line;
     DT_CHECK(add_line(f, l, &fate, err));
     for (size_t i = 0; i < g->n_node; i++)
-        if (dt_layer_meant(l->glob, &g->node[i])) {
+        if (dt_layer_meant(l->glob, strlen(l->glob), &g->node[i])) {
             f->node[i] = fate;
             any = true;
         }

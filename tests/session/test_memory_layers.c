@@ -97,6 +97,22 @@ static void globs_match_whole_names(void **state)
             fail_msg("'%s' and '%s'", cases[i].glob, cases[i].name);
 }
 
+/* A glob that was cut would be another one. */
+static void globs_of_a_list_may_be_long(void **state)
+{
+    (void)state;
+    static const size_t stars[] = {1, 64, 255, 256, 1000};
+    for (size_t i = 0; i < DT_COUNT(stars); i++) {
+        char list[1100] = "a.* ,\t";
+        memset(list + strlen(list), '*', stars[i]);
+        strcat(list, "b , c?,");
+        assert_true(dti_glob_any(list, "a.x") && dti_glob_any(list, "xb"));
+        assert_true(dti_glob_any(list, "c1") && !dti_glob_any(list, "c"));
+        assert_false(dti_glob_any(list, "x") || dti_glob_any(list, "b ") || dti_glob_any(list, ""));
+    }
+    assert_false(dti_glob_any(NULL, "a") || dti_glob_any("", "") || dti_glob_any(" ,\t,", ""));
+}
+
 static void without_lines_nothing_changes(void **state)
 {
     (void)state;
@@ -778,6 +794,7 @@ DT_TEST_GROUP(memory_layers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(globs_match_whole_names),
+        cmocka_unit_test(globs_of_a_list_may_be_long),
         cmocka_unit_test(without_lines_nothing_changes),
         cmocka_unit_test(what_travels_packed_comes_back_later),
         cmocka_unit_test(move_takes_a_value_to_the_host_and_back),

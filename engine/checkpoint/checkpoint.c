@@ -469,13 +469,13 @@ dt_status dt_checkpoint_newest(
     enum { MOST_TRIES = 16 };
     int64_t newest = -1, now = -1;
     *out = NULL;
-    dt_err *why = dt_alloc(2, sizeof *why), *trail = why + 1;
+    dt_err *why = dt_alloc(2, sizeof *why);
     if (why == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to look into '%s'", folder);
     dt_status st = DT_OK;
     for (int i = 0; i < MOST_TRIES; i++) {
         why[0] = why[1] = (dt_err){0};
-        st = try_now(out, folder, &newest, tell, trail, why);
+        st = try_now(out, folder, &newest, tell, &why[1], why);
         if (st != DT_E_DATA || dt_checkpoint_last(&now, folder, NULL) != DT_OK || now <= newest)
             break;
     }

@@ -229,9 +229,14 @@ bool dt_json_natural(const cJSON *v, uint64_t *out)
     return true;
 }
 
-size_t dti_json_char(char to[DTI_JSON_CHAR], char c)
+void dti_json_put(FILE *f, const char *s)
 {
-    if ((unsigned char)c < 0x20)
-        return (size_t)snprintf(to, DTI_JSON_CHAR, "\\u%04x", (unsigned)c);
-    return (size_t)snprintf(to, DTI_JSON_CHAR, c == '"' || c == '\\' ? "\\%c" : "%c", c);
+    fputc('"', f);
+    for (; *s != '\0'; s++) {
+        if ((unsigned char)*s < 0x20)
+            fprintf(f, "\\u%04x", (unsigned)*s);
+        else
+            fprintf(f, *s == '"' || *s == '\\' ? "\\%c" : "%c", *s);
+    }
+    fputc('"', f);
 }

@@ -3,6 +3,8 @@
 #ifndef DT_ENGINE_BASE_JSON_H
 #define DT_ENGINE_BASE_JSON_H
 
+#include <stdio.h>
+
 #include <cjson/cJSON.h>
 
 #include "engine/base/error.h"
@@ -21,8 +23,7 @@ dt_status dt_json_parse(cJSON **out, const char *text, size_t n, int max_depth, 
 /* Whether it is a whole number that a double holds exactly: 0 to 2^53. */
 bool dt_json_natural(const cJSON *v, uint64_t *out) DT_NODISCARD;
 
-/* What a byte within a string is written as: itself, or its escape. Returns how many bytes. */
-enum { DTI_JSON_CHAR = 8 };
-size_t dti_json_char(char to[DTI_JSON_CHAR], char c);
+/* Write a string, in its quotes and with what must not stand in one escaped. */
+void dti_json_put(FILE *f, const char *s);
 
 #endif

@@ -139,15 +139,6 @@ dt_status dti_manifest_read(dti_manifest *m, const char *folder, dt_err *err)
 
 /* ---- writing ---- */
 
-static void put_text(FILE *f, const char *s)
-{
-    fputc('"', f);
-    char c[DTI_JSON_CHAR];
-    for (; *s != '\0'; s++)
-        fwrite(c, 1, dti_json_char(c, *s), f);
-    fputc('"', f);
-}
-
 static void put_file(FILE *f, const char *name, const dti_file *file)
 {
     fprintf(f, "  \"%s\": {\"bytes\": %" PRIu64 ", \"sha256\": \"%s\"},\n", name, file->bytes,
@@ -165,9 +156,9 @@ static void put_all(FILE *f, const dti_manifest *m, const dt_fact *facts, size_t
     fprintf(f, "  \"run\": {");
     for (size_t i = 0; i < n; i++) {
         fprintf(f, "%s\n    ", i > 0 ? "," : "");
-        put_text(f, facts[i].key);
+        dti_json_put(f, facts[i].key);
         fprintf(f, ": ");
-        put_text(f, facts[i].value);
+        dti_json_put(f, facts[i].value);
     }
     fprintf(f, "\n  }\n}\n");
 }

@@ -161,10 +161,10 @@ static void learned_values(const dti_page *p, const dt_run *r)
 {
     const dt_course *c = &r->course;
     char value[64], note[96];
-    snprintf(note, sizeof note, "after step %" PRId64, c->eval_step);
-    snprintf(value, sizeof value, "%.4g", c->eval_loss);
+    snprintf(note, sizeof note, "after step %" PRId64, c->eval.step);
+    snprintf(value, sizeof value, "%.4g", c->eval.loss);
     dti_page_tile(p, "loss of what was held out", value, note);
-    snprintf(value, sizeof value, "%.1f %%", 100 * c->eval_accuracy);
+    snprintf(value, sizeof value, "%.1f %%", 100 * c->eval.accuracy);
     if (dt_graph_label_kind(r->s->graph) == DT_LABEL_PROBABILITY)
         dti_page_tile(p, "values on the right side of 0.5", value, note);
 }
@@ -176,18 +176,18 @@ static void learned(const dti_page *p, const dt_run *r, const dti_course_table *
     if (c->step == 0)
         return;
     last_loss(p, c, t);
-    if (c->eval_step == 0)
+    if (c->eval.step == 0)
         return;
     if (dt_graph_label_kind(r->s->graph) != DT_LABEL_CLASS) {
         learned_values(p, r);
         return;
     }
-    snprintf(value, sizeof value, "%.1f %%", 100 * c->eval_top1);
+    snprintf(value, sizeof value, "%.1f %%", 100 * c->eval.top1);
     if (dt_human_tells_top5(r->s->graph->classes))
-        snprintf(note, sizeof note, "loss %.4g, top-5 %.1f %%, after step %" PRId64, c->eval_loss,
-            100 * c->eval_top5, c->eval_step);
+        snprintf(note, sizeof note, "loss %.4g, top-5 %.1f %%, after step %" PRId64, c->eval.loss,
+            100 * c->eval.top5, c->eval.step);
     else
-        snprintf(note, sizeof note, "loss %.4g, after step %" PRId64, c->eval_loss, c->eval_step);
+        snprintf(note, sizeof note, "loss %.4g, after step %" PRId64, c->eval.loss, c->eval.step);
     dti_page_tile(p,
         dt_graph_counted(r->s->graph) > 0 ? "pixels told right" : "top-1 of what was held out",
         value, note);

@@ -11,6 +11,8 @@
 #ifndef DT_ENGINE_CHECKPOINT_CHECKPOINT_H
 #define DT_ENGINE_CHECKPOINT_CHECKPOINT_H
 
+#include <dnntrain/report.h>
+
 #include "engine/runner/runner.h"
 
 enum { DT_CHECKPOINT_FORMAT = 1, DT_CHECKPOINT_FACTS = 512 };
@@ -26,9 +28,7 @@ typedef struct dt_course {
     int64_t best_step; /* of the best evaluation; 0: none yet */
     int64_t best_by;   /* checkpoint.best, by which it was; 0: not told, as by older versions */
     double best;
-    int64_t eval_step, eval_epoch, eval_samples; /* the last evaluation; step 0: none yet */
-    double eval_loss, eval_top1, eval_top5;
-    double eval_mean_iou, eval_accuracy; /* NaN: not told */
+    dt_eval_report eval; /* the last; step 0: none yet; mean_iou, accuracy: NaN where not told */
     bool waits; /* gradients of the last step, whose update is delayed, are there as well */
 } dt_course;
 

@@ -22,19 +22,19 @@ typedef struct number {
     size_t at;
 } number;
 
-#define WHOLE(f)                                                                                   \
+#define NUMBER(name, type, f)                                                                      \
     {                                                                                              \
-        "run." #f, DT_ST_I64, offsetof(dt_course, f)                                               \
+        "run." name, type, offsetof(dt_course, f)                                                  \
     }
-#define REAL(f)                                                                                    \
-    {                                                                                              \
-        "run." #f, DT_ST_F64, offsetof(dt_course, f)                                               \
-    }
+#define WHOLE(f) NUMBER(#f, DT_ST_I64, f)
+#define REAL(f) NUMBER(#f, DT_ST_F64, f)
+#define EVAL_WHOLE(f) NUMBER("eval_" #f, DT_ST_I64, eval.f)
+#define EVAL_REAL(f) NUMBER("eval_" #f, DT_ST_F64, eval.f)
 static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(evaluated),
     WHOLE(samples), WHOLE(skipped), WHOLE(reruns), REAL(seconds), REAL(first_loss), REAL(last_loss),
-    WHOLE(best_step), REAL(best), WHOLE(eval_step), WHOLE(eval_epoch), WHOLE(eval_samples),
-    REAL(eval_loss), REAL(eval_top1), REAL(eval_top5), WHOLE(best_by), REAL(eval_mean_iou),
-    REAL(eval_accuracy)};
+    WHOLE(best_step), REAL(best), EVAL_WHOLE(step), EVAL_WHOLE(epoch), EVAL_WHOLE(samples),
+    EVAL_REAL(loss), EVAL_REAL(top1), EVAL_REAL(top5), WHOLE(best_by), EVAL_REAL(mean_iou),
+    EVAL_REAL(accuracy)};
 enum { LATER = 3, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
 
 /* A tensor of optimizer state, or a gradient that waits. */
@@ -187,7 +187,7 @@ static bool has_gradients(const dt_st_file *f)
 static dt_status read_numbers(const dt_st_file *f, const char *path, dt_course *c, dt_err *err)
 {
     *c = (dt_course){
-        .eval_mean_iou = (double)NAN, .eval_accuracy = (double)NAN, .waits = has_gradients(f)};
+        .eval = {.mean_iou = (double)NAN, .accuracy = (double)NAN}, .waits = has_gradients(f)};
     for (size_t i = 0; i < NUMBERS; i++) {
         const dt_st_entry *e;
         int64_t v; /* a real's bits are not looked at */

@@ -1,7 +1,6 @@
 /* The end of a run: what moving cost, and the summary. */
 #include <math.h>
 
-#include "engine/base/cpu.h"
 #include "layers/onednn/onednn.h"
 #include "session/environment.h"
 #include "session/run/run_internal.h"
@@ -66,17 +65,10 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
 {
     const dt_session *s = r->s;
     const dt_course *c = &r->course;
-    const dt_eval_report eval = {.step = c->eval_step,
-        .epoch = c->eval_epoch,
-        .samples = c->eval_samples,
-        .loss = c->eval_loss,
-        .top1 = c->eval_top1,
-        .top5 = c->eval_top5,
-        .pixels = dt_graph_counted(s->graph) > 0,
-        .mean_iou = c->eval_mean_iou,
-        .values = dt_graph_label_kind(s->graph) != DT_LABEL_CLASS,
-        .probabilities = dt_graph_label_kind(s->graph) == DT_LABEL_PROBABILITY,
-        .accuracy = c->eval_accuracy};
+    dt_eval_report eval = c->eval;
+    eval.pixels = dt_graph_counted(s->graph) > 0; /* a checkpoint does not say what is told */
+    eval.values = dt_graph_label_kind(s->graph) != DT_LABEL_CLASS;
+    eval.probabilities = dt_graph_label_kind(s->graph) == DT_LABEL_PROBABILITY;
     const bool trained = r->begun && c->step > r->began_step;
     const uint64_t arena = dt_plan_set_peak(s->plans);
     const dt_runner_stats moved = dt_runner_get_stats(r->rig.runner);
@@ -118,7 +110,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .reruns = c->reruns,
         .process_peak = r->process_peak,
         .outside_arena_bytes = r->outside,
-        .eval = c->eval_step > 0 ? &eval : NULL,
+        .eval = eval.step > 0 ? &eval : NULL,
         .best = dt_run_best_of(r)};
     const dt_status written = dti_run_dir_summary(r->dir, &sum, err);
     r->summarised = written == DT_OK;

@@ -108,10 +108,10 @@ static dt_status go_on_auto(dt_run *r, bool *found, dt_err *err)
     char *newest = NULL;
     bool any = false, is_run = false;
     dt_status st = DT_OK;
-    if (dir == NULL)
+    if (dir == NULL) {
         st = dti_run_dir_newest(&newest, s->graph->name, s->opts.memory.policy, err);
-    if (dir == NULL)
         dir = newest;
+    }
     if (st == DT_OK && dir != NULL)
         st = dt_run_dir_holds(dir, &any, &is_run, err);
     *found = any && is_run;
@@ -156,9 +156,9 @@ static void keep_best(dt_run *r)
     else
         return;
     dt_course *c = &r->course;
-    c->best = now == DT_BEST_LOSS ? -c->eval_loss : c->eval_top1;
+    c->best = now == DT_BEST_LOSS ? -c->eval.loss : c->eval.top1;
     c->best_by = now;
-    c->best_step = c->eval_step == c->step && isfinite(c->best) ? c->step : 0;
+    c->best_step = c->eval.step == c->step && isfinite(c->best) ? c->step : 0;
 }
 
 /* Each step before took a batch of the epoch's samples; what was skipped lies between them. */

@@ -120,14 +120,11 @@ static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *er
     (void)err;
     dt_run *r = self;
     dt_course *c = &r->course;
-    c->eval_step = report->step;
-    c->eval_epoch = report->epoch;
-    c->eval_samples = report->samples;
-    c->eval_loss = report->loss;
-    c->eval_top1 = report->top1;
-    c->eval_top5 = report->top5;
-    c->eval_mean_iou = report->pixels ? report->mean_iou : (double)NAN;
-    c->eval_accuracy = report->probabilities ? report->accuracy : (double)NAN;
+    c->eval = *report;
+    if (!report->pixels)
+        c->eval.mean_iou = (double)NAN;
+    if (!report->probabilities)
+        c->eval.accuracy = (double)NAN;
     judge(r, report);
     if (r->observer.eval != NULL)
         r->observer.eval(r->observer.self, report);
@@ -161,7 +158,7 @@ static bool has_enough(void *self)
     return t->patience > 0 && r->improved_step > 0 &&
            !__builtin_mul_overflow(t->eval_every, r->feeds.steps_per_epoch, &steps) &&
            !__builtin_mul_overflow(steps, t->patience, &steps) &&
-           r->course.eval_step - r->improved_step >= steps;
+           r->course.eval.step - r->improved_step >= steps;
 }
 
 static void tell_enough(dt_run *r)

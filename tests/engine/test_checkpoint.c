@@ -46,13 +46,13 @@ static dt_course course_of(int64_t step)
         .best_step = 1,
         .best_by = 2,
         .best = -0.5,
-        .eval_step = 1,
-        .eval_epoch = 2,
-        .eval_samples = 99,
-        .eval_loss = 0.3,
-        .eval_top1 = 0.7,
-        .eval_top5 = 0.9,
-        .eval_mean_iou = 0.25};
+        .eval = {.step = 1,
+            .epoch = 2,
+            .samples = 99,
+            .loss = 0.3,
+            .top1 = 0.7,
+            .top5 = 0.9,
+            .mean_iou = 0.25}};
 }
 
 static dt_status save_step(int64_t step, dt_err *err)
@@ -817,7 +817,7 @@ static void a_state_of_an_older_version_is_read(void **state)
     assert_ok(put_state(out, kept, 0, &err), &err);
     assert_ok(dti_state_load(file_of(2, DT_CHECKPOINT_STATE), &to, &c, &err), &err);
     assert_int_equal(c.best_by, 0);
-    assert_true(isnan(c.eval_mean_iou));
+    assert_true(isnan(c.eval.mean_iou));
     dt_st_close(f);
     dt_free(out);
 }

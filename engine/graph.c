@@ -76,16 +76,23 @@ static void free_opts(const dt_node *node)
     dt_free(node->opts_text);
 }
 
-void dt_graph_destroy(const dt_graph *g)
+void dt_graph_destroy(dt_graph *g)
 {
     if (g == NULL)
         return;
     for (size_t i = 0; i < g->n_node; i++)
         free_opts(&g->node[i]);
-    dt_graph *own = (dt_graph *)(uintptr_t)g;
-    dt_names_deinit(&own->names);
+    dt_names_deinit(&g->names);
     dt_free(g->node);
-    dt_free(own);
+    dt_free(g);
+}
+
+bool dt_graph_batch_statistics(const dt_graph *g)
+{
+    for (size_t i = 0; i < g->n_node; i++)
+        if (g->node[i].desc->batch_statistics)
+            return true;
+    return false;
 }
 
 /* ---- names ---- */

@@ -41,9 +41,17 @@ typedef struct dt_graph {
     dt_names names;
 } dt_graph;
 
+/* A network without layers, called @name, which is copied; @input: of a sample, n = 1. DT_E_CONFIG
+ * for a name that is none or too long, an input that is empty or too large, and less than one
+ * class; DT_E_NOMEM. Whoever made it destroys it, with the layers that were added; plans and
+ * runners of it borrow it. */
 dt_status dt_graph_create(
     dt_graph **out, const char *name, dt_shape input, int64_t classes, dt_err *err) DT_NODISCARD;
-void dt_graph_destroy(const dt_graph *g);
+void dt_graph_destroy(dt_graph *g);
+
+/* Whether a layer normalises over the batch in training, so that smaller parts of one give other
+ * results. */
+bool dt_graph_batch_statistics(const dt_graph *g);
 
 /**
  * dt_graph_add() - append a layer.

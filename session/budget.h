@@ -19,13 +19,14 @@ dt_status dti_suggest(
  * least that was found to be possible, and configurations that would fit. */
 dt_status dt_session_check_budget(const dt_session *s, dt_err *err) DT_NODISCARD;
 
-/* Everything that can be known before a run about where its bytes go. In this order: DT_E_CONFIG
- * for a budget beyond what this machine has or allows this process (its memory, control groups,
- * RLIMIT_AS and RLIMIT_DATA; for the disk, the file system of its folder), with the limit and where
- * it comes from; what dt_session_check_budget says; DT_E_BUDGET, with suggestions, when the plans
- * need more memory than that, or more than the device's card has free; DT_E_DEVICE when it
- * does not answer; DT_E_IO when the disk has less free than they need. @loaded: the
- * batches decoded ahead are allocated already. */
+/* Everything that can be known before a run about where its bytes go. In this order: DT_E_DEVICE
+ * when the device does not answer, and DT_E_CONFIG when plans are for a card that is elsewhere
+ * (dt_session_meet); DT_E_CONFIG for a budget beyond what this machine has or allows this process
+ * (its memory, control groups, RLIMIT_AS and RLIMIT_DATA; for the disk, the file system of its
+ * folder), with the limit and where it comes from; what dt_session_check_budget says; DT_E_BUDGET,
+ * with suggestions, when the plans need more than the device's card has free, or more memory than
+ * that limit; DT_E_IO when the disk has less free than they need. @loaded: the batches decoded
+ * ahead are allocated already. */
 dt_status dti_session_check_run(dt_session *s, bool loaded, dt_err *err) DT_NODISCARD;
 
 /**

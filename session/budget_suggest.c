@@ -12,7 +12,6 @@
 #include "engine/base/clock.h"
 #include "engine/base/numbers_text.h"
 #include "session/budget.h"
-#include "session/run_plans.h"
 #include "session/human.h"
 #include "session/plan_set.h"
 #include "session/suggestion.h"
@@ -257,15 +256,6 @@ static void tell(search *x, const dti_trial *t, const char *remark, dt_err *err)
     tell_typed(x, &c, err);
 }
 
-/* Whether smaller parts of a batch give other results. */
-static bool normalises(const dt_graph *g)
-{
-    for (size_t i = 0; i < g->n_node; i++)
-        if (g->node[i].desc->batch_statistics)
-            return true;
-    return false;
-}
-
 /* In how many parts a batch is taken, and what that changes; "" where it is taken at once. */
 static const char *parts_of(const search *x, const dti_trial *t, char to[128])
 {
@@ -274,7 +264,7 @@ static const char *parts_of(const search *x, const dti_trial *t, char to[128])
         return to;
     const int n =
         snprintf(to, 128, ", of the same batch in %" PRId64 " parts", t->v.batch / t->v.micro);
-    if (normalises(x->s->graph) && t->v.micro != x->own.micro)
+    if (dt_graph_batch_statistics(x->s->graph) && t->v.micro != x->own.micro)
         snprintf(to + n, 128 - (size_t)n,
             " (batch norm sees %" PRId64 " sample%s at a time: results change)", t->v.micro,
             t->v.micro == 1 ? "" : "s");

@@ -15,7 +15,9 @@ const char *dt_human_time(
 const char *dt_human_seconds(char to[DT_HUMAN_BYTES], double seconds); /* "0.036 ms", "16.2 s" */
 /* Without the unit: to the microsecond, and of less than a millisecond four digits: "0.0001258" */
 const char *dt_human_step(char to[DT_HUMAN_BYTES], double seconds);
-const char *dt_human_number(char to[DT_HUMAN_BYTES], double v); /* four digits: "4.913", "12.1e9" */
+/* With fewer decimals the larger it is: "0.01235", "4.913", "45.678", "1234.5", "12345"; below a
+ * thousandth and from a million on with an exponent: "1.210e+10" */
+const char *dt_human_number(char to[DT_HUMAN_BYTES], double v);
 const char *dt_human_flops(char to[DT_HUMAN_BYTES], double flops);     /* "393 MFLOP" */
 const char *dt_human_rate(char to[DT_HUMAN_BYTES], double per_second); /* three digits: "12.1" */
 const char *dt_human_role(char to[DT_HUMAN_BYTES], dt_role role);      /* "activation gradients" */

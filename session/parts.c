@@ -89,16 +89,14 @@ bool dti_session_names_parts(const dt_session *s)
 
 static void note(dt_session *s, const char *policy)
 {
-    bool norms = false;
     if (s->micro_batch == s->opts.train.batch)
         return;
     s->parts_by = policy;
-    for (size_t i = 0; i < s->graph->n_node; i++)
-        norms = norms || s->graph->node[i].desc->batch_statistics;
     snprintf(s->note, sizeof s->note,
         "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
         policy, s->opts.train.batch, s->micro_batch,
-        norms ? ", over which batch norms have their statistics" : "");
+        dt_graph_batch_statistics(s->graph) ? ", over which batch norms have their statistics"
+                                            : "");
 }
 
 bool dti_session_leaves_parts_to(const dt_session *s, const dt_policies *p)

@@ -7,6 +7,7 @@
 #include "engine/map.h"
 #include "engine/config/nearest.h"
 #include "memory/usage.h"
+#include "models/model.h"
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "session/session.h"

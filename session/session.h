@@ -11,7 +11,6 @@
 #include "memory/policies/layer_fates.h"
 #include "memory/policy.h"
 #include "memory/time/simulate.h"
-#include "models/model.h"
 
 struct dt_plan_set;
 
@@ -46,8 +45,10 @@ typedef struct dt_plan_request {
 } dt_plan_request;
 
 /**
- * struct dt_session - a configuration and the network it describes. Nothing changes once it is
- * open but @plans, @card, @notice, @searching and @patience.
+ * struct dt_session - a configuration and the network it describes. Once it is open nothing changes
+ * but @plans and what they are taken from, @given and @given_by; @card; @host and @inside; @notice,
+ * @searching and @patience; and, where steps are planned anew, @costs and @densities, by what they
+ * took.
  * @opts:      as the configuration says them
  * @micro_batch: samples taken at once: train.micro_batch, or, where that says nothing, what the
  * rule of a policy chose (session/parts.h)
@@ -56,7 +57,8 @@ typedef struct dt_plan_request {
  * @fates:     of [memory.layers], before all policies
  * @densities: of memory.profile
  * @kept:      what searches have found for its programs
- * @costs:     of memory.profile or memory.simulate, calibrated; the default ones otherwise
+ * @costs:     of memory.profile or memory.simulate, calibrated; the default ones otherwise.
+ * Requests and sets of plans borrow them
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
@@ -83,7 +85,7 @@ typedef struct dt_session {
     dt_densities densities;
     dt_costs costs;
     struct dt_kept *kept;
-    const dt_graph *graph;
+    dt_graph *graph;
     dt_context context;
     dt_driver_facts card;
     int threads, inside;

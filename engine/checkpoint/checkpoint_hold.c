@@ -35,7 +35,7 @@ dt_status dti_hold(int *fd, const char *path, dt_err *err)
     *fd = open_folder(path);
     if (*fd < 0 && errno == ENOENT)
         return DT_FAIL(err, DT_E_DATA, "'%s' has been removed", path);
-    if (*fd < 0)
+    if (*fd < 0) /* reading what is in it says why it cannot be opened */
         return DT_OK;
     const bool taken = lock(*fd, LOCK_SH) != 0 && errno == EWOULDBLOCK;
     if (!taken && has_name(*fd, path))

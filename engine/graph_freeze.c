@@ -6,14 +6,13 @@
 #include "engine/base/alloc.h"
 #include "engine/base/text.h"
 #include "engine/graph_names.h"
-#include "engine/graph_share.h"
 
 static bool mark(dt_graph *g, const char *glob, size_t n)
 {
     bool any = false;
     for (size_t i = 0; i < g->n_node; i++) {
         dt_node *nd = &g->node[i];
-        const bool matches = !nd->desc->loss && dt_glob_n(glob, n, nd->name);
+        const bool matches = !nd->desc->loss && dti_glob_n(glob, n, nd->name);
         nd->frozen = nd->frozen || matches;
         any = any || (!nd->desc->loss && dt_layer_meant(glob, n, nd));
     }

@@ -10,8 +10,8 @@
 
 bool dt_layer_meant(const char *glob, size_t n, const dt_node *layer)
 {
-    return dt_glob_n(glob, n, layer->name) ||
-           (layer->with[0] != '\0' && dt_glob_n(glob, n, layer->with));
+    return dti_glob_n(glob, n, layer->name) ||
+           (layer->with[0] != '\0' && dti_glob_n(glob, n, layer->with));
 }
 
 const char *dt_nearest_layer(const dt_graph *g, const char *glob)

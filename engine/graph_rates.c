@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "engine/base/numbers_text.h"
 #include "engine/base/text.h"
 #include "engine/graph_names.h"
 
@@ -72,7 +71,7 @@ static dt_status set_rate(dt_graph *g, const rate *r, dt_err *err)
         if (!dt_layer_meant(r->glob, r->n, nd))
             continue;
         last = (int32_t)i;
-        if (has_parameters(nd) && dt_glob_n(r->glob, r->n, nd->name)) {
+        if (has_parameters(nd) && dti_glob_n(r->glob, r->n, nd->name)) {
             nd->rate = (float)r->times;
             any = true;
         }

@@ -99,10 +99,10 @@ bool dt_ends_with(const char *text, const char *end)
 
 bool dt_glob(const char *glob, const char *name)
 {
-    return dt_glob_n(glob, strlen(glob), name);
+    return dti_glob_n(glob, strlen(glob), name);
 }
 
-bool dt_glob_n(const char *glob, size_t n, const char *name)
+bool dti_glob_n(const char *glob, size_t n, const char *name)
 {
     const char *end = glob + n;
     const char *star = NULL, *from = NULL; /* the last star, and where what it covers ends */
@@ -142,7 +142,7 @@ bool dti_glob_any(const char *globs, const char *name)
 {
     size_t n;
     for (const char *glob; (glob = dt_next_glob(&globs, &n)) != NULL;)
-        if (dt_glob_n(glob, n, name))
+        if (dti_glob_n(glob, n, name))
             return true;
     return false;
 }

@@ -38,7 +38,7 @@ bool dt_ends_with(const char *text, const char *end);
 
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */
 bool dt_glob(const char *glob, const char *name);
-bool dt_glob_n(const char *glob, size_t n, const char *name); /* by a glob of @n bytes */
+bool dti_glob_n(const char *glob, size_t n, const char *name); /* by a glob of @n bytes */
 
 /* The next of some globs with commas between them (NULL: none): *n bytes, without the blanks around
  * it. *globs is moved behind it. NULL at the end. */

@@ -602,7 +602,7 @@ static dt_status check_fresh(const dti_weights *w, const char *fresh, dt_err *er
     for (const char *glob; (glob = dt_next_glob(&fresh, &n)) != NULL;) {
         bool any = false;
         for (size_t i = 0; i < w->n && !any; i++)
-            any = dt_glob_n(glob, n, w->row[i].name);
+            any = dti_glob_n(glob, n, w->row[i].name);
         if (!any)
             return DT_FAIL(err, DT_E_CONFIG,
                 "the network has no weight '%.*s'; they are called as in a file of weights, "

@@ -11,7 +11,6 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/copy.h"
-#include "engine/base/cpu.h"
 #include "engine/base/isa.h"
 #include "engine/base/numbers_text.h"
 #include "engine/base/team.h"

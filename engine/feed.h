@@ -3,7 +3,6 @@
 #define DT_ENGINE_FEED_H
 
 #include "engine/base/error.h"
-#include "engine/shape.h"
 
 /* One batch of decoded samples. Borrowed from the feed until the next call of next. */
 typedef struct dt_batch {

@@ -2,7 +2,6 @@
 #include "engine/reasons.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"

@@ -12,7 +12,6 @@
 #define DT_ENGINE_STATE_CODES_H
 
 #include <math.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "engine/base/compiler.h"

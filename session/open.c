@@ -3,27 +3,22 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "engine/base/isa.h"
 #include "engine/checkpoint/weights.h"
-#include "engine/config/nearest.h"
 #include "engine/graph_freeze.h"
 #include "engine/graph_rates.h"
 #include "engine/graph_fuse.h"
 #include "layers/onednn/onednn.h"
 #include "memory/kept.h"
-#include "memory/lower/lower.h"
 #include "memory/tier.h"
 #include "memory/time/card_costs.h"
 #include "models/ini.h"
 #include "session/costs.h"
-#include "session/human.h"
 #include "session/parts.h"
 #include "session/profile_cache.h"
 #include "session/rig.h"

@@ -7,7 +7,6 @@
 #include <stdio.h>
 
 #include "engine/plan.h"
-#include "memory/time/cost_file.h"
 #include "session/session.h"
 
 /* A plan, and the program it was made from; NULL of one that was given. @kept: what the plan of the

@@ -1,5 +1,4 @@
 /* Rows of published numbers, read from a file of text. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #ifndef DT_SESSION_RIG_H
 #define DT_SESSION_RIG_H
 
-#include "session/plan_set.h"
 #include "session/session.h"
 
 typedef struct dt_rig {

@@ -11,6 +11,7 @@
 #include "engine/base/sha256.h"
 #include "engine/checkpoint/checkpoint.h"
 #include "session/feeds.h"
+#include "session/plan_set.h"
 #include "session/rate.h"
 #include "session/rig.h"
 #include "session/run_dir.h"

@@ -1,8 +1,6 @@
 /* Plans made once, and checked against what the configuration asks of a step. */
 #include "session/run_plans.h"
 
-#include <stdio.h>
-
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "memory/kept.h"

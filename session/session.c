@@ -1,11 +1,9 @@
 /* What a session says of itself. */
 #include "session/session.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/base/alloc.h"
 #include "engine/base/isa.h"
 #include "engine/config/nearest.h"
 #include "memory/tier.h"

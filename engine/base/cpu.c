@@ -4,7 +4,6 @@
 
 #include <omp.h>
 #include <pthread.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -3,7 +3,6 @@
 #define DT_ENGINE_BASE_CPU_H
 
 #include "engine/base/error.h"
-#include "engine/dtype.h"
 
 enum { DT_CPU_THREADS = 1024 }; /* most of a team */
 

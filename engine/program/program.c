@@ -3,7 +3,6 @@
 #include "engine/program/program.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 
 #include "engine/base/copy.h"
-#include "engine/base/cpu.h"
 #include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 #include "engine/sample_check.h"

@@ -7,7 +7,6 @@
 #include "engine/driver.h"
 #include "engine/feed.h"
 #include "engine/plan.h"
-#include "engine/base/clock.h"
 
 typedef struct dt_runner dt_runner;
 

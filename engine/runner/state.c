@@ -3,7 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/base/alloc.h"
 #include "engine/base/philox.h"
 #include "engine/base/team.h"
 #include "engine/runner/runner_internal.h"

@@ -2,9 +2,7 @@
  * of. */
 #include "session/compare.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"

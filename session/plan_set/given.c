@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/registry.h"
 #include "memory/verify/verify.h"
 #include "session/plan_set/plan_set_internal.h"
 

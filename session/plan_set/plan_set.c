@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/clock.h"
 #include "layers/registry.h"
 #include "memory/codec.h"
 #include "memory/fit.h"

@@ -7,6 +7,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/copy.h"
 #include "engine/base/thread.h"
+#include "memory/tier.h"
 #include "session/budget.h"
 #include "session/profile/profile_internal.h"
 

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "memory/tier.h"
 #include "session/density_count.h"
 #include "session/device_rates.h"
 #include "session/feeds.h"

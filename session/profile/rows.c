@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "session/plan_set.h"
 #include "session/profile/profile_internal.h"
-#include "session/run_plans.h"
 
 static bool is_timed(const dt_row *row)
 {

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "engine/base/cpu.h"
 #include "engine/base/memory_stream.h"
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"

@@ -1,5 +1,4 @@
 /* What a network gives for each sample that was held out, as a file. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,11 +4,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
-#include "engine/checkpoint/weights.h"
 #include "layers/onednn/onednn.h"
-#include "memory/usage.h"
-#include "session/budget.h"
-#include "session/human.h"
 #include "session/plan_set.h"
 #include "session/rig.h"
 #include "session/version.h"

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "session/budget.h"
-#include "session/run_plans.h"
 #include "session/run/run_internal.h"
 #include "session/run/scores.h"
 

@@ -3,9 +3,23 @@
  * where ours differs, is told in vdnn_pass.c. */
 #include "memory/policies/vdnn_pass.h"
 
+static const char *const values[] = {"all", "inputs", NULL};
+
+/* clang-format off */
+static const dt_opt opts[] = {
+    DTI_VDNN_JOIN,
+    {"values", DT_OPT_ENUM, offsetof(dti_vdnn_section, values), "all", 0, 0, values, NULL, "what moves: all: whatever the layers leave for backward; inputs: inputs of convolutions and pools alone, as in the paper"},
+    {NULL,     DT_OPT_I64,  0,                                  NULL,  0, 0, NULL,   NULL, NULL},
+};
+/* clang-format on */
+
 static dt_status vdnn_all(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    const dti_vdnn_opts v = {.env = env, .all = true, .join = dti_vdnn_joins_layers(env)};
+    const dti_vdnn_section *c = env->opts;
+    const dti_vdnn_opts v = {.env = env,
+        .all = true,
+        .inputs = c != NULL && c->values == 1,
+        .join = dti_vdnn_joins_layers(env)};
     return dti_vdnn_pass(p, &v, err);
 }
 
@@ -13,7 +27,7 @@ const dt_policy dt_policy_vdnn_all = {
     .name = "vdnn_all",
     .summary = "all that layers before the classifier leave for backward waits on the host",
     .exact = true,
-    .opts = dti_vdnn_config,
+    .opts = opts,
     .opts_bytes = sizeof(dti_vdnn_section),
     .pass = vdnn_all,
 };

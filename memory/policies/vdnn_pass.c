@@ -7,7 +7,8 @@
  *
  * Ours differs:
  * - The paper's networks have no batch norm. vdnn_all moves all that the feature extractor leaves
- *   for backward: inputs of batch norms and their statistics, outputs of ReLUs, masks and indices.
+ *   for backward: inputs of norms and their statistics, outputs of ReLUs, masks and indices. With
+ *   values = inputs it moves what the paper names, and keeps the rest.
  * - A value is looked for at the layer whose backward reads it first. In the paper's networks that
  *   is the last to read it forward; but the addition of a residual block has no backward.
  * - A copy out may begin as soon as its value is made, and a copy back is waited for by its first
@@ -26,13 +27,6 @@
 #include "engine/base/alloc.h"
 
 const char *const dti_vdnn_joins[] = {"reader", "layer", NULL};
-
-/* clang-format off */
-const dt_opt dti_vdnn_config[] = {
-    {"join", DT_OPT_ENUM, offsetof(dti_vdnn_section, join), "reader", 0, 0, dti_vdnn_joins, NULL, DTI_VDNN_JOIN_HELP},
-    {NULL,   DT_OPT_I64,  0,                              NULL,     0, 0, NULL,           NULL, NULL},
-};
-/* clang-format on */
 
 /* By node:
  * @offloaded:    its backward is the first to read something that moves
@@ -78,8 +72,22 @@ static int32_t find_classifier(const dt_graph *g)
     return i;
 }
 
-/* The node of a convolution that reads the tensor, as its input, in forward; DT_NONE: none. */
-static int32_t fed_convolution(const dt_program *p, const dti_gap *g)
+static bool is_convolution(const dt_graph *g, const dt_node *nd)
+{
+    (void)g;
+    return dt_graph_convolves(nd);
+}
+
+/* From the places of a window to one, a channel by itself. */
+static bool is_pool(const dt_graph *g, const dt_node *nd)
+{
+    return nd->desc->mixes_positions && nd->desc->max_in == 1 && nd->info.n_param == 0 &&
+           dt_graph_shape(g, nd->in[0]).c == nd->info.y.c;
+}
+
+/* The node of a kind that reads the tensor, as its input, in forward; DT_NONE: none. */
+static int32_t fed(
+    const dt_program *p, const dti_gap *g, bool (*of)(const dt_graph *g, const dt_node *nd))
 {
     int32_t n;
     const dt_op *packs = &p->op[g->from];
@@ -87,7 +95,7 @@ static int32_t fed_convolution(const dt_program *p, const dti_gap *g)
     const dt_access *a = dt_accesses(p, value, &n);
     for (int32_t i = 0; i < n && dt_pos(p, a[i].op) <= g->from_pos; i++) {
         const dt_op *op = &p->op[a[i].op];
-        if (op->kind == DT_OP_FORWARD && dt_graph_convolves(&p->graph->node[op->node]) &&
+        if (op->kind == DT_OP_FORWARD && of(p->graph, &p->graph->node[op->node]) &&
             dt_op_tensor(op, DT_X) == value)
             return op->node;
     }
@@ -123,6 +131,15 @@ static const dt_op *first_reader(const dt_program *p, const dti_gap *g)
     return op->kind == DT_OP_DECODE ? neighbour(p, dt_op_tensor(op, DT_Y), g->to_pos, false) : op;
 }
 
+/* Whether it is one of the values that are to move. */
+static bool wanted(const vdnn *v, const dti_gap *g)
+{
+    if (v->o->all && !v->o->inputs)
+        return true;
+    return fed(v->p, g, is_convolution) != DT_NONE ||
+           (v->o->all && fed(v->p, g, is_pool) != DT_NONE);
+}
+
 /* The gap between forward and backward in which a tensor is offloaded. Its last reader in forward
  * has the largest node, so a value that the classifier reads too stays. */
 static bool leaves(const vdnn *v, int32_t tensor, dti_gap *g)
@@ -131,7 +148,7 @@ static bool leaves(const vdnn *v, int32_t tensor, dti_gap *g)
         return false;
     const dt_op *from = last_reader(v->p, g), *to = first_reader(v->p, g);
     return from != NULL && from->kind == DT_OP_FORWARD && from->node < v->classifier &&
-           to != NULL && to->node != DT_NONE && (v->o->all || fed_convolution(v->p, g) != DT_NONE);
+           to != NULL && to->node != DT_NONE && wanted(v, g);
 }
 
 /* Figure 10: what backward of a layer fetches. */
@@ -169,13 +186,13 @@ static void schedule(vdnn *v)
 static dt_status explain(const vdnn *v, dti_gap *g, dt_err *err)
 {
     dt_program *p = v->p;
-    const int32_t fed = fed_convolution(p, g);
+    const int32_t convolution = fed(p, g, is_convolution);
     const int idle = (int)(v->kernels[g->to] - v->kernels[g->from] - (p->op[g->from].desc != NULL));
     const int32_t reader = first_reader(p, g)->node;
-    if (fed != DT_NONE)
+    if (convolution != DT_NONE)
         return dt_reasons_add(&p->reasons, &g->reason, err,
-            "%s: input of convolution %.48s, idle for %d ops", p->policy, p->graph->node[fed].name,
-            idle);
+            "%s: input of convolution %.48s, idle for %d ops", p->policy,
+            p->graph->node[convolution].name, idle);
     return dt_reasons_add(&p->reasons, &g->reason, err,
         "%s: before the classifier, for backward of %.48s, idle for %d ops", p->policy,
         p->graph->node[reader].name, idle);

@@ -7,6 +7,7 @@
 /**
  * struct dti_vdnn_opts - which moves, and how.
  * @all:   vdnn_all; otherwise vdnn_conv
+ * @inputs: with @all: of that the inputs of convolutions and pools alone
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
  * @every: pack what moves even where nothing says that it has zeros
@@ -17,7 +18,7 @@
  */
 typedef struct dti_vdnn_opts {
     const dt_pass_env *env;
-    bool all;
+    bool all, inputs;
     const dt_codec *codec;
     double density;
     bool every, join;
@@ -26,16 +27,20 @@ typedef struct dti_vdnn_opts {
     int slots;
 } dti_vdnn_opts;
 
-/* [policy.vdnn_conv] and [policy.vdnn_all], and a row of others' sections. */
+/* [policy.vdnn_conv] and [policy.vdnn_all], which has @values as well. */
 typedef struct dti_vdnn_section {
-    int join;
+    int join, values;
 } dti_vdnn_section;
-extern const dt_opt dti_vdnn_config[];
 extern const char *const dti_vdnn_joins[];
 #define DTI_VDNN_JOIN_HELP                                                                         \
     "reader: a value is fetched back as soon as there is space, and only its first reader waits "  \
     "for it; layer: it is fetched beside one layer, which ends only when it is back, as in the "   \
     "paper"
+#define DTI_VDNN_JOIN                                                                              \
+    {                                                                                              \
+        "join", DT_OPT_ENUM, offsetof(dti_vdnn_section, join), "reader", 0, 0, dti_vdnn_joins,     \
+            NULL, DTI_VDNN_JOIN_HELP                                                               \
+    }
 
 /* Whether the policy's own section says join = layer. */
 bool dti_vdnn_joins_layers(const dt_pass_env *e);

@@ -190,6 +190,43 @@ static void what_is_packed_takes_no_more_room_than_values(void **state)
     }
 }
 
+/* Floats of what convolutions and max-pools read, a sample; each value once, the image left out. */
+static int64_t read_by_windows(const dt_graph *g)
+{
+    int64_t sum = 0;
+    for (size_t i = 0; i < g->n_node; i++) {
+        bool read = false;
+        for (size_t k = i + 1; k < g->n_node; k++)
+            read = read ||
+                   (g->node[k].in[0] == (int32_t)i &&
+                       (g->node[k].desc == &dt_layer_conv || g->node[k].desc == &dt_layer_maxpool));
+        sum += read ? dt_shape_sample(&g->node[i].info.y) : 0;
+    }
+    return sum;
+}
+
+/* The paper moves inputs of convolutions and pools: no input of a norm, batch's or response's, no
+ * mask and no statistics, which vdnn_all moves besides. */
+static void inputs_alone_may_move(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model;
+        bool more; /* than inputs there is to move */
+    } cases[] = {{"vgg16", false}, {"alexnet", true}, {"googlenet", true}, {"resnet50", true},
+        {"densenet121", true}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        dt_lowered all =
+            plan_with(dt_standard(cases[i].model), "vdnn_all", "values = all\n", false);
+        dt_lowered m =
+            plan_with(dt_standard(cases[i].model), "vdnn_all", "values = inputs\n", false);
+        assert_int_equal(m.plan->out_bytes, (uint64_t)(8 * read_by_windows(m.graph)) * 4);
+        assert_int_equal(all.plan->out_bytes > m.plan->out_bytes, cases[i].more);
+        dt_lowered_close(&m);
+        dt_lowered_close(&all);
+    }
+}
+
 /* --- when it leaves and comes back --- */
 
 /* A network of layers by letter: Convolution, Relu, Pool, Fc; then the loss. "c0" is the first. */
@@ -673,6 +710,7 @@ DT_TEST_GROUP(vdnn)
         cmocka_unit_test(toy_all_is_golden),
         cmocka_unit_test(vgg_moves_the_bytes_of_figure_12),
         cmocka_unit_test(vgg_peaks_at_the_first_pool),
+        cmocka_unit_test(inputs_alone_may_move),
         cmocka_unit_test(each_layer_fetches_the_nearest_below),
         cmocka_unit_test(the_search_looks_past_layers_that_keep_their_input),
         cmocka_unit_test(a_convolution_already_fetched_ends_the_search),

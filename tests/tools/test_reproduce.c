@@ -459,6 +459,8 @@ static void accounts_are_shown_and_never_run(void **state)
             "gpt2 has no convolution, and vDNN's count is of"},
         {"plan configs/mlp.ini --set memory.account=korthikanti",
             "mlp has no attention, and this count is of transformers"},
+        {"plan configs/mlp.ini --set memory.account=zero",
+            "mlp has no attention, and ZeRO's count is of transformers"},
         {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
         {"plan configs/mlp.ini --set memory.account=checkmate", "memory.device_budget"},
         {"plan configs/mlp.ini --rows --set memory.account=revolve", "--json alone"},
@@ -547,6 +549,22 @@ static void korthikanti_counts_by_the_equations(void **state)
     transformer_keeps(5, five);
     for (size_t i = 0; i < DT_COUNT(want); i++)
         assert_true(fabs(five[i] - two[i] - 3 * want[i] / mib) < 2e-6); /* six decimals of MiB */
+}
+
+/* 12 values of 2 bytes of each of 32 tokens, 64 channels and 5 layers, of 3 samples. */
+static void zero_counts_by_its_formula(void **state)
+{
+    (void)state;
+    static const char text[] = "[model]\nname = gpt2\nwidth = 64\nheads = 4\nlayers = 5\n"
+                               "context = 32\nclasses = 100\n[data]\nsource = synthetic\n";
+    static dt_err err;
+    dt_session *s;
+    double v[DT_ACCOUNT_FIGURES];
+    const dt_account_ask ask = {.batch = 3, .figure = DT_ACCOUNT_ALL};
+    assert_ok(dti_session_open_text(&s, "gpt", text, strlen(text), NULL, 0, &err), &err);
+    assert_ok(dt_account_find("zero")->count(s->graph, &ask, v, &err), &err);
+    assert_true(fabs(v[0] * 1e9 - 12.0 * 2 * 32 * 64 * 5 * 3) < 1e-3);
+    dt_session_close(s);
 }
 
 static size_t figure_named(const dt_account_desc *a, const char *name)
@@ -1166,6 +1184,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(a_trial_wants_a_budget),
         cmocka_unit_test(checkmate_counts_as_published),
         cmocka_unit_test(korthikanti_counts_by_the_equations),
+        cmocka_unit_test(zero_counts_by_its_formula),
         cmocka_unit_test(a_rule_that_leads_nowhere_has_no_number),
         cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(vdnn_moves_nothing_of_small_networks),

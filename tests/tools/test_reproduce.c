@@ -622,6 +622,7 @@ static void vdnn_counts_as_published(void **state)
     }
     assert_true(fabs(v[0] - 22974.5) < 0.1); /* of batch 256 */
     assert_true(fabs(v[3] - 16121) < 0.1);
+    assert_true(fabs(v[6] - v[0] - 548.05 - 5000) < 0.1); /* 143,667,240 parameters */
     const dt_account_ask none = {.batch = 256, .budget = (uint64_t)8 << 30};
     assert_ok(a->count(s->graph, &none, v, &err), &err);
     assert_true(fabs(v[5]) < 0.1); /* nothing fits 8 GB */

@@ -113,7 +113,7 @@ static dt_status run_rows(const dti_cli *cli, const reproduce_flags *f, dt_err *
         return DT_FAIL(err, DT_E_CONFIG,
             "there is no %s here; start in the project's folder, or name a file: --rows FILE",
             own_rows);
-    DT_CHECK(dti_cli_check_file(path, err));
+    DT_CHECK(dti_cli_check_data(path, "a list of rows", err));
     dt_status st = dt_published_read(&p, path, err);
     if (st == DT_OK)
         st = f->list ? list_papers(&p) : run_on(&p, cli->word[0], f, err);

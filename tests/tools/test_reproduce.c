@@ -941,7 +941,9 @@ static void papers_are_named(void **state)
         {"reproduce chen --json --markdown", "exclude each other"},
         {"reproduce --list --json", "--list prints text alone; leave out --json"},
         {"reproduce --list --markdown", "--list prints text alone; leave out --markdown"},
-        {"reproduce --list all", "leave out 'all', or --list"}};
+        {"reproduce --list all", "leave out 'all', or --list"},
+        {"reproduce chen --rows configs",
+            "'configs' is a folder; name a list of rows, which is a file"}};
     for (size_t i = 0; i < DT_COUNT(refused); i++) {
         r = cli_run(refused[i][0], NULL);
         assert_code(&r, DT_E_CONFIG);

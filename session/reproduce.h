@@ -38,6 +38,8 @@ typedef struct dti_quantity {
 
 /* "device_mib", or "superneurons.liveness". DT_E_DATA with the nearest. */
 dt_status dti_quantity_find(dti_quantity *out, const char *name, dt_err *err) DT_NODISCARD;
+/* Whether it is the largest batch. */
+bool dti_quantity_is_batch(const dti_quantity *q);
 
 /**
  * struct dt_published_row - a number of a paper.
@@ -50,7 +52,7 @@ dt_status dti_quantity_find(dti_quantity *out, const char *name, dt_err *err) DT
  * @most:      the largest over the networks; otherwise their mean
  * @networks:  "NAME:BATCH ...", a model's name, or a file below configs/
  * @own @base: settings, "SECTION.KEY=VALUE ..."
- * @note:      what the paper leaves open, or why ours differs
+ * @note:      what the paper leaves open, or why ours differs; may have blanks
  */
 typedef struct dt_published_row {
     size_t paper;
@@ -85,5 +87,12 @@ void dt_published_deinit(dt_published *p);
  * plan does not keep to the row's budget. DT_E_CONFIG when a network or a setting is unknown, and
  * what planning may fail with. */
 dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *err) DT_NODISCARD;
+
+/* A row's note with its blanks filled in from our plan at our largest batch, NULL-terminated below:
+ * {room}, how many of the largest feature map per sample the budget has room for at the published
+ * batch, beside what outlives a step; {held}, how many our plan holds; {where} its peak is. */
+extern const char *const dti_reproduce_blanks[];
+dt_status dt_reproduce_note(
+    char *to, size_t bytes, const dt_published_row *r, double ours, dt_err *err) DT_NODISCARD;
 
 #endif

@@ -158,25 +158,30 @@ static double transient_gb(const planned *p)
     return p->transient / 1e9;
 }
 
+/* Of a step that is run once; NULL: there is none. */
+static const dt_plan *first_plan(const dt_plan_set *p)
+{
+    for (size_t i = 0; i < p->n; i++)
+        if (p->planned[i]->kind == DT_PROGRAM_FIRST && !p->planned[i]->dense)
+            return p->planned[i]->plan;
+    return NULL;
+}
+
 /* What waits when forward has ended: alive before the first op of backward, without what outlives a
  * step. NaN: no memory to count it. */
 static double waiting_mib(const planned *p)
 {
     double bytes = (double)NAN;
-    for (size_t i = 0; i < p->set->n; i++) {
-        const dt_plan *x = p->set->planned[i]->plan;
-        dt_usage u = {0};
-        if (p->set->planned[i]->kind != DT_PROGRAM_FIRST || p->set->planned[i]->dense ||
-            dt_plan_usage(x, &u, NULL) != DT_OK)
-            continue;
-        for (size_t k = u.n_instant; k-- > 0;) {
-            const dt_row *r = &x->row[u.instant[k].row];
-            if (r->kind == DT_ROW_COMPUTE && x->op[r->op].kind == DT_OP_BACKWARD)
-                bytes = (double)u.instant[k].bytes - (double)p->set->map->bytes;
-        }
-        dt_usage_deinit(&u);
-        break;
+    const dt_plan *x = first_plan(p->set);
+    dt_usage u = {0};
+    if (x == NULL || dt_plan_usage(x, &u, NULL) != DT_OK)
+        u.n_instant = 0;
+    for (size_t k = u.n_instant; k-- > 0;) {
+        const dt_row *r = &x->row[u.instant[k].row];
+        if (r->kind == DT_ROW_COMPUTE && x->op[r->op].kind == DT_OP_BACKWARD)
+            bytes = (double)u.instant[k].bytes - (double)p->set->map->bytes;
     }
+    dt_usage_deinit(&u);
     return bytes / MIB;
 }
 
@@ -414,5 +419,109 @@ dt_status dt_reproduce_measure(const dt_published_row *r, double *ours, dt_err *
         count++;
     }
     *ours = r->most ? most : sum / (double)count;
+    return DT_OK;
+}
+
+/* ---- what a note leaves open ---- */
+
+bool dti_quantity_is_batch(const dti_quantity *q)
+{
+    return q->account == NULL && quantities[q->of_plan].of == NULL;
+}
+
+/* What stands for them, in the order of dti_reproduce_blanks. */
+typedef struct blanks {
+    char text[3][128];
+} blanks;
+
+const char *const dti_reproduce_blanks[] = {"{room}", "{held}", "{where}", NULL};
+
+/* Bytes of the largest output of a layer, of a sample. */
+static double largest_map(const dt_graph *g)
+{
+    int64_t most = 1;
+    for (size_t i = 0; i < g->n_node; i++) {
+        const int64_t here = dt_shape_sample(&g->node[i].info.y);
+        most = here > most ? here : most;
+    }
+    return (double)most * sizeof(float);
+}
+
+/* The layer at whose op the peak is: "backward of layer1.2.bn3". */
+static dt_status where_peak_is(const dt_plan_set *set, char *to, size_t bytes, dt_err *err)
+{
+    const dt_plan *x = first_plan(set);
+    dt_usage u = {0};
+    dt_status st = x != NULL ? dt_plan_usage(x, &u, err) : DT_OK;
+    size_t row = st == DT_OK && u.peak < u.n_instant ? (size_t)u.instant[u.peak].row : SIZE_MAX;
+    while (x != NULL && row < x->n_row && x->row[row].kind != DT_ROW_COMPUTE)
+        row++; /* a copy: to the op behind it */
+    if (x != NULL && row < x->n_row && x->op[x->row[row].op].node >= 0) {
+        const dt_plan_op *op = &x->op[x->row[row].op];
+        snprintf(to, bytes, "%s of %s", op->kind == DT_OP_BACKWARD ? "backward" : "forward",
+            set->session->graph->node[op->node].name);
+    }
+    dt_usage_deinit(&u);
+    return st;
+}
+
+/* @batch: ours */
+static dt_status look(const dt_session *s, int64_t batch, double published, blanks *b, dt_err *err)
+{
+    dt_plan_set *set = NULL;
+    const dt_plan_request q = dt_session_request(s);
+    dt_status st = plan(&set, s, &q, err);
+    if (st == DT_OK) {
+        const double map = largest_map(s->graph), stays = (double)set->map->bytes;
+        const double held = (double)dt_plan_set_need(set).device - stays;
+        snprintf(b->text[0], sizeof b->text[0], "%.1f",
+            ((double)s->opts.memory.device_budget - stays) / published / map);
+        snprintf(b->text[1], sizeof b->text[1], "%.1f", held / (double)batch / map);
+        st = where_peak_is(set, b->text[2], sizeof b->text[2], err);
+    }
+    dt_plan_set_destroy(set);
+    return st;
+}
+
+static dt_status find_blanks(const dt_published_row *r, double ours, blanks *b, dt_err *err)
+{
+    settings s;
+    network n;
+    bool there;
+    dt_session *session = NULL;
+    const char *at = r->networks;
+    const int64_t batch = ours >= 1 ? (int64_t)ours : 1;
+    *b = (blanks){.text = {"-", "-", "an op"}};
+    DT_CHECK(next_network(&at, &n, &there, err));
+    DT_CHECK(split(&s, r->own, err));
+    dt_status st = open_session(&session, &n, &s, batch, err);
+    if (st == DT_OK)
+        st = look(session, batch, r->published, b, err);
+    dt_session_close(session);
+    return st;
+}
+
+dt_status dt_reproduce_note(
+    char *to, size_t bytes, const dt_published_row *r, double ours, dt_err *err)
+{
+    blanks b;
+    size_t n = 0;
+    if (strchr(r->note, '{') != NULL)
+        DT_CHECK(find_blanks(r, ours, &b, err));
+    for (const char *at = r->note; *at != '\0' && n + 1 < bytes;) {
+        const char *put = at;
+        size_t take = 1, skip = 1;
+        for (size_t i = 0; *at == '{' && dti_reproduce_blanks[i] != NULL; i++)
+            if (strncmp(at, dti_reproduce_blanks[i], strlen(dti_reproduce_blanks[i])) == 0) {
+                put = b.text[i];
+                take = strlen(put);
+                skip = strlen(dti_reproduce_blanks[i]);
+            }
+        take = take < bytes - 1 - n ? take : bytes - 1 - n;
+        memcpy(to + n, put, take);
+        n += take;
+        at += skip;
+    }
+    to[n] = '\0';
     return DT_OK;
 }

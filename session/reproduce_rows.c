@@ -243,6 +243,9 @@ static dt_status check_row(reader *r, const dt_published_row *row)
     if ((row->form == DTI_PLAIN) != (*row->base == '\0'))
         return WRONG(r, "%s:%d: %s", AT(r),
             row->form == DTI_PLAIN ? "`plain` has no base" : "there is no base to compare with");
+    if (strchr(row->note, '{') != NULL &&
+        (row->form != DTI_PLAIN || row->most || !dti_quantity_is_batch(&row->quantity)))
+        return WRONG(r, "%s:%d: a note has blanks where a row is `plain largest_batch`", AT(r));
     for (size_t i = 0; i + 1 < p->n_row; i++)
         if (p->row[i].paper == row->paper && strcmp(p->row[i].where, row->where) == 0 &&
             strcmp(p->row[i].what, row->what) == 0)

@@ -38,6 +38,8 @@ static dt_status make(dti_reproduced *r, size_t n, const reproduce_flags *f, dt_
     for (size_t i = 0; i < n; i++) {
         DT_TRY(err, dt_reproduce_measure(r[i].of, &r[i].ours, err), "%s, %s: %s", r[i].paper->name,
             r[i].of->where, r[i].of->what);
+        DT_TRY(err, dt_reproduce_note(r[i].note, sizeof r[i].note, r[i].of, r[i].ours, err),
+            "%s, %s: %s", r[i].paper->name, r[i].of->where, r[i].of->what);
         judge(&r[i]);
         if (text)
             dti_reproduce_row(r, i);

@@ -6,16 +6,20 @@
 
 typedef enum dti_verdict { DTI_WITHIN, DTI_BETTER, DTI_OFF } dti_verdict;
 
+enum { DTI_NOTE_BYTES = 1100 };
+
 /**
  * struct dti_reproduced - a row, made again.
  * @ours:  NaN: the plan does not fit
  * @ratio: @ours to what was published
+ * @note:  the row's, its blanks filled in
  */
 typedef struct dti_reproduced {
     const dt_published_row *of;
     const dt_published_paper *paper;
     double ours, ratio;
     dti_verdict verdict;
+    char note[DTI_NOTE_BYTES];
 } dti_reproduced;
 
 /* For a terminal: @all[@i] as soon as it is made, and what all come to. */

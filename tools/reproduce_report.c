@@ -12,7 +12,7 @@
 #include "tools/json_out.h"
 #include "tools/terminal.h"
 
-enum { NUMBER_BYTES = 48, NOTE_BYTES = 1100, SHARES_BYTES = 256 };
+enum { NUMBER_BYTES = 48, NOTE_BYTES = DTI_NOTE_BYTES + 16, SHARES_BYTES = 256 };
 
 static const char *word(dti_verdict v)
 {
@@ -46,7 +46,7 @@ static void note_of(char to[NOTE_BYTES], const dti_reproduced *r)
 {
     const bool fits = !isnan(r->ours);
     snprintf(to, NOTE_BYTES, "%s%s%s", fits ? "" : "does not fit",
-        fits || r->of->note[0] == '\0' ? "" : "; ", r->of->note);
+        fits || r->note[0] == '\0' ? "" : "; ", r->note);
 }
 
 static bool first_of_paper(const dti_reproduced *all, size_t i)

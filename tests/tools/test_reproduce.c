@@ -488,6 +488,8 @@ static void accounts_are_shown_and_never_run(void **state)
             "gpt2 has no convolution, and vDNN's count is of"},
         {"plan configs/mlp.ini --set memory.account=korthikanti",
             "mlp has no attention, and this count is of transformers"},
+        {"plan configs/mlp.ini --set memory.account=memonger",
+            "mlp has no sums, which are the stages of memonger's example"},
         {"plan configs/mlp.ini --set memory.account=zero",
             "mlp has no attention, and ZeRO's count is of transformers"},
         {"plan configs/mlp.ini --set memory.account=superneuron", "superneurons"},
@@ -593,6 +595,27 @@ static void zero_counts_by_its_formula(void **state)
     assert_ok(dti_session_open_text(&s, "gpt", text, strlen(text), NULL, 0, &err), &err);
     assert_ok(dt_account_find("zero")->count(s->graph, &ask, v, &err), &err);
     assert_true(fabs(v[0] * 1e9 - 12.0 * 2 * 32 * 64 * 5 * 3) < 1e-3);
+    dt_session_close(s);
+}
+
+/* Two maps, their sum, which is kept, and 48 scores, which no stage follows: the stretch up to the
+ * sum is all three maps. */
+static void memonger_sums_as_by_hand(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "[model]\nimage = 8\nclasses = 48\nfuse = off\n[data]\nsource = synthetic\n"
+        "[conv a]\nout = 3\nkernel = 3\npad = 1\n[conv b]\nout = 3\nkernel = 3\npad = 1\n"
+        "[add s]\ninput = a, b\n[fc f]\nout = 48\n";
+    static dt_err err;
+    dt_session *s;
+    double v[DT_ACCOUNT_FIGURES];
+    const double gib = 1 << 30, map = 8 * 8 * 3 * 4;
+    const dt_account_ask ask = {.batch = 7, .figure = DT_ACCOUNT_ALL};
+    assert_ok(dti_session_open_text(&s, "hand", text, strlen(text), NULL, 0, &err), &err);
+    assert_ok(dt_account_find("memonger")->count(s->graph, &ask, v, &err), &err);
+    assert_true(fabs(v[0] * gib - 7 * (3 * map + 48 * 4)) < 1e-3);
+    assert_true(fabs(v[1] * gib - 7 * (map + 3 * map)) < 1e-3);
     dt_session_close(s);
 }
 
@@ -1218,6 +1241,7 @@ DT_TEST_GROUP(reproduce)
         cmocka_unit_test(checkmate_counts_as_published),
         cmocka_unit_test(korthikanti_counts_by_the_equations),
         cmocka_unit_test(zero_counts_by_its_formula),
+        cmocka_unit_test(memonger_sums_as_by_hand),
         cmocka_unit_test(a_rule_that_leads_nowhere_has_no_number),
         cmocka_unit_test(vdnn_counts_as_published),
         cmocka_unit_test(vdnn_moves_nothing_of_small_networks),

@@ -21,9 +21,10 @@
  * seconds, and strings are UTF-8. Of NULL in place of a run, and of a run that could not be opened,
  * calls give DT_E_CONFIG and questions answer nothing: 0, false or NULL. Calls for one run come
  * from one thread at a time. On the processor runs of different threads may be open and work at the
- * same time. What the calling thread has set of OpenMP's threads and of denormal floats is as it
- * was when a call returns; within it, an observer finds the run's. Numbers in files and texts have
- * a decimal point whatever locale is set. */
+ * same time. A process forks before its first run, or its children exec or compute with one thread
+ * (docs/library.md). What the calling thread has set of OpenMP's threads and of denormal floats is
+ * as it was when a call returns; within it, an observer finds the run's. Numbers in files and texts
+ * have a decimal point whatever locale is set. */
 #ifndef DNNTRAIN_H
 #define DNNTRAIN_H
 
@@ -86,7 +87,9 @@ DT_API dt_status dt_run_open(
 DT_API dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, size_t bytes,
     const char *const *set, size_t n_set, dt_err *err) DT_NODISCARD;
 
-/* Give everything back; of a run that has begun and not ended, no more is written. NULL is fine. */
+/* Give everything back; of a run that has begun and not ended, no more is written. NULL is fine. In
+ * a child of the process that opened it the run stays the parent's, and other calls for it give
+ * DT_E_CONFIG: what is open of the run directory is closed, and the rest goes as the child ends. */
 DT_API void dt_run_close(dt_run *r);
 
 /* ---- its plans ---- */

@@ -6,6 +6,8 @@
 
 #include <dnntrain.h>
 
+#include <sys/types.h>
+
 #include "data/class_names.h"
 #include "data/fingerprint.h"
 #include "engine/base/sha256.h"
@@ -21,6 +23,7 @@ typedef struct dti_replan dti_replan;
 
 /**
  * struct dt_run - a run.
+ * @opener:   the process that opened it: a child of that may ask about it, and close it
  * @saving:   of its policies, against keep_all
  * @measured @measured_tier: the highest byte of the arena, and of each tier, that a checked run of
  * any plan changed
@@ -48,6 +51,7 @@ typedef struct dti_replan dti_replan;
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
  */
 struct dt_run {
+    pid_t opener;
     dt_session *s;
     dt_feeds feeds;
     dt_run_dir *dir;

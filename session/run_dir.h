@@ -79,6 +79,9 @@ void dti_run_dir_tell_moved(const dt_run_dir *d, dt_err *err);
 /* Gives the lock back, and removes its file. */
 void dti_run_dir_close(dt_run_dir *d);
 
+/* In a child of the process that opened it, whose folder it stays: closes what is open here. */
+void dti_run_dir_let_go(dt_run_dir *d);
+
 /* Without a / at its end. A folder that is moved while the run goes on is followed, so ask again
  * after writing; what was borrowed before stays readable. */
 const char *dt_run_dir_path(const dt_run_dir *d);

@@ -4,6 +4,7 @@
 
 #include <omp.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -79,20 +80,41 @@ static int threads_to_be_had(int wanted)
 
 static int team_wanted(int threads)
 {
-    const int most = omp_get_thread_limit(), n = threads > 0 ? threads : omp_get_max_threads();
+    const int all = omp_in_parallel() ? 1 : omp_get_max_threads();
+    const int most = omp_get_thread_limit(), n = threads > 0 ? threads : all;
     return n < most ? n : most;
 }
 
 static int team; /* the largest that came so far: OpenMP keeps its threads */
+/* The process in which the calling thread had one, 0 if it had none: a child process does not have
+ * those threads, and OpenMP waits for them for ever. */
+static _Thread_local pid_t team_of;
 
 int dt_cpu_processors(void)
 {
     return omp_get_num_procs();
 }
 
+dt_status dt_cpu_check_call(int threads, dt_err *err)
+{
+    if (team_wanted(threads) == 1)
+        return DT_OK;
+    if (team_of != 0 && team_of != getpid())
+        return DT_FAIL(err, DT_E_CONFIG,
+            "this process was forked from one that computed, and has none of its threads: fork "
+            "before the first dt_run_open, or exec, or set device.threads = 1");
+    if (omp_in_parallel()) /* where oneDNN takes one, and kernels made for more wait for them */
+        return DT_FAIL(err, DT_E_CONFIG,
+            "called within a parallel region, where a run has 1 thread and not %d: call from "
+            "outside of it, or set device.threads = 1",
+            threads);
+    return DT_OK;
+}
+
 dt_status dt_cpu_check(int threads, dt_err *err)
 {
     const int wanted = team_wanted(threads);
+    DT_CHECK(dt_cpu_check_call(threads, err));
     if (threads > omp_get_thread_limit())
         return DT_FAIL(err, DT_E_CONFIG,
             "OMP_THREAD_LIMIT allows %d of the %d threads; raise it, or set device.threads = %d",
@@ -129,6 +151,8 @@ static int set_up(int threads, uint8_t was[DT_CPU_THREADS])
     }
     flush_denormals(); /* LLVM's OpenMP takes back what the calling thread sets within a region */
     omp_set_num_threads(came);
+    if (came > 1)
+        team_of = getpid();
     if (came > __atomic_load_n(&team, __ATOMIC_RELAXED))
         __atomic_store_n(&team, came, __ATOMIC_RELAXED);
     return came;

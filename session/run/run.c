@@ -11,9 +11,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/cpu.h"
 #include "engine/base/numbers_text.h"
 #include "engine/checkpoint/weights.h"
 #include "session/run/run_internal.h"
@@ -192,10 +194,14 @@ bool dti_run_is_open(const dt_run *r)
 
 dt_status dti_run_check_open(const dt_run *r, dt_err *err)
 {
-    if (dti_run_is_open(r))
-        return DT_OK;
-    return DT_FAIL(err, DT_E_CONFIG, "there is no run: %s",
-        r == NULL ? "the dt_run is NULL; open one first" : "its dt_run_open has failed");
+    if (!dti_run_is_open(r))
+        return DT_FAIL(err, DT_E_CONFIG, "there is no run: %s",
+            r == NULL ? "the dt_run is NULL; open one first" : "its dt_run_open has failed");
+    if (r->opener != getpid())
+        return DT_FAIL(err, DT_E_CONFIG,
+            "the run is that of process %ld, which opened it; here it can only be closed",
+            (long)r->opener);
+    return dt_cpu_check_call(r->s->threads, err);
 }
 
 dt_status dti_run_check_idle(const dt_run *r, dt_err *err)
@@ -230,6 +236,7 @@ static dt_status create(dt_run **out, dt_err *err)
     dt_run *r = *out = dt_alloc(1, sizeof *r);
     if (r == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
+    r->opener = getpid();
     r->saved_step = -1;
     r->improved = -(double)INFINITY;
     r->point.evaluated = true;
@@ -267,7 +274,13 @@ dt_status dt_run_open_text(dt_run **out, const char *name, const char *text, siz
 
 void dt_run_close(dt_run *r)
 {
-    if (r == NULL || (r->open && r->s->inside > 0)) /* a call of its own needs it still */
+    if (r == NULL)
+        return;
+    if (r->opener != getpid()) { /* whose threads are not here, and who goes on with it */
+        dti_run_dir_let_go(r->dir);
+        return;
+    }
+    if (r->open && r->s->inside > 0) /* a call of its own needs it still */
         return;
     dti_rig_close(&r->rig);
     dti_run_trace_close(r);

@@ -12,7 +12,7 @@ bool dti_run_stop(const dt_run *r);
 void dti_run_tell_skips(dt_run *r);
 
 /* Whoever is outside may ask NULL, or a run that could not be opened: whether it is another, and
- * DT_E_CONFIG unless it is. */
+ * DT_E_CONFIG unless it is and this process and thread can work on it. */
 bool dti_run_is_open(const dt_run *r);
 dt_status dti_run_check_open(const dt_run *r, dt_err *err) DT_NODISCARD;
 /* The same, and DT_E_CONFIG within a call for this run: its observer, or what it registered, may

@@ -424,6 +424,22 @@ void dti_run_dir_close(dt_run_dir *d)
     dt_free(d);
 }
 
+static void let_go(int *fd)
+{
+    if (*fd >= 0)
+        (void)close(*fd);
+    *fd = -1;
+}
+
+void dti_run_dir_let_go(dt_run_dir *d)
+{
+    if (d == NULL)
+        return;
+    let_go(&d->metrics);
+    let_go(&d->lock);
+    let_go(&d->folder);
+}
+
 void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
 {
     static const char *const ours[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES,

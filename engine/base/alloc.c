@@ -139,8 +139,8 @@ void dt_alloc_hold(void)
 
 void dt_alloc_trim(void)
 {
-    atomic_store(&held, false);
-    keep_up_to(4 << 20, 8 << 20);
+    if (atomic_exchange(&held, false))
+        keep_up_to(4 << 20, 8 << 20);
 #ifdef __GLIBC__
     (void)malloc_trim(0);
 #endif

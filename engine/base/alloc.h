@@ -13,8 +13,10 @@ char *dt_strdup(const char *s) DT_NODISCARD;
 void dt_free(void *p);
 
 /* From now on the process keeps the pages of what is freed, as far as the C library lets it choose:
- * a search takes and frees the same megabytes plan after plan. Until dt_alloc_trim, which gives
- * them back to the system. */
+ * a search takes and frees the same megabytes plan after plan. For a program that is ours: what the
+ * C library is told so it does for the whole process, and for good. Until dt_alloc_trim, which
+ * gives pages back to the system, and in a host program, where nothing was held, changes no
+ * setting. */
 void dt_alloc_hold(void);
 void dt_alloc_trim(void);
 /* Of a block that stays, the whole pages, as what they hold is not wanted; they come again as

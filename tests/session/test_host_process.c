@@ -1,7 +1,8 @@
-/* What a process that holds the library does besides: it forks, and calls from its own parallel
- * regions. */
+/* What a process that holds the library does besides: it forks, calls from its own parallel regions
+ * and has settings of its own for memory. */
 #include <dnntrain.h>
 
+#include <malloc.h>
 #include <omp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -228,12 +229,35 @@ static void within_a_parallel_region_no_team_is_smaller_than_it_was_said_to_be(v
     dt_run_close(run);
 }
 
+/* ---- its memory ---- */
+
+/* While glibc is told nothing, a block that it mapped and got back has it take smaller ones from
+ * its heaps; who sets a threshold ends that for the whole process. */
+static void settings_for_memory_stay_the_host_programs(void **state)
+{
+    (void)state;
+#if defined(__GLIBC__) && !DT_OWN_HEAP
+    dt_err err = {0};
+    assert_ok(train("thrifty", 1, &err), &err);
+    void *volatile large = malloc(24 << 20);
+    free(large);
+    const size_t mapped = mallinfo2().hblks;
+    large = malloc(20 << 20);
+    const size_t now = mallinfo2().hblks;
+    free(large);
+    assert_int_equal(now, mapped);
+#else
+    skip();
+#endif
+}
+
 DT_TEST_GROUP(host_process)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_that_a_child_closes_goes_on),
         cmocka_unit_test(a_child_has_no_team_of_its_parents),
         cmocka_unit_test(within_a_parallel_region_no_team_is_smaller_than_it_was_said_to_be),
+        cmocka_unit_test(settings_for_memory_stay_the_host_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

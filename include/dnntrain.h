@@ -102,7 +102,8 @@ DT_API dt_status dt_run_plan(dt_run *r, dt_err *err) DT_NODISCARD;
 
 /* Take the plans of a file that `dnntrain plan CONFIG --text FILE` wrote, or of the plan.txt of a
  * run, and make none: before dt_run_plan and dt_run_begin, which refuse plans that are not of this
- * run, and name those that are missing. DT_E_DATA, with the line, when the file holds no plans. */
+ * run, and name those that are missing. DT_E_DATA, with the line, when the file holds no plans:
+ * then the run has those that it had. */
 DT_API dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err) DT_NODISCARD;
 
 /* Bytes that the plans need at their peak, and what the configuration allows (0: no limit). The

@@ -41,18 +41,26 @@ dt_status dt_session_plan_run(
 
 dt_status dti_session_take_plans(dt_session *s, const char *path, dt_err *err)
 {
-    char *text = NULL;
+    char *text = NULL, *by = dt_strdup(path);
     size_t bytes = 0;
+    dt_plans plans = {0};
+    if (by == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
+    dt_status st = dt_read_file(&text, &bytes, path, DT_PLANS_TEXT_BYTES, DT_E_DATA, err);
+    if (st == DT_OK)
+        st = dt_plans_parse(&plans, path, text, bytes, err);
+    dt_free(text);
+    if (st != DT_OK) { /* what there was stays */
+        dt_plans_deinit(&plans);
+        dt_free(by);
+        return st;
+    }
     dti_session_forget(s);
     dt_plans_deinit(&s->given);
     dt_free(s->given_by);
-    s->given_by = dt_strdup(path);
-    if (s->given_by == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");
-    DT_CHECK(dt_read_file(&text, &bytes, path, DT_PLANS_TEXT_BYTES, DT_E_DATA, err));
-    const dt_status st = dt_plans_parse(&s->given, path, text, bytes, err);
-    dt_free(text);
-    return st;
+    s->given = plans;
+    s->given_by = by;
+    return DT_OK;
 }
 
 void dti_session_forget(dt_session *s)

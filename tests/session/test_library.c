@@ -1544,6 +1544,34 @@ static void a_network_of_pictures_writes_no_text(void **state)
     dt_err_clear(&err);
 }
 
+/* ---- plans of a file ---- */
+
+/* Of a file that is none, or is not there: the run has the plans that it had, made or taken. */
+static void plans_that_cannot_be_taken_leave_those_there_were(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    train("relu", "planned", "memory.policy=vdnn_all", 0);
+    put_text("torn.txt", "plan first\nno row of a plan\n");
+    assert_ok(open_net(&run, "relu", "taken", NULL, &err), &err);
+    for (int taken = 0; taken < 2; taken++) {
+        assert_ok(dt_run_plan(run, &err), &err);
+        const size_t n = dt_run_plans(run);
+        const uint64_t out = dt_run_memory(run).out;
+        assert_true(n > 0 && (out > 0) == (taken == 1));
+        assert_int_equal(dt_run_take_plans(run, in_workspace("torn.txt"), &err), DT_E_DATA);
+        assert_int_equal(dt_run_take_plans(run, in_workspace("nowhere.txt"), &err), DT_E_DATA);
+        dt_err_clear(&err);
+        assert_int_equal(dt_run_plans(run), n);
+        assert_ok(dt_run_plan(run, &err), &err);
+        assert_int_equal(dt_run_memory(run).out, out);
+        assert_ok(dt_run_take_plans(run, in_workspace("planned/plan.txt"), &err), &err);
+        assert_int_equal(dt_run_plans(run), 0);
+    }
+    dt_run_close(run);
+}
+
 /* A prompt of one's own opens no source, which would say so. */
 static void nor_does_it_with_a_text(void **state)
 {
@@ -1630,6 +1658,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
         cmocka_unit_test(what_was_built_is_told),
+        cmocka_unit_test(plans_that_cannot_be_taken_leave_those_there_were),
         cmocka_unit_test(a_network_of_text_writes),
         cmocka_unit_test(a_network_of_pictures_writes_no_text),
         cmocka_unit_test(nor_does_it_with_a_text),

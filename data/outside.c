@@ -47,10 +47,18 @@ static dt_samples asked_of(const dt_source_opts *o)
         .learns = (dt_learned)o->label_kind};
 }
 
-/* The host program may have left out why. */
-static dt_status told(const dt_source_spec *s, dt_status st, const char *what, dt_err *err)
+/* Of a function of the source: what it gave. @notes: as there were before it; @what it was asked
+ * for. All in one line where the host program has left out why. */
+static dt_status told(const dt_source_spec *s, dt_status given, dt_status instead, int notes,
+    const char *what, dt_err *err)
 {
-    return st == DT_OK ? st : DT_FAIL(err, st, "data.source = %s: %s", s->name, what);
+    char where[160];
+    if (given == DT_OK)
+        return DT_OK;
+    snprintf(where, sizeof where, "data.source = %s: %s", s->name, what);
+    const bool says = dt_err_notes(err) != notes;
+    const dt_status st = dt_outside_status(given, instead, where, notes, err);
+    return !says ? st : DT_FAIL(err, st, "%s", where);
 }
 
 static dt_status open_source(
@@ -59,8 +67,9 @@ static dt_status open_source(
     const dt_source_spec *s = spec_of(d);
     int64_t n = 0;
     const dt_samples asked = asked_of(o);
-    DT_CHECK(told(
-        s, s->count(s->self, &asked, &n, err), "asked how many samples it has, it refuses", err));
+    const int notes = dt_err_notes(err);
+    const dt_status st = s->count(s->self, &asked, &n, err);
+    DT_CHECK(told(s, st, DT_E_CONFIG, notes, "asked how many samples it has, it refuses", err));
     if (n < 1 || n > DT_MOST_SAMPLES)
         return DT_FAIL(err, DT_E_DATA,
             "data.source = %s: it has %" PRId64 " samples%s; 1 to %" PRId64 " are taken", s->name,
@@ -108,7 +117,9 @@ static dt_status read_source(
     const source *s = (const source *)base;
     char what[64];
     snprintf(what, sizeof what, "sample %" PRId64, i);
-    DT_CHECK(told(s->spec, s->spec->read(s->spec->self, &s->asked, i, x, label, err), what, err));
+    const int notes = dt_err_notes(err);
+    const dt_status st = s->spec->read(s->spec->self, &s->asked, i, x, label, err);
+    DT_CHECK(told(s->spec, st, DT_E_DATA, notes, what, err));
     if (base->opts.label_kind != DT_LABEL_CLASS)
         return check_values(s, i, label, err);
     for (int64_t k = 0; k < s->asked.labels; k++)

@@ -70,7 +70,9 @@ static dt_status infer(const dt_layer_spec *s, const void *opts, const dt_shape 
     dt_layer_shape l = {0};
     for (int i = 0; i < n_x; i++)
         in[i] = extent(x[i]);
-    DT_CHECK(s->infer(opts, in, n_x, &l, err));
+    const int notes = dt_err_notes(err);
+    const dt_status st = s->infer(opts, in, n_x, &l, err);
+    DT_CHECK(dt_outside_status(st, DT_E_CONFIG, "its infer", notes, err));
     if (l.y.h < 1 || l.y.w < 1 || l.y.c < 1)
         return DT_FAIL(err, DT_E_CONFIG, "layer '%s' gives no output", s->name);
     if (!are_flops(l.forward_flops) || !are_flops(l.backward_flops))

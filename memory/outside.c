@@ -159,6 +159,7 @@ static dt_status add(const dt_policy_spec *s, dt_err *err)
     outside[n_outside].policy = (dt_policy){.name = s->name,
         .summary = s->summary,
         .exact = s->exact,
+        .outside = true,
         .opts = s->n_options > 0 ? row : NULL,
         .opts_bytes = s->options_bytes,
         .pass = s->pass};

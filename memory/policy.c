@@ -11,6 +11,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/config/nearest.h"
+#include "engine/config/outside.h"
 #include "memory/least_room.h"
 #include "memory/program_key.h"
 #include "memory/remat/remat.h"
@@ -665,7 +666,11 @@ dt_status dt_policies_apply(
         p->dense = e.dense;
         e.opts = s->pass[i].opts;
         e.hasty = e.hasty || (policy->searches && is_in_vain(p, e.budgets.device));
-        DT_TRY(err, policy->pass(p, &e, err), "policy '%s'", policy->name);
+        const int notes = dt_err_notes(err);
+        dt_status st = policy->pass(p, &e, err);
+        if (policy->outside)
+            st = dt_outside_status(st, DT_E_CONFIG, "its pass", notes, err);
+        DT_TRY(err, st, "policy '%s'", policy->name);
     }
     return DT_OK;
 }

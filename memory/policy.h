@@ -186,6 +186,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * @replan: after how many epochs a run measures densities and plans its steps anew; 0: never. NULL:
  * likewise
  * @timed: and what ops and copies take
+ * @outside: a host program's (dt_register_policy)
  * @parts: takes a batch in parts; NULL: at once
  * @rung @n_rung: of a ladder: a run takes the first that fits its budgets; pass is then the last
  * one's
@@ -193,7 +194,7 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
 typedef struct dt_policy {
     const char *name, *summary;
     bool exact, fp32, by_budget, wants_budget, searches, solver, takes_homes, host_updates, to_disk,
-        timed;
+        timed, outside;
     uint32_t auto_ops;
     dt_leaves_out leaves;
     bool (*changes)(const void *opts);

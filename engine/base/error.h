@@ -21,6 +21,12 @@ static inline size_t dt_err_end(const dt_err *err)
     return err != NULL ? err->len : 0;
 }
 
+/* Notes so far; 0 of NULL. */
+static inline int dt_err_notes(const dt_err *err)
+{
+    return err != NULL ? err->n : 0;
+}
+
 /* The trail up to @end, where a line ends; what is behind it is gone. */
 void dti_err_cut(dt_err *err, size_t end);
 

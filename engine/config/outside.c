@@ -11,6 +11,21 @@ bool dt_is_word(const char *s)
            s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
 }
 
+bool dt_is_status(int n)
+{
+    return (n >= DT_OK && n <= DT_E_BUSY) || n == DT_E_STOPPED;
+}
+
+dt_status dt_outside_status(
+    dt_status given, dt_status instead, const char *what, int notes, dt_err *err)
+{
+    const dt_status st = given == DT_E_INTERNAL || !dt_is_status((int)given) ? instead : given;
+    if (st != DT_OK && dt_err_notes(err) == notes)
+        (void)DT_FAIL(err, st, "%s: it returned %d (%s) and no note in err", what, (int)given,
+            dt_status_name(given));
+    return st;
+}
+
 static dt_status check_row(
     const char *what, const char *name, const dt_opt *row, void *scratch, size_t bytes, dt_err *err)
 {

@@ -18,6 +18,7 @@
 #include "engine/base/cpu.h"
 #include "engine/base/numbers_text.h"
 #include "engine/checkpoint/weights.h"
+#include "engine/config/outside.h"
 #include "session/run/run_internal.h"
 
 enum { LINE_BYTES = 8192 };
@@ -294,12 +295,20 @@ void dt_run_close(dt_run *r)
     dt_free(r);
 }
 
+static dt_status tell_ready(dt_run *r, dt_err *err)
+{
+    const int notes = dt_err_notes(err);
+    if (r->observer.ready == NULL)
+        return DT_OK;
+    const dt_status st = r->observer.ready(r->observer.self, r, err);
+    return dt_outside_status(st, DT_E_CONFIG, "the observer's ready", notes, err);
+}
+
 /* With the run directory open: what goes wrong now is written to its summary. */
 static dt_status begin_in_dir(dt_run *r, dt_err *err)
 {
     DT_CHECK(dti_run_describe(r, err));
-    if (r->observer.ready != NULL)
-        DT_CHECK(r->observer.ready(r->observer.self, r, err));
+    DT_CHECK(tell_ready(r, err));
     r->begun = true;
     dti_run_foresee_space(r);
     return dti_run_prepare(r, err);
@@ -477,6 +486,12 @@ dt_status dt_run_end(dt_run *r, dt_status st, dt_err *err)
     DT_CHECK(dti_run_check_idle(r, err));
     if (!r->ready)
         return DT_FAIL(err, DT_E_CONFIG, "a run ends once, when it has begun");
+    if (!dt_is_status((int)st))
+        return DT_FAIL(err, DT_E_CONFIG,
+            "a run ends with what its last dt_run_train gave, and %d is no dt_status", (int)st);
+    if (st != DT_OK && dt_err_notes(err) == 0)
+        (void)DT_FAIL(err, st, "the run was ended with %d (%s) and no note in err", (int)st,
+            dt_status_name(st));
     r->ready = false;
     dti_session_enter(r->s);
     return dti_run_left(r, dti_run_summarise(r, save(r, st, err), err));

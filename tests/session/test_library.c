@@ -959,12 +959,13 @@ static void a_layer_from_outside_may_have_all_that_is_allowed(void **state)
 
 /* A source of the host program: ours of made-up pictures, asked from outside. @count, of those to
  * train on, and @label: given instead, unless they are below 0; @unlabelled: no label counts; @nan:
- * samples 3 have a value that is none */
+ * samples 3 have a value that is none; @gives: of sample @bad, without a note, unless it is 0 */
 typedef struct lender {
     dt_source *lent[2]; /* to train on, held out */
     int64_t count, bad;
     int32_t label;
     bool unlabelled, nan;
+    int gives;
 } lender;
 
 static dt_status count_lent(void *self, const dt_samples *s, int64_t *n, dt_err *err)
@@ -983,6 +984,8 @@ static dt_status read_lent(
 {
     const lender *l = self;
     const dt_source *from = l->lent[s->held_out];
+    if (i == l->bad && !s->held_out && l->gives != 0)
+        return (dt_status)l->gives;
     if (i == l->bad && !s->held_out)
         return DT_FAIL(err, DT_E_DATA, "picture %d is torn", (int)i);
     DT_CHECK(from->desc->read(from, i, 0, x, label, err));
@@ -1038,7 +1041,7 @@ static void assert_data_at_fault(void)
     dt_run *run = NULL;
     dt_eval_report report;
     dt_err err = {0};
-    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, true, false};
+    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, true, false, 0};
     assert_fails(train_lent(NULL, &err), DT_E_DATA, &err, "has a label that counts");
     dt_err_clear(&err);
     lent.unlabelled = false;
@@ -1062,7 +1065,7 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
         assert_ok(dt_source_synthetic.open(&dt_source_synthetic, &lent.lent[i], &o, &err), &err);
     }
     assert_ok(dt_register_source(&lent_source, &err), &err);
-    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, false, false};
+    lent = (lender){{lent.lent[0], lent.lent[1]}, -1, -1, -1, false, false, 0};
     assert_ok(train_lent(NULL, &err), &err);
     train("relu", "made_up", NULL, 0);
     assert_same_weights("made_up", "lent");
@@ -1079,17 +1082,25 @@ static void a_source_from_outside_trains_as_ours_does(void **state)
         const char *set;
         dt_status st;
         const char *says;
-    } wrong[] = {{0, -1, -1, NULL, DT_E_DATA, "data.source = lent: it has 0 samples"},
-        {INT64_MAX, -1, -1, NULL, DT_E_DATA, "1 to 1000000000000000 are taken"},
-        {DT_MOST_SAMPLES, -1, -1, "train.steps=2", DT_OK, ""},
-        {-1, 5, -1, NULL, DT_E_DATA, "picture 5 is torn\ndata.source = lent: sample 5"},
-        {-1, 5, -1, "data.on_error=skip", DT_OK, ""},
-        {-1, -1, 4, NULL, DT_E_DATA, "is 4, must be in [0, 4)"},
-        {-1, -1, -1, "model.channels=1", DT_E_CONFIG, "how many samples it has, it refuses"}};
+        int gives;
+    } wrong[] = {{0, -1, -1, NULL, DT_E_DATA, "data.source = lent: it has 0 samples", 0},
+        {INT64_MAX, -1, -1, NULL, DT_E_DATA, "1 to 1000000000000000 are taken", 0},
+        {DT_MOST_SAMPLES, -1, -1, "train.steps=2", DT_OK, "", 0},
+        {-1, 5, -1, NULL, DT_E_DATA, "picture 5 is torn\ndata.source = lent: sample 5", 0},
+        {-1, 5, -1, NULL, DT_E_DATA, "lent: sample 5: it returned 12345 (unknown)", 12345},
+        {-1, 5, -1, NULL, DT_E_DATA, "sample 5: it returned 1 (internal) and no note",
+            DT_E_INTERNAL},
+        {-1, 5, -1, NULL, DT_E_IO, "sample 5: it returned 6 (io) and no note", DT_E_IO},
+        {-1, 5, -1, "data.on_error=skip", DT_OK, "", 0},
+        {-1, 5, -1, "data.on_error=skip", DT_OK, "", -1},
+        {-1, -1, 4, NULL, DT_E_DATA, "is 4, must be in [0, 4)", 0},
+        {-1, -1, -1, "model.channels=1", DT_E_CONFIG,
+            "how many samples it has, it refuses: it returned 2 (config) and no note", 0}};
     for (size_t i = 0; i < DT_COUNT(wrong); i++) {
         lent.count = wrong[i].count;
         lent.bad = wrong[i].bad;
         lent.label = wrong[i].label;
+        lent.gives = wrong[i].gives;
         dt_err_clear(&err);
         assert_int_equal(train_lent(wrong[i].set, &err), wrong[i].st);
         assert_has(err.text, wrong[i].says);
@@ -1218,6 +1229,92 @@ static void mistakes_of_a_policy_from_outside_are_told(void **state)
         assert_fails(dt_run_plan(run, &err), DT_E_CONFIG, &err, says[mistake]);
         dt_run_close(run);
     }
+}
+
+/* ---- what fails without a word ---- */
+
+static int silent; /* what functions of this program give, without a note */
+
+static dt_status silent_pass(dt_program *p, const dt_pass_env *e, dt_err *err)
+{
+    (void)p, (void)e, (void)err;
+    return (dt_status)silent;
+}
+
+static dt_status silent_infer(
+    const void *options, const dt_extent *x, int n_x, dt_layer_shape *s, dt_err *err)
+{
+    (void)options, (void)x, (void)n_x, (void)s, (void)err;
+    return (dt_status)silent;
+}
+
+static dt_status silent_ready(void *self, const dt_run *r, dt_err *err)
+{
+    (void)self, (void)r, (void)err;
+    return (dt_status)silent;
+}
+
+/* The call of the library in which each of them is asked. */
+static dt_status call_silent(int which, dt_err *err)
+{
+    dt_run *run = NULL;
+    const dt_run_observer o = {.ready = silent_ready};
+    const char *more = which == 1 ? "memory.policy=silent" : "run.overwrite=on";
+    dt_status st = open_net(&run, which == 0 ? "silent" : "relu", "silent", more, err);
+    if (which == 1)
+        st = dt_run_plan(run, err);
+    else if (which == 2)
+        st = dt_run_begin(run, &o, err);
+    dt_run_close(run);
+    return st;
+}
+
+static void what_fails_without_a_word_is_named(void **state)
+{
+    (void)state;
+    static const dt_policy_spec policy = {.name = "silent", .summary = "-", .pass = silent_pass};
+    static const char *const asked[] = {"its infer", "its pass", "the observer's ready"};
+    static const struct {
+        int given;
+        dt_status st;
+        const char *name;
+    } cases[] = {{DT_E_DATA, DT_E_DATA, "data"}, {DT_E_INTERNAL, DT_E_CONFIG, "internal"},
+        {DT_E_STOPPED, DT_E_STOPPED, "stopped"}, {DT_E_BUSY + 1, DT_E_CONFIG, "unknown"},
+        {12345, DT_E_CONFIG, "unknown"}, {-1, DT_E_CONFIG, "unknown"}};
+    dt_layer_spec layer = my_relu;
+    dt_err err = {0};
+    layer.name = "silent";
+    layer.infer = silent_infer;
+    assert_ok(dt_register_policy(&policy, &err), &err);
+    assert_ok(dt_register_layer(&layer, &err), &err);
+    for (int which = 0; which < (int)DT_COUNT(asked); which++)
+        for (size_t i = 0; i < DT_COUNT(cases); i++) {
+            char says[128];
+            silent = cases[i].given;
+            snprintf(says, sizeof says, "%s: it returned %d (%s) and no note in err", asked[which],
+                silent, cases[i].name);
+            assert_fails(call_silent(which, &err), cases[i].st, &err, says);
+            dt_err_clear(&err);
+        }
+}
+
+/* A run ends with what training gave, and with the cause where that is lost. */
+static void a_run_ends_with_a_status(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    dt_err err = {0};
+    assert_ok(open_net(&run, "relu", "ended", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, NULL, &err), &err);
+    assert_fails(
+        dt_run_end(run, (dt_status)12345, &err), DT_E_CONFIG, &err, "12345 is no dt_status");
+    dt_err_clear(&err);
+    assert_fails(dt_run_end(run, DT_E_DATA, &err), DT_E_DATA, &err,
+        "the run was ended with 3 (data) and no note in err");
+    dt_run_close(run);
+    char *summary = cli_text(in_workspace("ended/summary.json"));
+    assert_has(summary, "ended with 3 (data)");
+    dt_free(summary);
 }
 
 static void a_lossy_codec_from_outside_is_refused_where_values_are_bf16(void **state)
@@ -1655,6 +1752,8 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_policy_from_outside_that_rounds_is_not_exact),
         cmocka_unit_test(policies_from_outside_change_no_bit),
         cmocka_unit_test(mistakes_of_a_policy_from_outside_are_told),
+        cmocka_unit_test(what_fails_without_a_word_is_named),
+        cmocka_unit_test(a_run_ends_with_a_status),
         cmocka_unit_test(a_lossy_codec_from_outside_is_refused_where_values_are_bf16),
         cmocka_unit_test(what_is_wrong_with_it_is_told_when_it_is_registered),
         cmocka_unit_test(what_was_built_is_told),

@@ -12,7 +12,7 @@
 bool dt_saved_next(const dt_program *p, dt_saved *s)
 {
     dti_gap g;
-    if (p == NULL || s == NULL)
+    if (p == NULL || s == NULL || s->next < 0)
         return false;
     for (int32_t t = s->next; t < (int32_t)p->n_tensor; t++) {
         if (p->tensor[t].of != DT_NONE || !dti_gap_crossing(p, t, &g))
@@ -104,7 +104,7 @@ dt_status dt_saved_encode(
 
 double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
 {
-    if (s == NULL)
+    if (e == NULL || s == NULL)
         return 0;
     if (is_input(s))
         return dti_pass_copy_seconds(e, DT_TIER_INPUT, DT_ROW_COPY_IN, s->bytes);
@@ -117,7 +117,8 @@ double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, con
     dti_gap g;
     dt_program *q = NULL;
     double seconds = 0;
-    if (!is_tensor(p, s) || !dti_gap_crossing(p, s->tensor, &g) || !dti_repeatable(p, s->tensor))
+    if (e == NULL || !is_tensor(p, s) || !dti_gap_crossing(p, s->tensor, &g) ||
+        !dti_repeatable(p, s->tensor))
         return HUGE_VAL;
     dt_status st = dt_program_copy(&q, p, NULL);
     if (st == DT_OK)
@@ -130,12 +131,12 @@ double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, con
 
 const void *dt_policy_options(const dt_pass_env *e)
 {
-    return e->opts;
+    return e != NULL ? e->opts : NULL;
 }
 
 uint64_t dt_policy_budget(const dt_pass_env *e)
 {
-    return e->budgets.device;
+    return e != NULL ? e->budgets.device : 0;
 }
 
 static struct {

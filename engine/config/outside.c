@@ -33,7 +33,11 @@ static dt_status check_row(
         return DT_FAIL(err, DT_E_CONFIG,
             "%s '%s': an option has no key of a-z, 0-9 and _, or no help", what, name);
     const size_t value = dti_opt_bytes(row->type);
-    if (value == 0 || row->at > bytes || bytes - row->at < value)
+    if (value == 0)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s '%s': option '%s' is of type %d, which is no dt_opt_type", what, name, row->key,
+            (int)row->type);
+    if (row->at > bytes || bytes - row->at < value)
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': option '%s' lies beyond its struct of %zu bytes",
             what, name, row->key, bytes);
     if (row->at % value != 0) /* where every type is aligned to its size */
@@ -55,7 +59,10 @@ dt_status dt_outside_check(
     if (!dt_is_word(name))
         return DT_FAIL(
             err, DT_E_CONFIG, "a %s's name is a word of a-z, 0-9 and _, of at most 63", what);
-    if (n > DTI_OUTSIDE_ROWS || (n > 0 && rows == NULL))
+    if (n > 0 && rows == NULL)
+        return DT_FAIL(
+            err, DT_E_CONFIG, "%s '%s': n_options is %zu, but options is NULL", what, name, n);
+    if (n > DTI_OUTSIDE_ROWS)
         return DT_FAIL(err, DT_E_CONFIG, "%s '%s': %zu options, %d at most", what, name, n,
             (int)DTI_OUTSIDE_ROWS);
     if (bytes > DTI_OUTSIDE_BYTES)

@@ -448,12 +448,13 @@ static dt_status check_model(const dt_config *c, dt_model_section *m, dt_err *er
         if (s.name[0] != '\0')
             layer = s;
     }
-    char what[320];
+    char what[320], at[32] = "--set";
     if (m->name != NULL && layer.text != NULL) {
+        if (layer.line > 0)
+            snprintf(at, sizeof at, "line %d", layer.line);
         snprintf(what, sizeof what,
-            "name = %.80s, but line %d has [%.100s]: a network is one of ours or made of layer "
-            "sections",
-            m->name, layer.line, layer.text);
+            "name = %.80s, but %s has [%.100s]: a network is one of ours or made of layer sections",
+            m->name, at, layer.text);
         return fail_at(c, "model", "name", err, what);
     }
     if (m->name == NULL && layer.text == NULL)

@@ -167,6 +167,8 @@ dt_status dti_run_check_weights(const dt_run *r, dt_err *err)
 {
     if (r->rig.runner == NULL)
         return DT_FAIL(err, DT_E_CONFIG, "a run that has not begun has no weights");
+    if (r->failed && r->s->inside > 0) /* asked by its observer */
+        return DT_FAIL(err, DT_E_CONFIG, "the run has no weights yet: it is beginning");
     if (r->failed)
         return DT_FAIL(err, DT_E_CONFIG, "a run whose begin has failed can only be closed");
     if (r->point.broken)

@@ -1210,6 +1210,11 @@ static void a_network_is_ours_or_made_of_sections(void **state)
     assert_null(o.model.name);
     refuse_run("[model]\nname = vgg16\n[conv c1]\n",
         "t.ini:2: [model] name = vgg16, but line 3 has [conv c1]");
+    dt_config *c = parse("[model]\nname = vgg16\n");
+    assert_ok(dt_config_set(c, "conv c1.out=4", &err), &err);
+    assert_fails(dt_run_options_bind(c, &o, &err), DT_E_CONFIG, &err,
+        "t.ini:2: [model] name = vgg16, but --set has [conv c1]");
+    dt_config_destroy(c);
     refuse_run("[model]\ndropout = -0.5\n", "dropout must be 0..0.99, or -1");
 }
 

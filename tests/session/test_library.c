@@ -280,6 +280,30 @@ static void a_checkpoint_that_is_not_where_its_steps_lead_is_refused(void **stat
     }
 }
 
+/* Asks for weights before they are there. */
+static dt_status ask_early(void *self, const dt_run *r, dt_err *err)
+{
+    float bias[4];
+    dt_err own = {0};
+    (void)r, (void)err;
+    assert_fails(dt_run_read_weight(*(dt_run **)self, "f1.bias", bias, 4, &own), DT_E_CONFIG, &own,
+        "has no weights yet: it is beginning");
+    return DT_OK;
+}
+
+static void a_run_that_begins_has_no_weights_yet(void **state)
+{
+    (void)state;
+    dt_run *run = NULL;
+    float bias[4];
+    dt_err err = {0};
+    const dt_run_observer o = {.self = &run, .ready = ask_early};
+    assert_ok(open_net(&run, "relu", "early", NULL, &err), &err);
+    assert_ok(dt_run_begin(run, &o, &err), &err);
+    assert_ok(dt_run_read_weight(run, "f1.bias", bias, 4, &err), &err);
+    dt_run_close(run);
+}
+
 static bool at_once(void *self)
 {
     (void)self;
@@ -1198,6 +1222,14 @@ static dt_status mistaken(dt_program *p, const dt_pass_env *e, dt_err *err)
     assert_true(isinf(dt_saved_recompute_seconds(p, e, &weight)));
     assert_true(isinf(dt_saved_recompute_seconds(p, e, NULL)));
     assert_true(!(dt_saved_offload_seconds(e, NULL) > 0));
+    assert_true(!(dt_saved_offload_seconds(NULL, &s) > 0));
+    assert_true(isinf(dt_saved_recompute_seconds(p, NULL, &s)));
+    assert_null(dt_policy_options(NULL));
+    assert_int_equal(dt_policy_budget(NULL), 0);
+    dt_saved before = {.next = -1};
+    assert_false(dt_saved_next(p, &before));
+    before.next = INT32_MIN;
+    assert_false(dt_saved_next(p, &before));
     if (mistake == 0)
         return dt_saved_offload(p, &none, err);
     if (mistake == 1) /* the input */
@@ -1405,8 +1437,17 @@ static void what_is_wrong_with_it_is_told_when_it_is_registered(void **state)
         assert_fails(dt_register_policy(&s, &err), DT_E_CONFIG, &err, cases[i].want);
         dt_err_clear(&err);
     }
-    row[0] = (dt_opt){.key = "much", .type = DT_OPT_I64, .at = 4, .fallback = "1", .help = "-"};
+    row[0] = (dt_opt){.key = "much", .type = (dt_opt_type)99, .fallback = "1", .help = "-"};
+    assert_fails(dt_register_policy(&good, &err), DT_E_CONFIG, &err,
+        "option 'much' is of type 99, which is no dt_opt_type");
+    dt_err_clear(&err);
     dt_policy_spec askew = good;
+    askew.options = NULL;
+    assert_fails(
+        dt_register_policy(&askew, &err), DT_E_CONFIG, &err, "n_options is 1, but options is NULL");
+    dt_err_clear(&err);
+    row[0] = (dt_opt){.key = "much", .type = DT_OPT_I64, .at = 4, .fallback = "1", .help = "-"};
+    askew.options = row;
     askew.options_bytes = 16;
     assert_fails(dt_register_policy(&askew, &err), DT_E_CONFIG, &err, "'much' is at 4 of its");
     dt_err_clear(&err);
@@ -1735,6 +1776,7 @@ DT_TEST_GROUP(library)
         cmocka_unit_test(a_run_is_stopped_and_goes_on),
         cmocka_unit_test(a_checkpoint_that_is_not_where_its_steps_lead_is_refused),
         cmocka_unit_test(a_run_that_did_not_begin_can_only_be_closed),
+        cmocka_unit_test(a_run_that_begins_has_no_weights_yet),
         cmocka_unit_test(weights_are_read_as_they_are_saved),
         cmocka_unit_test(weights_that_are_written_are_those_of_the_network),
         cmocka_unit_test(weights_that_are_written_are_not_dropped),

@@ -13,7 +13,8 @@ target_include_directories(dnntrain_shared INTERFACE $<INSTALL_INTERFACE:${CMAKE
 target_link_libraries(dnntrain_shared PRIVATE OpenMP::OpenMP_C Threads::Threads ${CMAKE_DL_LIBS} m ZLIB::ZLIB
   PkgConfig::CJSON $<$<BOOL:${DT_CPU}>:DNNL::dnnl> $<$<BOOL:${URING_FOUND}>:PkgConfig::URING>
   $<$<BOOL:${LZ4_FOUND}>:PkgConfig::LZ4>)
-target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined
+# nodelete: a team of OpenMP's, and threads of ours, stay until the thread that computed ends, behind a dlclose too.
+target_link_options(dnntrain_shared PRIVATE -Wl,--no-undefined -Wl,-z,nodelete
   -Wl,--version-script=${CMAKE_SOURCE_DIR}/cmake/exports.map)
 set_target_properties(dnntrain_shared PROPERTIES LINK_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/exports.map)
 target_link_options(dnntrain_shared PRIVATE ${instrument})

@@ -6,8 +6,9 @@
 
 enum { DT_CPU_THREADS = 1024 }; /* most of a team */
 
-/* Whether there can be a team of that size (0: all cores, within a parallel region one). DT_E_CONFIG when OMP_THREAD_LIMIT or
- * OMP_NUM_THREADS excludes it, DT_E_NOMEM when the system refuses the threads. */
+/* Whether there can be a team of that size (0: all cores, within a parallel region one).
+ * DT_E_CONFIG when OMP_THREAD_LIMIT or OMP_NUM_THREADS excludes it, DT_E_NOMEM when the system
+ * refuses the threads. */
 dt_status dt_cpu_check(int threads, dt_err *err) DT_NODISCARD;
 
 /* Whether the calling thread can have it now, as part of that: DT_E_CONFIG in a child of a process

@@ -162,6 +162,55 @@ asks 'not asked' memory.policy=auto memory.cache=none train.batch=8 memory.devic
 asks 'not asked' memory.policy=auto memory.cache="$temp/elsewhere" train.batch=8 memory.device_budget=10MiB
 [ ! -e "$temp/cache" ] || [ "$(find "$temp/cache" -type f)" = '' ] || die "something is kept in the user's folder"
 
+# ---- a program that unloads it goes on, and so does the thread that computed with it ----
+cat >"$temp/unloads.c" <<'E4'
+#include <dlfcn.h>
+#include <dnntrain.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+static char **arguments;
+static void *work(void *to)
+{
+    static const char net[] = "[model]\nname = lenet5\n[data]\nsource = synthetic\nsamples = 64\n"
+                              "[train]\nbatch = 16\nepochs = 1\n[device]\nkind = cpu\nthreads = 2\n";
+    static dt_err err;
+    dt_run *run = NULL;
+    const char *const set[] = {arguments[2]};
+    void *lib = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
+    dt_status (*open)(dt_run **, const char *, const char *, size_t, const char *const *, size_t, dt_err *);
+    dt_status (*begin)(dt_run *, const dt_run_observer *, dt_err *);
+    dt_status (*train)(dt_run *, int64_t, dt_err *);
+    void (*close)(dt_run *);
+    *(int *)to = 1;
+    if (lib == NULL)
+        return NULL;
+    *(void **)&open = dlsym(lib, "dt_run_open_text");
+    *(void **)&begin = dlsym(lib, "dt_run_begin");
+    *(void **)&train = dlsym(lib, "dt_run_train");
+    *(void **)&close = dlsym(lib, "dt_run_close");
+    dt_status st = open(&run, "net", net, strlen(net), set, 1, &err);
+    if (st == DT_OK)
+        st = begin(run, NULL, &err);
+    if (st == DT_OK)
+        st = train(run, 0, &err);
+    close(run);
+    fputs(err.text, stderr);
+    *(int *)to = st != DT_OK || dlclose(lib) != 0;
+    return NULL;
+}
+int main(int argc, char **argv)
+{
+    int failed = argc;
+    pthread_t thread;
+    arguments = argv;
+    return pthread_create(&thread, NULL, work, &failed) != 0 || pthread_join(thread, NULL) != 0 || failed;
+}
+E4
+# shellcheck disable=SC2046,SC2086
+$cc -std=c11 -Wall -Wextra -Werror $flags "$temp/unloads.c" -o "$temp/unloads" $(pkg-config --cflags dnntrain) -ldl -lpthread
+"$temp/unloads" "$libs/libdnntrain.so" "run.dir=$temp/run.unloads" || die "to unload the library ends the program: $?"
+
 cmake -S "$source/examples" -B "$temp/cmake" -DCMAKE_PREFIX_PATH="$temp/prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_C_FLAGS="$flags" >"$temp/log" 2>&1 && cmake --build "$temp/cmake" >>"$temp/log" 2>&1 ||
     die "find_package: $(cat "$temp/log")"

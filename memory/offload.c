@@ -32,6 +32,8 @@ static dt_status pack(
     if (o->codec->drawn.encode != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "'%s': '%s' packs what stays on the device only", t->name,
             o->codec->name);
+    if (dt_packs(t) && t->bytes <= dt_packed_bytes(o->codec, 0, 0))
+        return DT_OK;
     out->codec = o->codec;
     out->count = (int64_t)(t->bytes / sizeof(uint32_t));
     out->stored = dt_packed_bytes(o->codec, (size_t)out->count, o->density);

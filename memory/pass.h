@@ -90,7 +90,7 @@ bool dti_often_zero(const dt_program *p, int32_t node);
  * before this one; 0: it begins when its bytes are free, and its first reader waits
  * @tier:          where to; DT_TIER_INPUT: lowering decides, by the budgets of the tiers
  * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
- * zero
+ * zero; what is no larger than the header of packed values moves as it is
  * @most: room for no more than so many packed bytes, whatever the density; 0: any
  */
 typedef struct dti_offload_opt {

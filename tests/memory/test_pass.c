@@ -295,6 +295,51 @@ static size_t row(const dt_plan *p, dt_row_kind kind, const char *name, size_t f
     return 0;
 }
 
+/* conv - relu - fc, where the value between is of @words floats a sample. */
+static dt_lowered narrow(int32_t words, int64_t n)
+{
+    const dt_conv conv = {words, 1, 1, 0, 1, 1, true};
+    const dt_fc fc = {3, true};
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_graph_create(&g, "narrow", (dt_shape){1, 1, 1, 2}, 3, &err), &err);
+    dt_toy_add(g, &dt_layer_conv, "conv", &conv);
+    dt_toy_add(g, &dt_layer_relu, "relu", NULL);
+    dt_toy_add(g, &dt_layer_fc, "fc", &fc);
+    dt_toy_add(g, &dt_layer_cross_entropy, "loss", NULL);
+    return dt_program_of(g, DT_PROGRAM_FIRST, n);
+}
+
+/* The slot of packed values begins with their number, which takes more than a value that is small
+ * enough. Of such a slot a limit of the value's own bytes leaves no room for the number. */
+static void a_value_of_any_size_is_moved_soundly(void **state)
+{
+    (void)state;
+    size_t n_codec, moved = 0;
+    const dt_codec *const *codec = dt_codec_all(&n_codec);
+    for (size_t k = 0; k < n_codec; k++)
+        for (int32_t words = 1; words <= 6 && codec[k]->drawn.encode == NULL; words++)
+            for (int limited = 0; limited < 2; limited++) {
+                dt_lowered m = narrow(words, 1);
+                dt_err err = {0};
+                dti_gap g;
+                const int32_t t = tensor(m.program, "relu.y");
+                assert_ok(dt_program_index(m.program, &err), &err);
+                const dti_offload_opt o = {.release_after = DT_NONE,
+                    .fetch_before = DT_NONE,
+                    .codec = codec[k],
+                    .density = 0.5,
+                    .most = limited ? m.program->tensor[t].bytes : 0};
+                if (dti_gap_crossing(m.program, t, &g)) {
+                    assert_ok(dti_offload(m.program, &g, &o, &err), &err);
+                    moved++;
+                }
+                m.plan = dt_planned_by(m.program, "cdma", "greedy"); /* which verifies it */
+                dt_lowered_close(&m);
+            }
+    assert_true(moved > 0);
+}
+
 static void lowering_obeys_release_after_and_fetch_before(void **state)
 {
     (void)state;
@@ -890,6 +935,7 @@ DT_TEST_GROUP(pass)
         cmocka_unit_test(recomputing_keeps_the_index_right),
         cmocka_unit_test(offloads_at_once_are_those_one_by_one),
         cmocka_unit_test(offloads_after_a_failure_are_left_out),
+        cmocka_unit_test(a_value_of_any_size_is_moved_soundly),
         cmocka_unit_test(lowering_obeys_release_after_and_fetch_before),
         cmocka_unit_test(an_input_is_fetched_again_and_never_copied_out),
         cmocka_unit_test(a_move_must_fit_into_its_gap),

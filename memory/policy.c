@@ -396,7 +396,8 @@ dt_status dti_pass_peak_within(
 
 uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own)
 {
-    return own > 0 ? own : e->budgets.device;
+    const uint64_t most = UINT64_MAX / 4, budget = own > 0 ? own : e->budgets.device;
+    return budget < most ? budget : most;
 }
 
 const dt_costs *dti_pass_costs(const dt_pass_env *e)

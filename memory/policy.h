@@ -65,7 +65,8 @@ dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e);
 
 /* Bytes of the device that a policy goes by: those that its own options name, or where they say 0
- * those of the run; 0: any. */
+ * those of the run; 0: any. At most a quarter of what 64 bits count, so that they can be doubled
+ * and added to. */
 uint64_t dti_pass_budget(const dt_pass_env *e, uint64_t own);
 
 /* What a program comes to when it is lowered and timed: peaks of the device and the tiers, and

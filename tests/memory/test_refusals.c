@@ -2,7 +2,9 @@
  * or for none: random networks by budgets from the least that it comes to, to what keep_all takes.
  */
 #include <inttypes.h>
+#include <string.h>
 
+#include "memory/remat/solver.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/random_graph.h"
@@ -53,10 +55,31 @@ static void no_budget_is_refused_that_a_plan_fits(void **state)
                 refuses_none_that_it_fits(seed, policies[i][0], policies[i][1]);
 }
 
+/* Policies double a budget, halve it and add to it. */
+static void the_largest_budget_is_as_any_that_holds_all(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"rotor", "tflms", "swapadvisor", "capuchin", "geeps",
+        "sentinel", "autoswap", "chen_budget", "superneurons", "vdnnpp", "autotm", "checkmate"};
+    for (uint64_t seed = 0; seed < 6; seed++)
+        for (size_t i = 0; i < DT_COUNT(policies); i++) {
+            if (dt_solver_name() == NULL &&
+                (strcmp(policies[i], "autotm") == 0 || strcmp(policies[i], "checkmate") == 0))
+                continue;
+            const uint64_t ample = peak_by(seed, policies[i], NULL, UINT64_C(1) << 50);
+            const uint64_t largest = peak_by(seed, policies[i], NULL, UINT64_MAX);
+            if (largest != ample)
+                fail_msg("network %" PRIu64 ", %s: %" PRIu64 " bytes, and %" PRIu64
+                         " for the largest budget",
+                    seed, policies[i], ample, largest);
+        }
+}
+
 DT_TEST_GROUP(refusals)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_budget_is_refused_that_a_plan_fits),
+        cmocka_unit_test(the_largest_budget_is_as_any_that_holds_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ import random
 import statistics
 import struct
 import sys
+import textwrap
 from array import array
 from bisect import bisect_right
 from pathlib import Path
@@ -36,15 +37,35 @@ class Bad(Exception):
     pass
 
 
+def texts_of(f, path):
+    """Its lines, which are UTF-8."""
+    for at, line in enumerate(f, 1):
+        try:
+            line.encode()
+        except UnicodeEncodeError as e:
+            byte = ord(line[e.start]) - 0xdc00  # what surrogateescape makes of it
+            raise Bad(f"{path}:{at}: column {e.start + 1}: 0x{byte:02x} is not UTF-8; save the table as that") from e
+        yield line
+
+
+def rows_of(lines, path):
+    """The rows, of which the first names the columns."""
+    try:
+        yield from lines
+    except csv.Error as e:
+        raise Bad(f"{path}:{lines.line_num}: {e}; a quote that is not closed takes all that follows it") from e
+
+
 def read(path):
     """The names of the columns, and the rows."""
-    with open(path, encoding="utf-8-sig", newline="") as f:
+    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="") as f:
         start = f.read(4096)
         f.seek(0)
         delimiter = max(",;\t", key=start.split("\n", 1)[0].count)
-        lines = csv.reader(f, delimiter=delimiter)
-        names, rows = next(lines, []), []
-        for row in lines:
+        lines = csv.reader(texts_of(f, path), delimiter=delimiter)
+        found = rows_of(lines, path)
+        names, rows = next(found, []), []
+        for row in found:
             if row and len(row) != len(names):
                 raise Bad(f"{path}:{lines.line_num}: {len(row)} values, and {len(names)} columns have a name")
             if row:
@@ -181,13 +202,21 @@ def quoted(path):
     return '"' + path.replace('"', '""') + '"' if any(c in path for c in ';#"') else path
 
 
+def comment(text):
+    """As lines of a configuration, where none may be long or have a control character; of what would
+    fill pages, the begin."""
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    for line in textwrap.wrap(shown, 116, break_on_hyphens=False, max_lines=100, placeholder=" ..."):
+        print(f"; {line}")
+
+
 def tell(o, files, columns, called):
     """The parts of a configuration that the files ask for; what columns and labels are, as comments."""
-    print(f"; {len(columns)} columns: {', '.join(columns)}")
+    comment(f"{len(columns)} columns: {', '.join(columns)}")
     if o.number:
-        print(f"; {called}")
+        comment(called)
     else:
-        print(f"; {len(called)} classes of '{o.label}': {', '.join(f'{i} {c}' for i, c in enumerate(called))}")
+        comment(f"{len(called)} classes of '{o.label}': {', '.join(f'{i} {c}' for i, c in enumerate(called))}")
     count = "" if o.number else f"classes = {len(called)}\n"
     print(f"[model]\nimage = 1\nchannels = {len(columns)}\n{count}\n[data]\nsource = tensors")
     for key, file in zip(("path", "eval_path"), files):
@@ -241,7 +270,7 @@ def main():
         a.error(f"--batch is 1 or more, --held at least 0 and below 1, --ranges 2 to {MOST_TEXTS}")
     try:
         convert(o)
-    except (Bad, OSError, UnicodeError, csv.Error) as e:
+    except (Bad, OSError) as e:
         print(f"table.py: {e}", file=sys.stderr)
         return 3
     return 0

@@ -144,7 +144,8 @@ static void what_is_no_table_is_refused(void **state)
         {"a,y\n1,b\n", "--label y --number --batch 1 --held 0", "--number wants numbers"},
         {"a,y\n1,2\n2,\n", "--label y --number --batch 1 --held 0", "row 2 below the names has no"},
         {"y\nb\n", "--label y --batch 1 --held 0", "no column beside 'y'"},
-        {"a,y\n\xFF,b\n", "--label y --batch 1 --held 0", "utf-8"},
+        {"a,y\n1,b\ncaf\xE9,b\n", "--label y --batch 1 --held 0",
+            "rows.csv:3: column 4: 0xe9 is not UTF-8"},
     };
     for (size_t i = 0; i < DT_COUNT(all); i++) {
         ran r = table(all[i].csv, all[i].words);
@@ -155,6 +156,60 @@ static void what_is_no_table_is_refused(void **state)
     }
 }
 
+/* A quote that is not closed makes one value of all that follows. */
+static void a_value_without_end_is_told_with_its_place(void **state)
+{
+    NEED_PYTHON();
+    enum { BYTES = 140000 };
+    char *csv = dt_alloc(BYTES + 64, 1);
+    assert_non_null(csv);
+    const int n = sprintf(csv, "a,y\n1,b\n\"");
+    memset(csv + n, 'x', BYTES);
+    strcpy(csv + n + BYTES, ",b\n");
+    ran r = table(csv, "--label y --batch 1 --held 0");
+    assert_code(&r, DT_E_DATA);
+    assert_has(r.err, "rows.csv:3: field larger than field limit");
+    cli_done(&r);
+    dt_free(csv);
+}
+
+/* Of any names of columns the configuration can be read: many, long ones, and others that a
+ * configuration may not hold. */
+static void what_it_prints_can_be_read(void **state)
+{
+    NEED_PYTHON();
+    enum { BYTES = 60000, LONGEST = 50000 };
+    static const struct {
+        int columns, letters;
+        const char *behind;
+    } all[] = {{300, 30, ""}, {1, LONGEST, ""}, {3, 9000, ""}, {1, 1, "\x01\x1B"}};
+    char *csv = dt_alloc(BYTES, 1);
+    assert_non_null(csv);
+    for (size_t i = 0; i < DT_COUNT(all); i++) {
+        int n = 0;
+        for (int c = 0; c < all[i].columns; c++)
+            n += sprintf(csv + n, "%0*d%s,", all[i].letters, c, all[i].behind);
+        n += sprintf(csv + n, "y\n");
+        for (int row = 0; row < 4; row++) {
+            for (int c = 0; c < all[i].columns; c++)
+                n += sprintf(csv + n, "%d,", row);
+            n += sprintf(csv + n, "%c\n", "ab"[row % 2]);
+        }
+        ran r = table(csv, "--label y --batch 1 --held 0");
+        assert_code(&r, 0);
+        static const char rest[] = "steps = 1\n[fc f]\nout = 2\n";
+        char *ini = dt_alloc(strlen(r.out) + sizeof rest, 1);
+        assert_non_null(ini);
+        sprintf(ini, "%s%s", r.out, rest);
+        ran p = cli_run("plan FILE --set device.kind=cpu", cli_file("table.ini", ini));
+        assert_code(&p, 0);
+        cli_done(&p);
+        dt_free(ini);
+        cli_done(&r);
+    }
+    dt_free(csv);
+}
+
 DT_TEST_GROUP(table_tool)
 {
     const struct CMUnitTest tests[] = {
@@ -162,6 +217,8 @@ DT_TEST_GROUP(table_tool)
         cmocka_unit_test(numbers_are_learned_by_their_ranges),
         cmocka_unit_test(numbers_are_learned_as_they_are),
         cmocka_unit_test(what_is_no_table_is_refused),
+        cmocka_unit_test(a_value_without_end_is_told_with_its_place),
+        cmocka_unit_test(what_it_prints_can_be_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

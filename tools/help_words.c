@@ -27,10 +27,11 @@ static const entry notes[] = {
         "1000. Tables print the unit that fits, JSON and CSV whole bytes. One operation is an "
         "addition or a multiplication, so a multiply-add is two."},
     {"exit, exit code, error, status", "-",
-        "Exit codes: 0 done, 1 internal error, 2 usage or configuration, 3 bad data or weights, 4 "
-        "does not fit the budgets, 5 out of memory, 6 I/O, 7 not finite, 8 device, 9 run directory "
-        "busy, 75 stopped by a signal (what was trained is saved; before the first step that is "
-        "nothing)."},
+        "Exit codes: 0 done, 1 internal error (a bug; of reproduce also rows that are off), 2 "
+        "usage or configuration, 3 bad data or weights, 4 does not fit the budgets, 5 out of "
+        "memory, 6 I/O, 7 not finite, 8 device, 9 run directory busy, 75 stopped by a signal (what "
+        "was trained is saved; before the first step that is nothing), 134 internal error, by an "
+        "assertion."},
     {"progress, progress line, img/s, tok/s, row/s, smoothed, data, left", "-",
         "The line of a run: step, loss, learning rate (lr), images, tokens or rows of a table a "
         "second, data N % "

@@ -21,7 +21,7 @@ enum { KEY_BYTES = 160, SHOWN = 40, SUM_SHOWN = 16 };
 /* Keys: the place of data, and what tells it apart. */
 static const char data_path[] = "data.path", data_fingerprint[] = "data.fingerprint";
 
-typedef enum kind { FIXED, TOLD, ROUNDING, FREE } kind;
+typedef enum kind { FIXED, TOLD, ROUNDING, RESULTS, FREE } kind;
 
 /* The first that matches counts; what is not listed is fixed. */
 static const struct {
@@ -55,7 +55,7 @@ static const struct {
     {"train.eval_every", TOLD},
     {"train.patience", TOLD},
     {"program", TOLD},
-    {"exact", TOLD},
+    {"exact", RESULTS},
     {"device.threads", ROUNDING},
     {"isa", ROUNDING},
     {"library_isa", ROUNDING},
@@ -348,11 +348,10 @@ static void compare_one(
         return;
     if (k == TOLD)
         dti_run_tell(r, "resume", "%s was %s, now %s", key, shown(then), shown(now));
-    if (k == ROUNDING)
+    if (k == ROUNDING || k == RESULTS)
         dti_run_tell(r, "resume",
-            "%s was %s, now %s: results will differ in rounding from those of a run that was not "
-            "stopped",
-            key, shown(then), shown(now));
+            "%s was %s, now %s: results will differ%s from those of a run that was not stopped",
+            key, shown(then), shown(now), k == ROUNDING ? " in rounding" : "");
     if (k != FIXED)
         return;
     if ((*differ)++ == 0)

@@ -836,6 +836,11 @@ static void other_options_of_a_policy_that_changes_results_are_told(void **state
     assert_code(&r, 0);
     assert_has(r.err, "resume    exact was gist dpr=fp16");
     assert_has(r.err, ", now gist dpr=fp8");
+    assert_has(r.err, ": results will differ from those of a run that was not stopped");
+    cli_done(&r);
+    r = cli_run("part --resume --set memory.policy=vdnn_all --set train.steps=4", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, ", now on: results will differ from those of a run that was not stopped");
     cli_done(&r);
     remove_all("part");
 }

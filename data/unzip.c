@@ -131,6 +131,7 @@ dt_status dti_unzip_end(dti_unzip *u, dt_err *err)
     }
     const uint64_t left = u->n + (u->gzip ? u->z.avail_in : 0);
     if (left > 0)
-        return DT_FAIL(err, DT_E_DATA, "%s: %" PRIu64 " bytes too many at its end", u->name, left);
+        return DT_FAIL(err, DT_E_DATA, "%s: %" PRIu64 " byte%s too many at its end", u->name, left,
+            left == 1 ? "" : "s");
     return DT_OK;
 }

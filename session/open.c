@@ -268,6 +268,17 @@ static dt_status unknown_card(const dt_session *s, dt_err *err)
         dt_session_asked(asked, s, "device", "card"), name);
 }
 
+/* Whether all that memory.policy names was taken: what is wrong then is an option of one. */
+static bool all_taken(const dt_session *s)
+{
+    size_t n = 0;
+    for (const char *at = s->opts.memory.policy; *at != '\0'; n++) {
+        at += strcspn(at, ",");
+        at += *at == ',';
+    }
+    return s->policies.n == n;
+}
+
 /* A wrong name in one of the registries, before anything is built. */
 static dt_status check_names(dt_session *s, dt_err *err)
 {
@@ -275,9 +286,9 @@ static dt_status check_names(dt_session *s, dt_err *err)
     const char *sources[DT_SOURCES + 1];
     dt_status st = dt_policies_open(&s->policies, s->opts.memory.policy, s->config, err);
     const dt_policy *ladder = dt_policies_ladder(&s->policies);
-    if (st != DT_OK)
+    if (st != DT_OK && !all_taken(s)) /* options are told with their own places */
         (void)DT_FAIL(err, st, "%s", dt_session_asked(asked, s, "memory", "policy"));
-    else
+    if (st == DT_OK)
         note_idle_names(s);
     note_idle_options(s);
     if (ladder != NULL && s->opts.memory.algorithms != DT_ALGORITHMS_FAST)
@@ -417,7 +428,8 @@ static bool waits_for_its_policy(const dt_session *s, size_t section)
     return waits;
 }
 
-/* Options of policies that are not asked for, which nobody reads. */
+/* Options of policies that are not asked for, which nobody reads; where a wrong name was, it may
+ * have meant theirs. */
 static dt_status check_policy_sections(dt_session *s, const dti_session_also *a, dt_err *err)
 {
     dt_status st = DT_OK;
@@ -434,6 +446,10 @@ static dt_status check_policy_sections(dt_session *s, const dti_session_also *a,
         }
         if (is_read(s, a, name, &st, err))
             continue;
+        if (!all_taken(s)) {
+            dt_config_mark_known(s->config, at.text);
+            continue;
+        }
         const bool waits = waits_for_its_policy(s, i);
         dt_config_mark_known(s->config, at.text);
         if (waits) {
@@ -477,10 +493,8 @@ static dt_status read_config(
     st = dt_run_options_bind(s->config, &s->opts, err);
     if (st == DT_E_NOMEM)
         return st;
-    const dt_status named = check_names(s, err);
-    st = first_of(st, named);
-    if (named == DT_OK) /* so that all policies that were asked for are known */
-        st = first_of(st, check_policy_sections(s, a, err));
+    st = first_of(st, check_names(s, err));
+    st = first_of(st, check_policy_sections(s, a, err));
     if (dt_ini_has_layers(s->config))
         st = first_of(st, dt_ini_check(s->config, err));
     dt_config_mark_known(s->config, DT_LAYER_FATES); /* its keys are globs, read with the graph */

@@ -252,8 +252,9 @@ static dt_status too_small(const remat_run *r, uint64_t peak, dt_err *err)
     const uint64_t least = dt_remat_least_peak(&r->graph);
     if (r->task.budget < least)
         return DT_FAIL(err, DT_E_BUDGET,
-            "%s: no sequence fits %s bytes: an op with its inputs takes %s; raise --budget",
-            r->path, dt_human_count(a, r->task.budget), dt_human_count(b, least));
+            "%s: no sequence fits %s byte%s: an op with its inputs takes %s; raise --budget",
+            r->path, dt_human_count(a, r->task.budget), plural(r->task.budget),
+            dt_human_count(b, least));
     const bool searches = r->task.how == DT_REMAT_AUTO || r->task.annealed;
     return DT_FAIL(err, DT_E_BUDGET,
         "%s: no sequence of %s bytes was found, the lowest peak is %s (none is below %s); raise "
@@ -559,7 +560,8 @@ static dt_status chain_too_small(const remat_run *r, const dt_chain *c, dt_err *
     dt_human_count(b, least);
     if (r->task.budget < least)
         return DT_FAIL(err, DT_E_BUDGET,
-            "%s: no sequence fits %s bytes: the least is %s; raise --budget", r->path, a, b);
+            "%s: no sequence fits %s byte%s: the least is %s; raise --budget", r->path, a,
+            plural(r->task.budget), b);
     return DT_FAIL(err, DT_E_BUDGET,
         "%s: no sequence of %s bytes was found, as its table rounds bytes up; the least is %s; "
         "raise --budget",

@@ -90,6 +90,17 @@ int dt_close(int fd)
     return dt_io->close(fd) != 0 && errno != EINTR ? -1 : 0;
 }
 
+/* Of a file that was cut meanwhile nothing says that it ends where it was read. */
+static dt_status ends_early(int fd, const char *path, int64_t where, size_t wanted, dt_err *err)
+{
+    struct stat st;
+    const bool cut = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size < where;
+    const int64_t end = cut ? st.st_size : where;
+    const uint64_t early = (uint64_t)(where - end) + wanted;
+    return DT_FAIL(err, DT_E_DATA, "'%s' ends at byte %" PRId64 ", %" PRIu64 " byte%s early", path,
+        end, early, early == 1 ? "" : "s");
+}
+
 dt_status dt_read_at(int fd, const char *path, void *to, size_t n, off_t at, dt_err *err)
 {
     for (size_t done = 0; done < n;) {
@@ -101,8 +112,7 @@ dt_status dt_read_at(int fd, const char *path, void *to, size_t n, off_t at, dt_
             return DT_FAIL(
                 err, DT_E_IO, "read '%s' at byte %" PRId64 ": %s", path, where, strerror(errno));
         if (got == 0)
-            return DT_FAIL(err, DT_E_DATA, "'%s' ends at byte %" PRId64 ", %zu bytes early", path,
-                where, n - done);
+            return ends_early(fd, path, where, n - done, err);
         done += (size_t)got;
     }
     return DT_OK;

@@ -432,8 +432,9 @@ static dt_status plan_by_table(
     const dt_status st =
         out->cost != never
             ? write_down(t, 0, n - 1, room, out, err)
-            : DT_FAIL(err, DT_E_BUDGET, "no sequence fits %s bytes, counted in units of %s",
-                  dt_human_count(count, budget), dt_human_count(more, t->unit));
+            : DT_FAIL(err, DT_E_BUDGET, "no sequence fits %s byte%s, counted in units of %s",
+                  dt_human_count(count, budget), budget == 1 ? "" : "s",
+                  dt_human_count(more, t->unit));
     if (st != DT_OK)
         dt_chain_plan_deinit(out);
     return st;

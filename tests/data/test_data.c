@@ -619,14 +619,14 @@ static void damaged_idx_files_are_refused(void **state)
         {"ends after 2 bytes, expected 2 more", false, false, 2, -1},
         {"ends after 9 bytes, expected 7 more", false, false, 9, -1},
         {"ends after 0 bytes", false, true, 0, -1},
-        {"1 bytes too many", false, false, 0, -2},
+        {"1 byte too many", false, false, 0, -2},
         {"gzip data is cut", true, false, -30, -1},
         {"gzip data is cut", true, false, -1, -1},
         {"gzip data is cut", true, true, 5, -1},
         {"incorrect data check", true, false, -5, 0x99},
         {"incorrect length check", true, true, -1, 0x99},
         {"gzip data is damaged", true, false, 2, 0x77},
-        {"1 bytes too many at its end", true, false, 0, -2},
+        {"1 byte too many at its end", true, false, 0, -2},
         {"not gzip, though its name says so", true, true, 0, 'x'},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {

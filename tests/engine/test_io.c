@@ -497,6 +497,12 @@ static void a_file_that_ends_early_is_bad_data(void **state)
     assert_int_equal(bytes, 10);
     assert_fails(
         dt_read_at(fd, path, to, 20, 3, &err), DT_E_DATA, &err, "ends at byte 10, 13 bytes early");
+    dt_err_clear(&err); /* what was cut meanwhile is read behind its end */
+    assert_fails(
+        dt_read_at(fd, path, to, 20, 30, &err), DT_E_DATA, &err, "ends at byte 10, 40 bytes early");
+    dt_err_clear(&err);
+    assert_fails(
+        dt_read_at(fd, path, to, 1, 10, &err), DT_E_DATA, &err, "ends at byte 10, 1 byte early");
     close(fd);
 }
 

@@ -784,6 +784,16 @@ static void options_of_a_policy_that_is_not_asked_for_are_told_so(void **state)
             "unknown section"},
         {"plan FILE --set policy.jist.dpr=fp8", NULL,
             {"[policy.jist]: no such policy; did you mean 'gist'?"}, NULL},
+        {"plan FILE --set memory.policy=rotor --set policy.rotor.stages=x --set "
+         "policy.meng.least=1MiB",
+            NULL,
+            {"[policy.rotor] stages = x: not a whole number",
+                "[policy.meng] is of a policy that is not in memory.policy (rotor)"},
+            "unknown section"},
+        {"plan FILE --set memory.policy=rotr --set policy.meng.least=1MiB --set "
+         "policy.mang.least=0",
+            NULL, {"unknown policy 'rotr'; did you mean 'rotor'?", "[policy.mang]: no such policy"},
+            "[policy.meng]"},
         {"plan FILE --set memory.layer.a=keep", NULL, {"did you mean 'memory.layers'?"}, NULL},
         {"plan FILE",
             "[model]\nimage = 8\n[fc "
@@ -843,6 +853,19 @@ static void mistakes_are_told_together_in_the_order_of_lines(void **state)
     for (const char *s = r.err; (s = strchr(s, '\n')) != NULL; s++)
         lines++;
     assert_int_equal(lines, DT_COUNT(wants)); /* nothing that only follows from another */
+    cli_done(&r);
+}
+
+/* The line that names the policy says nothing where one of its options is wrong. */
+static void an_option_of_a_policy_is_told_in_its_line(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("plan FILE",
+        cli_file("option.ini", "[model]\nname = mlp\n[memory]\npolicy = vdnn_all,rotor\n"
+                               "[policy.rotor]\nstages = x\n"));
+    assert_code(&r, DT_E_CONFIG);
+    assert_has(r.err, "option.ini:6: [policy.rotor] stages = x: not a whole number");
+    assert_has_not(r.err, "[memory] policy");
     cli_done(&r);
 }
 
@@ -1644,6 +1667,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(the_json_of_a_plan_has_what_the_table_has),
         cmocka_unit_test(bench_feeds_words_that_the_network_has),
         cmocka_unit_test(mistakes_are_told_together_in_the_order_of_lines),
+        cmocka_unit_test(an_option_of_a_policy_is_told_in_its_line),
         cmocka_unit_test(a_file_of_another_kind_is_asked_about),
         cmocka_unit_test(data_that_does_not_go_with_the_network_is_told),
         cmocka_unit_test(a_source_that_the_network_cannot_take_is_blamed_itself),

@@ -161,6 +161,7 @@ static void what_cannot_be_is_refused(void **state)
         {"remat FILE --budget nan%", 2, "a share is a number above 0"},
         {"remat FILE --budget 50% --seed x", 2, "dnntrain: --seed x: not a whole number"},
         {"remat FILE --budget 50% --moves -1", 2, "--moves -1"},
+        {"remat FILE --budget 1", 4, "no sequence fits 1 byte: an op with its inputs takes 80"},
         {"remat FILE --budget 10%", 4, "no sequence fits 10 bytes: an op with its inputs takes 80"},
         {"remat absent.txt --budget 10%", 2, "there is no file 'absent.txt'"},
         {"remat FILE --budgte 10%", 2, "did you mean '--budget'?"},
@@ -488,6 +489,11 @@ static void chains_are_solved(void **state)
     r = cli_run(words, file);
     assert_code(&r, 4);
     assert_has(r.err, "stages.txt: no sequence fits 11 bytes: the least is 12; raise --budget");
+    cli_done(&r);
+    snprintf(words, sizeof words, "remat --chain %s --budget 1", file);
+    r = cli_run(words, file);
+    assert_code(&r, 4);
+    assert_has(r.err, "stages.txt: no sequence fits 1 byte: the least is 12; raise --budget");
     cli_done(&r);
     snprintf(words, sizeof words, "remat --chain %s --budget 50%%", file);
     r = cli_run(words, file);

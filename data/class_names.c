@@ -100,6 +100,8 @@ static dt_status take_lines(dt_class_names *to, const char *path, size_t bytes, 
         if (nul != NULL)
             return DT_FAIL(err, DT_E_DATA, "%s:%" PRId64 ": a NUL in a class's name", path, i + 1);
         *stop = '\0';
+        if (stop > at && stop[-1] == '\r')
+            stop[-1] = '\0';
         DT_CHECK(check_name(path, i + 1, at, err));
         to->name[i] = at;
         at = stop + 1;

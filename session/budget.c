@@ -287,6 +287,17 @@ void dt_plan_set_here(const dt_plan_set *p, dt_here *out)
     snprintf(out->from, sizeof out->from, "%s", m->from);
 }
 
+/* Of a limit that holds too little for libraries alone no plan makes room, so none is named. */
+static dt_status only_more_helps(const dt_limit *m, uint64_t sum, int threads, dt_err *err)
+{
+    char a[DT_HUMAN_BYTES], b[DT_HUMAN_EXACT];
+    return DT_FAIL(err, DT_E_BUDGET,
+        "  libraries take %s whatever the plan, so none makes room: this limit has to be %s or "
+        "more",
+        dt_human_bytes(a, LIBRARIES + STARTS),
+        dt_human_exact(b, m->used + (uint64_t)threads * m->thread + sum));
+}
+
 /* Arena, host tier and what lies outside against every limit of the process. */
 static dt_status check_memory(const dt_session *s, const dt_limits *l, bool loaded, dt_err *err)
 {
@@ -305,11 +316,13 @@ static dt_status check_memory(const dt_session *s, const dt_limits *l, bool load
         dt_human_bytes(a, sum), dt_human_bytes(b, arena),
         dt_human_bytes(c, need.tier[DT_TIER_HOST]), dt_human_bytes(d, outside),
         dt_human_exact(e, m->bytes), dt_human_bytes(f, dt_limit_rest(m, threads)), m->from);
+    const uint64_t rest = dt_limit_rest(m, threads);
+    if (rest <= LIBRARIES + STARTS)
+        return only_more_helps(m, sum, threads, err);
     const dt_plan *p = dti_plan_set_largest(s->plans);
     DT_CHECK(tell_largest(p, err));
     dt_available have = dt_plan_set_available(s->plans);
-    const uint64_t rest = dt_limit_rest(m, threads);
-    have.memory = rest > LIBRARIES + STARTS ? rest - LIBRARIES - STARTS : 0;
+    have.memory = rest - LIBRARIES - STARTS;
     DT_CHECK(dti_suggest(s, &have, DTI_SUGGEST_SECONDS, err));
     return DT_E_BUDGET;
 }

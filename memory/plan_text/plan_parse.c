@@ -77,6 +77,8 @@ static dt_status scan_line(scan *s, bool *more)
         s->at = s->next;
         s->end = end != NULL ? end : s->stop;
         s->next = end != NULL ? end + 1 : s->stop;
+        if (end != NULL && end > s->at && end[-1] == '\r')
+            s->end--;
         while (s->at < s->end && *s->at == ' ')
             s->at++;
         *more = s->at < s->end && *s->at != '#';

@@ -88,12 +88,12 @@ dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err)
     if (!lock_path(path, folder))
         return DT_FAIL(err, DT_E_IO, "'%s': %s", folder, strerror(ENAMETOOLONG));
     const int got = dt_io->open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    const int why = errno;
     if (got < 0)
-        return DT_FAIL(err, DT_E_IO,
-            "run directory '%s' cannot be written: create '%s': %s; make it writable, or set "
-            "run.dir to "
-            "another folder",
-            folder, path, strerror(errno));
+        return DT_FAIL(err, DT_E_IO, "run directory '%s' cannot be written: create '%s': %s; %s",
+            folder, path, strerror(why),
+            why == EMFILE ? "raise RLIMIT_NOFILE (ulimit -n)"
+                          : "make it writable, or set run.dir to another folder");
     const dt_status st = lock_file(got, path, folder, err);
     if (st == DT_OK)
         *fd = got;

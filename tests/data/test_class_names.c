@@ -102,6 +102,18 @@ static void sources_without_names_have_none(void **state)
     assert_false(dt_class_names_known(&source));
 }
 
+static void lines_may_end_as_other_systems_end_them(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_class_names names;
+    assert_ok(dti_class_names_parse(&names, "x", "a\r\n\r\nc\n", 7, 3, &err), &err);
+    assert_string_equal(names.name[0], "a");
+    assert_string_equal(names.name[1], "");
+    assert_string_equal(names.name[2], "c");
+    dt_class_names_deinit(&names);
+}
+
 static void damaged_names_are_refused_with_their_line(void **state)
 {
     (void)state;
@@ -123,7 +135,7 @@ static void damaged_names_are_refused_with_their_line(void **state)
         {"a\nb\0b\nc\n", 8, "names:2: a NUL in a class's name"},
         {"a\nb\x1B[2J\nc\n", 9, "names:2: byte 2 of a class's name, 0x1B, is not printable UTF-8"},
         {"a\nb\nc\xFF\n", 7, "names:3: byte 2 of a class's name, 0xFF, is not printable UTF-8"},
-        {"a\r\nb\r\nc\r\n", 9, "names:1: byte 2 of a class's name, 0x0D"},
+        {"a\rb\nb\nc\n", 8, "names:1: byte 2 of a class's name, 0x0D"},
         {too_long, sizeof too_long, "names:2: a class's name of 257 bytes; at most 255 are read"},
     };
     const long live = dti_alloc_live();
@@ -179,6 +191,7 @@ DT_TEST_GROUP(class_names)
         cmocka_unit_test(names_that_are_others_now_are_refused),
         cmocka_unit_test(of_a_text_the_remedy_is_its_vocabulary),
         cmocka_unit_test(sources_without_names_have_none),
+        cmocka_unit_test(lines_may_end_as_other_systems_end_them),
         cmocka_unit_test(damaged_names_are_refused_with_their_line),
         cmocka_unit_test(a_file_of_names_is_refused_with_a_remedy),
         cmocka_unit_test(every_allocation_of_names_may_fail),

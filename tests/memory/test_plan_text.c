@@ -287,6 +287,20 @@ static void what_was_printed_reads_back_the_same(void **state)
     assert_round_trip(fill(&s));
 }
 
+static void lines_may_end_as_other_systems_end_them(void **state)
+{
+    (void)state;
+    char text[2 * sizeof sample_text], *to = text;
+    for (const char *at = sample_text; *at != '\0'; *to++ = *at++)
+        if (*at == '\n')
+            *to++ = '\r';
+    *to = '\0';
+    dt_plan *p = parse(text);
+    assert_prints(dt_plan_print, p, sample_text);
+    dt_plan_destroy(p);
+    assert_refused("dt-plan 3 \r net=x\n", 18, "a.plan:1: byte 0x0d in column 11");
+}
+
 static void good_plans_print_as_they_stand(void **state)
 {
     (void)state;
@@ -915,6 +929,7 @@ DT_TEST_GROUP(plan_text)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_prints_as_aligned_tables),
         cmocka_unit_test(what_was_printed_reads_back_the_same),
+        cmocka_unit_test(lines_may_end_as_other_systems_end_them),
         cmocka_unit_test(good_plans_print_as_they_stand),
         cmocka_unit_test(odd_names_come_back_unchanged),
         cmocka_unit_test(the_longest_names_come_back_whole),

@@ -639,6 +639,27 @@ static void a_run_beyond_the_data_limit_is_refused(void **state) /* case 58 */
     limit_is_kept(allow_data, ": RLIMIT_DATA (ulimit -d)");
 }
 
+static void allow_too_little(void)
+{
+    const struct rlimit most = {(rlim_t)190 << 20, (rlim_t)190 << 20};
+    if (setrlimit(RLIMIT_AS, &most) != 0)
+        _Exit(125);
+}
+
+static void where_no_plan_makes_room_the_limit_is_told(void **state) /* case 58 */
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    put_text("b.ini", LENET);
+    cli.child = allow_too_little;
+    ran r = refused("b.ini", DT_E_BUDGET);
+    assert_has(r.err, "0 B are left: RLIMIT_AS (ulimit -v)");
+    assert_has(r.err, "so none makes room: this limit has to be ");
+    assert_has_not(r.err, "nothing was found");
+    assert_has_not(r.err, "[memory] policy");
+    cli_done(&r);
+}
+
 static void a_run_beyond_the_machine_is_refused(void **state) /* case 58 */
 {
     NEED_BINARY();
@@ -886,6 +907,7 @@ DT_TEST_GROUP(budget)
         T(a_budget_beyond_a_limit_of_the_process_names_it),
         T(a_run_beyond_the_address_space_is_refused),
         T(a_run_beyond_the_data_limit_is_refused),
+        T(where_no_plan_makes_room_the_limit_is_told),
         T(a_run_beyond_the_machine_is_refused),
         T(a_disk_without_room_is_known_before_the_run),
         T(a_control_group_bounds_run_and_budgets),

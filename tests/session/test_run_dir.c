@@ -23,6 +23,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "session/run_dir.h"
+#include "session/run_dir/run_dir_internal.h"
 
 /* Each test works in a fresh folder. */
 static int in_new_folder(void **state)
@@ -258,6 +259,22 @@ static void a_lock_file_of_anyones_making_is_harmless(void **state)
     refused("r", false, DT_E_BUSY, "(process 12 on bad is gone)");
     put_file("r/lock", "");
     refused("r", false, DT_E_BUSY, "(another process is gone)");
+}
+
+/* No other folder helps where this process may open no file more. */
+static void too_many_open_files_are_told_with_their_limit(void **state)
+{
+    (void)state;
+    struct rlimit before, none;
+    dt_err err = {0};
+    int fd;
+    assert_int_equal(mkdir("r", 0777), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){0, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const dt_status st = dti_run_lock_take(&fd, "r", &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_fails(st, DT_E_IO, &err, "create 'r/lock': Too many open files; raise RLIMIT_NOFILE");
 }
 
 static void a_lock_that_is_a_link_is_not_followed(void **state)
@@ -976,6 +993,7 @@ DT_TEST_GROUP(run_dir)
         T(overwriting_takes_the_next_free_number),
         T(overwriting_moves_only_runs),
         T(a_lock_file_of_anyones_making_is_harmless),
+        T(too_many_open_files_are_told_with_their_limit),
         T(a_lock_that_is_a_link_is_not_followed),
         T(a_file_in_the_way_is_named),
         T(a_path_that_is_too_long_is_refused_before_it_is_made),

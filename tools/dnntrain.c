@@ -4,10 +4,12 @@
 #include <dnntrain.h>
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,6 +78,41 @@ static dt_status limit_isa(dt_err *err)
     return DT_OK;
 }
 
+/* KiB, or in the unit behind the number, as OpenMP reads it; UINT64_MAX: none is given. */
+static uint64_t stack_given(const char *text)
+{
+    if (text == NULL)
+        return UINT64_MAX;
+    char *end;
+    const unsigned long long n = strtoull(text, &end, 10);
+    if (end == text)
+        return UINT64_MAX;
+    end += strspn(end, " \t");
+    const int unit = *end | 0x20; /* as a small letter */
+    const int shift = unit == 'b' ? 0 : unit == 'm' ? 20 : unit == 'g' ? 30 : 10;
+    return n > UINT64_MAX >> shift ? UINT64_MAX : (uint64_t)n << shift;
+}
+
+/* A stack that overflows ends the program without a word; where threads of the library have too
+ * small a one they are not even begun, and it ends the program. */
+static dt_status check_stacks(dt_err *err)
+{
+    enum { LEAST = 1 << 20, LEAST_OF_THREADS = 256 << 10 };
+    static const char *const given[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE"};
+    struct rlimit r;
+    if (getrlimit(RLIMIT_STACK, &r) == 0 && r.rlim_cur < LEAST)
+        return DT_FAIL(err, DT_E_BUDGET,
+            "the stack may take %" PRIu64 " KiB alone: RLIMIT_STACK (ulimit -s); raise it to %d "
+            "or more",
+            (uint64_t)r.rlim_cur / 1024, LEAST / 1024);
+    for (size_t i = 0; i < DT_COUNT(given); i++)
+        if (stack_given(getenv(given[i])) < LEAST_OF_THREADS)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "%s = %.40s: threads take %dK of stack; raise it, or leave it out", given[i],
+                getenv(given[i]), LEAST_OF_THREADS / 1024);
+    return DT_OK;
+}
+
 static void print_version(void)
 {
     const dt_build b = dt_build_facts();
@@ -89,6 +126,7 @@ static dt_status run(int argc, char **argv, dt_err *err)
 {
     dti_command_args a = {argc - 1, argv + 1};
     const dti_command_args none = {0, NULL};
+    DT_CHECK(check_stacks(err));
     DT_CHECK(limit_isa(err));
     if (a.n == 0) {
         DT_CHECK(dt_command_help.run(&none, err));

@@ -141,6 +141,51 @@ static void a_run_over_its_budget_allocates_nothing(void **state) /* case 13 */
     cli.child = NULL;
 }
 
+static rlim_t stack_bytes;
+static const char *threads_stack;
+
+static void leave_a_stack(void)
+{
+    const struct rlimit most = {stack_bytes, stack_bytes};
+    if (setrlimit(RLIMIT_STACK, &most) != 0)
+        _exit(125);
+}
+
+static void give_threads_a_stack(void)
+{
+    if (setenv("OMP_STACKSIZE", threads_stack, 1) != 0)
+        _exit(125);
+}
+
+static void a_stack_that_is_too_small(void **state) /* case 76 */
+{
+    NEED_BINARY();
+    NEED_LIMITS();
+    static const char *const small[] = {"16k", "20", "16384B", " 100 k"},
+                             *const enough[] = {"256", "1 M", "1g", "18446744073709551615G"};
+    put_text("c.ini", TINY); /* the first file brings an older run with it */
+    cli.child = leave_a_stack;
+    stack_bytes = 80 << 10;
+    refuse(&(refusal){TINY, NULL, DT_E_BUDGET,
+        {"the stack may take 80 KiB alone: RLIMIT_STACK (ulimit -s); raise it to 1024 or more"}});
+    stack_bytes = 1 << 20;
+    ran r = cli_run("plan FILE", cli_file("c.ini", TINY));
+    assert_code(&r, 0);
+    cli_done(&r);
+    cli.child = give_threads_a_stack;
+    for (size_t i = 0; i < DT_COUNT(small); i++) {
+        threads_stack = small[i];
+        refuse(&(refusal){TINY, NULL, DT_E_CONFIG, {"OMP_STACKSIZE = ", "of stack; raise it"}});
+    }
+    for (size_t i = 0; i < DT_COUNT(enough); i++) {
+        threads_stack = enough[i];
+        r = cli_run("plan FILE", cli_file("c.ini", TINY));
+        assert_code(&r, 0);
+        cli_done(&r);
+    }
+    cli.child = NULL;
+}
+
 /* The number behind a text in the output of a refused run. */
 static int suggested(const char *words, const char *text)
 {
@@ -654,6 +699,7 @@ DT_TEST_GROUP(faults)
         T(files_that_are_no_configurations),
         T(networks_that_cannot_be),
         T(a_run_over_its_budget_allocates_nothing),
+        T(a_stack_that_is_too_small),
         T(what_a_refusal_suggests_is_true),
         T(what_a_refusal_says_to_type_fits),
         T(data_that_is_not_there),

@@ -60,6 +60,14 @@ static bool is_folder(const char *path)
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+dt_status dt_checkpoint_folder(const char *folder, dt_err *err)
+{
+    struct stat st;
+    if (lstat(folder, &st) != 0)
+        return DT_FAIL(err, DT_E_IO, "folder '%s': %s", folder, strerror(errno));
+    return S_ISDIR(st.st_mode) ? DT_OK : DT_FAIL(err, DT_E_IO, "'%s' is no folder", folder);
+}
+
 static bool is_dots(const char *name)
 {
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
@@ -251,6 +259,7 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
     const dt_fact *facts, size_t n_facts, dt_err *err)
 {
     names n;
+    DT_CHECK(dt_checkpoint_folder(folder, err));
     DT_CHECK(name_all(&n, folder, c->step, err));
     DT_CHECK(dt_space_check(folder, dt_checkpoint_bytes(t), err));
     DT_CHECK(make_folder(n.temp, err));
@@ -651,6 +660,7 @@ dt_status dt_checkpoint_prune(const char *folder, int64_t keep, int64_t best, dt
 {
     int64_t *steps, kept = 0;
     size_t n;
+    DT_CHECK(dt_checkpoint_folder(folder, err));
     DT_CHECK(list_steps(&steps, &n, folder, err));
     dt_status st = DT_OK;
     for (size_t i = 0; i < n && st == DT_OK; i++) {

@@ -56,6 +56,10 @@ dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err)
  * taken to have enough. */
 dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
+/* DT_E_IO where FOLDER is not there, or is no folder: what is written below a link goes elsewhere.
+ */
+dt_status dt_checkpoint_folder(const char *folder, dt_err *err) DT_NODISCARD;
+
 /* Write FOLDER/step-N for c->step. An older one of the same step gives way once the new one is
  * whole. After a failure what was there before is there still, and nothing is left behind that
  * could be removed; only when the folder's own sync fails, which comes last, the new one is there

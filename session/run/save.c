@@ -156,6 +156,7 @@ void dti_run_save_due(dt_run *r)
 static dt_status save_weights(const dt_run *r, dt_err *err)
 {
     char to[4096]; /* one name of the run directory is held at a time */
+    DT_CHECK(dt_checkpoint_folder(dti_run_dir_file(r->dir, DT_CHECKPOINTS), err));
     if (r->saved_step == r->point.step && !r->rewritten &&
         snprintf(to, sizeof to, "%s", dti_run_dir_file(r->dir, DT_RUN_WEIGHTS)) < (int)sizeof to &&
         dt_checkpoint_link_weights(

@@ -652,6 +652,24 @@ static void missing_files_and_links_are_passed_over(void **state)
     assert_told("it is of step 2");
 }
 
+static void nothing_is_written_through_a_link(void **state)
+{
+    (void)state;
+    char kept[1024];
+    dt_err err = {0};
+    save(1);
+    snprintf(kept, sizeof kept, "%s.kept", folder);
+    assert_int_equal(rename(folder, kept), 0);
+    assert_int_equal(symlink(kept, folder), 0);
+    assert_fails(save_step(2, &err), DT_E_IO, &err, "is no folder");
+    assert_fails(dt_checkpoint_prune(folder, 0, -1, &err), DT_E_IO, &err, "is no folder");
+    assert_int_equal(unlink(folder), 0);
+    assert_fails(save_step(2, &err), DT_E_IO, &err, "No such file");
+    assert_int_equal(rename(kept, folder), 0);
+    assert_int_equal(newest(), 1);
+    assert_false(dt_checkpoint_there(folder, 2));
+}
+
 static void other_names_are_none(void **state)
 {
     (void)state;
@@ -1070,6 +1088,7 @@ DT_TEST_GROUP(checkpoint)
         T(what_could_not_be_read_again_is_not_written),
         T(damaged_ones_are_passed_over),
         T(missing_files_and_links_are_passed_over),
+        T(nothing_is_written_through_a_link),
         T(other_names_are_none),
         T(when_none_is_whole_all_reasons_are_given),
         T(hostile_manifests_are_refused),

@@ -743,6 +743,24 @@ static void a_run_directory_that_is_removed_is_told(void **state)
     assert_int_not_equal(access(in_workspace("out"), F_OK), 0);
 }
 
+/* What is put in the place of its checkpoints leads out of the run. */
+static void checkpoints_that_became_a_link_are_not_written(void **state)
+{
+    NEED_BINARY();
+    char from[512];
+    const pid_t child = start_long();
+    snprintf(from, sizeof from, "%s", in_workspace("out/checkpoints"));
+    assert_int_equal(mkdir(in_workspace("other"), 0777), 0);
+    assert_int_equal(rename(from, in_workspace("out/before")), 0);
+    assert_int_equal(symlink("../other", from), 0);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_IO);
+    assert_has(r.err, "out/checkpoints' is no folder");
+    cli_done(&r);
+    assert_int_equal(rmdir(in_workspace("other")), 0); /* it is empty */
+}
+
 /* Of a file that somebody removed nothing is said but that it is not there. */
 static void metrics_that_are_removed_are_not_told_as_written(void **state)
 {
@@ -777,6 +795,7 @@ DT_TEST_GROUP(run_faults)
         T(a_start_that_failed_leaves_no_run),
         T(a_run_directory_that_is_moved_is_followed),
         T(a_run_directory_that_is_removed_is_told),
+        T(checkpoints_that_became_a_link_are_not_written),
         T(metrics_that_are_removed_are_not_told_as_written),
         T(every_allocation_of_a_run_may_fail),
     };

@@ -1,18 +1,13 @@
 /* Files that commands write when they are asked to. */
 #include "tools/out_file.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/memory_stream.h"
 #include "engine/base/path.h"
 #include "session/may_write.h"
-
-#define REMEDY "name a file in a folder that is there and can be written"
 
 dt_status dti_write_file(const char *path, dti_printer *print, const void *of, dt_err *err)
 {
@@ -23,28 +18,13 @@ dt_status dti_write_file(const char *path, dti_printer *print, const void *of, d
     DT_CHECK(dt_memory_close(&text, print(of, text.f, err), err));
     const dt_status st = dt_write_file(path, text.text, text.n, err);
     dt_free(text.text);
-    DT_TRY(err, st, "'%s' cannot be written; " REMEDY, path);
+    DT_TRY(err, st, "'%s' cannot be written; " DT_WRITE_REMEDY, path);
     return DT_OK;
 }
 
 bool dti_is_stdout(const char *path)
 {
     return path != NULL && strcmp(path, "-") == 0;
-}
-
-static dt_status check_writable(const char *path, dt_err *err)
-{
-    char folder[DT_PATH_BYTES];
-    struct stat st;
-    if (*path == '\0')
-        return DT_FAIL(err, DT_E_IO, "'' is no name of a file; " REMEDY);
-    if (!dt_path_folder(folder, path))
-        return DT_FAIL(err, DT_E_IO, "'%.60s...' is too long a path; " REMEDY, path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return DT_FAIL(err, DT_E_IO, "'%s' is a folder; " REMEDY, path);
-    if (access(folder, W_OK | X_OK) != 0)
-        return DT_FAIL(err, DT_E_IO, "'%s' cannot be written: %s; " REMEDY, path, strerror(errno));
-    return dt_check_target(path, err);
 }
 
 static bool is_file(const char *path)
@@ -58,7 +38,7 @@ dt_status dti_check_outputs(
     for (size_t i = 0; i < n; i++) {
         if (!is_file(path[i]))
             continue;
-        DT_CHECK(check_writable(path[i], err));
+        DT_CHECK(dt_can_write(path[i], err));
         if (s != NULL)
             DT_CHECK(dt_may_write(s, path[i], err));
         if (input != NULL && dt_same_file(path[i], input))

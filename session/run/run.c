@@ -336,13 +336,23 @@ static void tell_layers(void *self, const char *line)
     dti_run_tell(self, "layers", "%s", line);
 }
 
+static dt_status check_dump(const dt_session *s, dt_err *err)
+{
+    const char *path = s->opts.train.dump_gradients;
+    if (path == NULL)
+        return DT_OK;
+    DT_CHECK(dt_may_write(s, path, err));
+    DT_TRY(err, dti_may_write_beside(s, path, err), "[train] dump_gradients = %s", path);
+    DT_TRY(err, dt_can_write(path, err), "[train] dump_gradients = %s", path);
+    return DT_OK;
+}
+
 /* Everything that can be refused. */
 static dt_status check(dt_run *r, dt_err *err)
 {
     dt_session *s = r->s;
     char note[DTI_RIG_NOTE];
-    if (s->opts.train.dump_gradients != NULL)
-        DT_CHECK(dt_may_write(s, s->opts.train.dump_gradients, err));
+    DT_CHECK(check_dump(s, err));
     if (r->asked) /* of batches that this run may not have */
         dti_session_forget(s);
     DT_CHECK(dt_session_plan_run(s, false, 0, 0, err));

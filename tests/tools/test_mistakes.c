@@ -1442,6 +1442,43 @@ static void what_is_read_is_not_written_over(void **state)
     cli.folder = NULL;
 }
 
+/* Before anything is written, and before an older run is moved aside. */
+static void gradients_that_cannot_be_dumped_are_refused_ahead(void **state)
+{
+    NEED_BINARY();
+    static const struct {
+        const char *path;
+        int code;
+        const char *says;
+    } cases[] = {
+        {"new/config.ini", DT_E_CONFIG, "is run.dir or in it"},
+        {"./new/checkpoints/model.safetensors", DT_E_CONFIG, "is run.dir or in it"},
+        {"d/../new//lock", DT_E_CONFIG, "is run.dir or in it"},
+        {"new", DT_E_CONFIG, "is run.dir or in it"},
+        {"d/pipe", DT_E_IO, "/d/pipe' is a FIFO"},
+        {"d", DT_E_IO, "/d' is a folder"},
+        {"gone/g.safetensors", DT_E_IO, "/gone/g.safetensors' cannot be written: No such file"},
+        {"/dev/null", DT_E_IO, "'/dev/null' is a device"},
+    };
+    char folder[256], words[256];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("dump"));
+    assert_true(mkdir(folder, 0700) == 0 && mkdir(dt_temp_path("dump/d"), 0700) == 0);
+    assert_int_equal(mkfifo(dt_temp_path("dump/d/pipe"), 0600), 0);
+    cli_file("dump/c.ini", LENET);
+    cli.folder = folder;
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        snprintf(words, sizeof words, "c.ini --set run.dir=new/ --set train.dump_gradients=%s",
+            cases[i].path);
+        ran r = cli_run(words, NULL);
+        if (r.code != cases[i].code || strstr(r.err, cases[i].says) == NULL ||
+            (r.code == DT_E_IO && strstr(r.err, "[train] dump_gradients = ") == NULL))
+            fail_msg("%s: %d, %s", cases[i].path, r.code, r.err);
+        cli_done(&r);
+        assert_int_not_equal(access(dt_temp_path("dump/new"), F_OK), 0);
+    }
+    cli.folder = NULL;
+}
+
 /* What comes ahead is for the list to have or not, and a part that is refused is no way out. */
 static void what_comes_ahead_makes_no_list_worse(void **state)
 {
@@ -1632,6 +1669,7 @@ DT_TEST_GROUP(mistakes)
         cmocka_unit_test(what_a_run_refuses_is_no_plan_to_take),
         cmocka_unit_test(files_that_are_asked_for_twice_are_refused),
         cmocka_unit_test(what_is_read_is_not_written_over),
+        cmocka_unit_test(gradients_that_cannot_be_dumped_are_refused_ahead),
         cmocka_unit_test(a_list_that_is_worse_than_its_parts_says_so),
         cmocka_unit_test(what_comes_ahead_makes_no_list_worse),
         cmocka_unit_test(checkmate_names_its_lowest_peak),

@@ -89,7 +89,8 @@ const char *dt_run_dir_moved(
     const dt_run_dir *d); /* where an older run went; NULL: there was none */
 
 /* Before files are written by their paths: the folder is followed where it was moved to, so that
- * nothing is written into another in its place. DT_E_IO: it is gone. */
+ * nothing is written into another in its place. DT_E_IO: it is gone. DT_E_BUSY: its lock is, and
+ * another run may have it. */
 dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err) DT_NODISCARD;
 
 /* Path of a file in the folder; borrowed until the next call. */
@@ -142,7 +143,9 @@ dt_run_best dt_run_dir_best(const char *folder);
 
 /* Append a line to metrics.jsonl, at once. A line that cannot be written is counted, and training
  * goes on; a line written later takes its place, so the file never holds half a line but at its
- * end. Allocates nothing. */
+ * end. Lines of a file that somebody removed or replaced are lost as well, and the next begins
+ * another, where none is in the way; that is looked at by a sync and by the summary. Allocates
+ * nothing. */
 void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r);
 void dti_run_dir_eval(dt_run_dir *d, const dt_eval_report *r);
 void dti_run_dir_sync(dt_run_dir *d); /* so that no checkpoint is ahead of its lines */

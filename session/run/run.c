@@ -138,9 +138,7 @@ static dt_status after_eval(void *self, const dt_eval_report *report, dt_err *er
 static dt_status at_point(void *self, const dt_train_point *p, dt_err *err)
 {
     (void)p; /* the run has it */
-    (void)err;
-    dti_run_save_due(self);
-    return DT_OK;
+    return dti_run_save_due(self, err);
 }
 
 static dt_status dump_gradients(void *self, dt_err *err)

@@ -85,8 +85,9 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err) DT_NODISCARD;
 
 /* A line when the run's checkpoints will not fit beside what is there. */
 void dti_run_foresee_space(dt_run *r);
-/* Save if it is time to; a failure is told, and the run goes on. */
-void dti_run_save_due(dt_run *r);
+/* Save if it is time to; a failure is told, and the run goes on, but where another may have its
+ * folder: DT_E_BUSY. */
+dt_status dti_run_save_due(dt_run *r, dt_err *err) DT_NODISCARD;
 /* At the end: a checkpoint of the last whole step, unless there is one, and its weights. */
 dt_status dti_run_save_last(dt_run *r, dt_err *err) DT_NODISCARD;
 

@@ -127,21 +127,24 @@ static bool is_due(const dt_run *r)
            (o->every_epochs > 0 && step % epoch == 0 && step / epoch % o->every_epochs == 0);
 }
 
-void dti_run_save_due(dt_run *r)
+dt_status dti_run_save_due(dt_run *r, dt_err *err)
 {
     dt_err why = {0};
     if (!is_due(r))
-        return;
+        return DT_OK;
     const bool was_best = r->is_best;
     r->is_best = false;
-    if (save_now(r, &why) == DT_OK) {
+    const dt_status st = save_now(r, &why);
+    if (st == DT_OK) {
         prune(r);
-        return;
+        return DT_OK;
     }
     if (was_best) { /* the best is one that is there */
         r->course.best = r->best_before;
         r->course.best_step = r->best_step_before;
     }
+    if (st == DT_E_BUSY) /* who goes on would write what another does */
+        return dt_run_dir_there(r->dir, err);
     dti_run_tell(r, "saving", "no checkpoint of step %" PRId64 ": %.*s", r->point.step,
         (int)strcspn(why.text, "\n"), why.text);
     if (r->saved_step >= 0)
@@ -149,6 +152,7 @@ void dti_run_save_due(dt_run *r)
             r->saved_step);
     else
         dti_run_tell(r, "saving", "the run goes on, without any checkpoint so far");
+    return DT_OK;
 }
 
 /* Those of the last checkpoint, when it holds them: a second name for that file, which is written

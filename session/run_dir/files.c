@@ -296,6 +296,7 @@ dt_status dti_run_dir_summary(dt_run_dir *d, const dti_run_summary *s, dt_err *e
 {
     char date[DT_FACT_BYTES];
     DT_CHECK(dti_run_dir_settle(d, err));
+    dti_metrics_look(d);
     dt_json j = dt_json_begin();
     add_what(&j, s);
     add_course(&j, s);

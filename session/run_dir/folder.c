@@ -362,9 +362,20 @@ static bool follow(dt_run_dir *d)
 
 dt_status dt_run_dir_there(dt_run_dir *d, dt_err *err)
 {
-    if (follow(d))
+    char holder[DTI_HOLDER_BYTES];
+    if (!follow(d))
+        return DT_FAIL(
+            err, DT_E_IO, "run directory '%s' was removed while the run went on", d->path);
+    if (dti_run_lock_lasts(d->lock, d->path))
         return DT_OK;
-    return DT_FAIL(err, DT_E_IO, "run directory '%s' was removed while the run went on", d->path);
+    if (dti_run_lock_held(d->path, holder))
+        return DT_FAIL(err, DT_E_BUSY,
+            "run directory '%s' is in use by %s, as its lock was removed while the run went on",
+            d->path, holder);
+    return DT_FAIL(err, DT_E_BUSY,
+        "run directory '%s': its lock was removed while the run went on, and another run may have "
+        "begun there",
+        d->path);
 }
 
 static dt_status prepare(dt_run_dir *d, dt_err *err)
@@ -444,7 +455,7 @@ void dti_run_dir_discard(dt_run_dir *d, dt_err *err)
 {
     static const char *const ours[] = {DT_RUN_CONFIG, DT_RUN_ENV, DT_RUN_PLAN, DT_RUN_CLASSES,
         DT_RUN_METRICS, DT_RUN_SUMMARY, DT_RUN_WEIGHTS};
-    if (!follow(d)) {
+    if (dt_run_dir_there(d, NULL) != DT_OK) {
         put_back(d, err);
         return;
     }

@@ -81,6 +81,12 @@ void dti_run_lock_drop(int fd, const char *folder)
     (void)dt_io->close(fd);
 }
 
+bool dti_run_lock_lasts(int fd, const char *folder)
+{
+    char path[PATH_BYTES];
+    return lock_path(path, folder) && same_file(fd, path);
+}
+
 dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err)
 {
     char path[PATH_BYTES];

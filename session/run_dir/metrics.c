@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "engine/base/io.h"
@@ -25,6 +26,25 @@ void dti_metrics_close(dt_run_dir *d)
     if (d->lost > 0 && ftruncate(d->metrics, (off_t)d->metrics_bytes) != 0)
         d->lost++;
     dti_run_dir_sync(d);
+    if (d->metrics >= 0)
+        (void)dt_close(d->metrics);
+    d->metrics = -1;
+}
+
+void dti_metrics_look(dt_run_dir *d)
+{
+    struct stat ours, there;
+    if (d->metrics < 0 ||
+        (fstat(d->metrics, &ours) == 0 &&
+            fstatat(d->folder, DT_RUN_METRICS, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+            ours.st_ino == there.st_ino && ours.st_dev == there.st_dev))
+        return;
+    if (d->lost == 0 && d->lines > 0)
+        (void)DT_FAIL(
+            &d->why, DT_E_IO, "'" DT_RUN_METRICS "' was removed or replaced while the run went on");
+    d->lost += d->lines;
+    d->lines = 0;
+    d->metrics_bytes = 0;
     (void)dt_close(d->metrics);
     d->metrics = -1;
 }
@@ -32,21 +52,35 @@ void dti_metrics_close(dt_run_dir *d)
 /* Lines that the disk did not take are lost, however many they are. */
 void dti_run_dir_sync(dt_run_dir *d)
 {
-    if (dt_sync(d->metrics) == 0)
+    dti_metrics_look(d);
+    if (d->metrics < 0 || dt_sync(d->metrics) == 0)
         return;
     const int error = errno;
     if (d->lost++ == 0)
         (void)DT_FAIL(&d->why, DT_E_IO, "sync '" DT_RUN_METRICS "': %s", strerror(error));
 }
 
+/* In the folder itself, wherever that was moved to; what somebody put there stays. */
+static dt_status begin_anew(dt_run_dir *d, dt_err *err)
+{
+    if (d->metrics < 0)
+        d->metrics =
+            openat(d->folder, DT_RUN_METRICS, O_WRONLY | O_EXCL | O_CREAT | O_CLOEXEC, 0666);
+    return d->metrics >= 0
+               ? DT_OK
+               : DT_FAIL(err, DT_E_IO, "create '" DT_RUN_METRICS "': %s", strerror(errno));
+}
+
 static void append(dt_run_dir *d, const char *line, int n)
 {
     dt_err *why = d->lost == 0 ? &d->why : NULL;
-    if (dt_write_at(d->metrics, DT_RUN_METRICS, line, (size_t)n, (off_t)d->metrics_bytes, why) ==
-        DT_OK)
-        d->metrics_bytes += n;
-    else
+    if (begin_anew(d, why) != DT_OK || dt_write_at(d->metrics, DT_RUN_METRICS, line, (size_t)n,
+                                           (off_t)d->metrics_bytes, why) != DT_OK) {
         d->lost++;
+        return;
+    }
+    d->metrics_bytes += n;
+    d->lines++;
 }
 
 void dti_run_dir_step(dt_run_dir *d, const dt_step_report *r)

@@ -14,6 +14,7 @@ struct dt_run_dir {
     bool begins;       /* a new run, of which nothing needs to last yet */
     int lock, metrics; /* descriptors; -1 */
     int64_t metrics_bytes;
+    uint64_t lines; /* that this process wrote into that file */
     uint64_t lost;
     dt_err why; /* of the first line lost */
 };
@@ -27,6 +28,8 @@ enum { DTI_HOLDER_BYTES = 160 };
 dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err) DT_NODISCARD;
 /* Remove the lock's file, then let go; -1: there is none. */
 void dti_run_lock_drop(int fd, const char *folder);
+/* Whether the file of a lock that was taken still has its name: else another may take it. */
+bool dti_run_lock_lasts(int fd, const char *folder);
 /* Whether the lock of a folder is held, and who holds, or held, it: "process 12 on host"; "" when
  * there is no lock file. */
 bool dti_run_lock_held(const char *folder, char holder[DTI_HOLDER_BYTES]);
@@ -64,6 +67,9 @@ const char *dti_real_text(char to[DTI_NUMBER_BYTES], double v);
 
 /* Open metrics.jsonl: one that must not exist, or the one that is there, if any. */
 dt_status dti_metrics_open(dt_run_dir *d, bool go_on, dt_err *err) DT_NODISCARD;
+/* A file that somebody removed or replaced is let go of, its lines are lost, and the next line
+ * begins another. */
+void dti_metrics_look(dt_run_dir *d);
 /* What a failed write may have left behind the last whole line goes. */
 void dti_metrics_close(dt_run_dir *d);
 

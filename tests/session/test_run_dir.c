@@ -173,6 +173,27 @@ static void a_folder_in_use_names_the_process(void **state)
     assert_false(exists("r/lock"));
 }
 
+/* Another run may have the folder then, and only one of them writes there. */
+static void a_lock_that_is_gone_is_noticed(void **state)
+{
+    (void)state;
+    dt_err err = {0};
+    dt_run_dir *d = open_dir("r", false), *other = NULL;
+    assert_ok(dt_run_dir_there(d, &err), &err);
+    assert_int_equal(unlink("r/lock"), 0);
+    assert_ok(dti_run_dir_continue(&other, "r", &err), &err);
+    assert_fails(dt_run_dir_there(d, &err), DT_E_BUSY, &err, "is in use by process");
+    err = (dt_err){0};
+    assert_ok(dt_run_dir_there(other, &err), &err);
+    dti_run_dir_close(d);
+    assert_true(exists("r/lock"));
+    dti_run_dir_close(other);
+    d = open_dir("s", false);
+    assert_int_equal(unlink("s/lock"), 0);
+    assert_fails(dt_run_dir_there(d, &err), DT_E_BUSY, &err, "lock was removed");
+    dti_run_dir_close(d);
+}
+
 static void another_process_holds_the_folder(void **state)
 {
     (void)state;
@@ -714,6 +735,36 @@ static void a_full_disk_loses_lines_and_nothing_else(void **state)
     assert_null(metric("r/metrics.jsonl", 2));
 }
 
+/* Lines go on in a file that others see, and those that went with the other are told. */
+static void metrics_that_are_replaced_are_begun_anew(void **state)
+{
+    (void)state;
+    for (int put = 0; put < 2; put++) {
+        const char *name = put == 1 ? "s" : "r", *why;
+        char file[32];
+        dt_run_dir *d = open_dir(name, false);
+        snprintf(file, sizeof file, "%s/metrics.jsonl", name);
+        step(d, 1, 1);
+        step(d, 2, 2);
+        assert_int_equal(unlink(file), 0);
+        if (put == 1)
+            put_file(file, "somebody's\n");
+        dti_run_dir_sync(d);
+        assert_int_equal(dt_run_dir_lost(d, &why), 2);
+        assert_non_null(strstr(why, "metrics.jsonl' was removed or replaced"));
+        step(d, 3, 3);
+        dti_run_dir_sync(d);
+        assert_int_equal(dt_run_dir_lost(d, &why), put == 1 ? 3 : 2);
+        dti_run_dir_close(d);
+        char *text = read_text(file);
+        if (put == 1)
+            assert_string_equal(text, "somebody's\n");
+        else
+            assert_non_null(strstr(text, "{\"step\": 3"));
+        dt_free(text);
+    }
+}
+
 static void lines_need_no_memory(void **state)
 {
     (void)state;
@@ -988,6 +1039,7 @@ DT_TEST_GROUP(run_dir)
         T(an_empty_folder_is_used),
         T(a_used_folder_is_refused),
         T(a_folder_in_use_names_the_process),
+        T(a_lock_that_is_gone_is_noticed),
         T(another_process_holds_the_folder),
         T(overwriting_moves_the_old_run_aside),
         T(overwriting_takes_the_next_free_number),
@@ -1011,6 +1063,7 @@ DT_TEST_GROUP(run_dir)
         T(numbers_json_has_no_word_for_are_text),
         T(losses_have_nine_digits),
         T(a_full_disk_loses_lines_and_nothing_else),
+        T(metrics_that_are_replaced_are_begun_anew),
         T(lines_need_no_memory),
         T(a_file_is_written_whole_or_not_at_all),
         T(a_text_that_memory_cuts_is_not_written),

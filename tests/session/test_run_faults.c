@@ -761,6 +761,22 @@ static void checkpoints_that_became_a_link_are_not_written(void **state)
     assert_int_equal(rmdir(in_workspace("other")), 0); /* it is empty */
 }
 
+/* Another may have the folder then: the run ends at its next checkpoint, and writes nothing. */
+static void a_run_whose_lock_is_removed_ends(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", LONG "[checkpoint]\nevery = 50\n");
+    const pid_t child = cli_start("c.ini", NULL);
+    wait_for_steps();
+    assert_int_equal(unlink(in_workspace("out/lock")), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_BUSY);
+    assert_has(r.err, "its lock was removed while the run went on");
+    assert_int_not_equal(access(in_workspace("out/summary.json"), F_OK), 0);
+    assert_int_not_equal(access(in_workspace("out/checkpoints/model.safetensors"), F_OK), 0);
+    cli_done(&r);
+}
+
 /* Of a file that somebody removed nothing is said but that it is not there. */
 static void metrics_that_are_removed_are_not_told_as_written(void **state)
 {
@@ -771,6 +787,7 @@ static void metrics_that_are_removed_are_not_told_as_written(void **state)
     ran r = cli_wait(child);
     assert_code(&r, DT_E_STOPPED);
     assert_has(r.out, "/w/out: checkpoints/model.safetensors, summary.json, report.html\n");
+    assert_has(r.out, "lines of metrics are lost");
     cli_done(&r);
 }
 
@@ -795,6 +812,7 @@ DT_TEST_GROUP(run_faults)
         T(a_start_that_failed_leaves_no_run),
         T(a_run_directory_that_is_moved_is_followed),
         T(a_run_directory_that_is_removed_is_told),
+        T(a_run_whose_lock_is_removed_ends),
         T(checkpoints_that_became_a_link_are_not_written),
         T(metrics_that_are_removed_are_not_told_as_written),
         T(every_allocation_of_a_run_may_fail),

@@ -208,10 +208,39 @@ static void put_back(dt_run_dir *d, dt_err *err)
     d->moved = NULL;
 }
 
+/* Whether "." or ".." stands behind a name in a path, and leads nowhere once that is moved. */
+static bool has_dots(const char *path)
+{
+    bool named = false;
+    for (const char *at = path; *at != '\0'; at += *at == '/') {
+        const size_t n = strcspn(at, "/");
+        const bool dots = (n == 1 || n == 2) && strncmp(at, "..", n) == 0;
+        if (dots && named)
+            return true;
+        named |= n > 0 && !dots;
+        at += n;
+    }
+    return false;
+}
+
+static dt_status without_dots(dt_run_dir *d, dt_err *err)
+{
+    if (!has_dots(d->path))
+        return DT_OK;
+    char *real = realpath(d->path, NULL);
+    if (real == NULL)
+        return DT_FAIL(err, DT_E_IO, "run directory '%s': %s", d->path, strerror(errno));
+    dt_free(d->path);
+    d->path = dt_strdup(real);
+    free(real);
+    return d->path != NULL ? DT_OK : dti_run_no_memory(err);
+}
+
 /* Holding its lock proves that the run in it is over. */
 static dt_status replace_old(dt_run_dir *d, dt_err *err)
 {
     int lock;
+    DT_CHECK(without_dots(d, err));
     DT_CHECK(dti_run_lock_take(&lock, d->path, err));
     const dt_status st = move_aside(d, err);
     dti_run_lock_drop(lock, st == DT_OK ? d->moved : d->path);

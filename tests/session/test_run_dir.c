@@ -260,6 +260,24 @@ static void overwriting_takes_the_next_free_number(void **state)
     dt_free(text);
 }
 
+/* Dots behind the folder itself lead nowhere once it is moved. */
+static void overwriting_finds_its_place_again(void **state)
+{
+    (void)state;
+    static const char *const ways[] = {"a/r/../r", "a/r/.", "a/./r/", "a/r/../../a/r/."};
+    assert_int_equal(mkdir("a", 0777), 0);
+    dti_run_dir_close(open_dir("a/r", false));
+    for (size_t i = 0; i < DT_COUNT(ways); i++) {
+        char mark[32];
+        put_file("a/r/mark", "kept");
+        dti_run_dir_close(open_dir(ways[i], true));
+        snprintf(mark, sizeof mark, "a/r.old-%zu/mark", i + 1);
+        assert_true(exists(mark));
+        assert_true(exists("a/r/metrics.jsonl"));
+        assert_false(exists("a/r/mark"));
+    }
+}
+
 static void overwriting_moves_only_runs(void **state)
 {
     (void)state;
@@ -1043,6 +1061,7 @@ DT_TEST_GROUP(run_dir)
         T(another_process_holds_the_folder),
         T(overwriting_moves_the_old_run_aside),
         T(overwriting_takes_the_next_free_number),
+        T(overwriting_finds_its_place_again),
         T(overwriting_moves_only_runs),
         T(a_lock_file_of_anyones_making_is_harmless),
         T(too_many_open_files_are_told_with_their_limit),

@@ -9,7 +9,6 @@
 #include "engine/base/io.h"
 #include "engine/base/memory_stream.h"
 #include "session/open.h"
-#include "session/profile_cache.h"
 #include "session/version.h"
 #include "tools/args.h"
 #include "tools/out_file.h"
@@ -86,14 +85,13 @@ static dt_status give(const profiling *p, const char *path, dt_err *err)
 
 static dt_status profile_config(profiling *p, const dti_cli *cli, const char *out, dt_err *err)
 {
-    bool kept = false;
-    char path[DT_CACHE_PATH];
+    dt_status kept = DT_OK;
     dti_profile_watch watch = {0};
     dt_status st = dti_profile_session(&p->s, cli->word[0], cli->set, cli->n_set, &p->o, err);
     if (st == DT_OK)
         st = dti_check_outputs(p->s, &out, 1, NULL, err);
     if (st == DT_OK && p->keep)
-        st = dt_profile_kept(p->s, path, err); /* before it is measured in vain */
+        st = dti_profile_can_keep(p->s, err);
     dti_profile_watch_begin(&watch, &p->o);
     if (st == DT_OK)
         st = dt_profile_measure(p->s, &p->o, &p->found, err);
@@ -101,12 +99,12 @@ static dt_status profile_config(profiling *p, const dti_cli *cli, const char *ou
     if (st == DT_OK && p->o.timed)
         summary(p);
     if (st == DT_OK && p->keep)
-        kept = dti_profile_keep(p->s, &p->found);
-    if (st == DT_OK && (out != NULL || !kept))
+        kept = dti_profile_keep(p->s, &p->found, err);
+    if (st == DT_OK && (out != NULL || !p->keep || kept != DT_OK))
         st = give(p, out, err);
     dt_profile_deinit(&p->found);
     dt_session_close(p->s);
-    return st;
+    return st == DT_OK ? kept : st;
 }
 
 static dt_status check(

@@ -8,6 +8,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
+#include "engine/base/io.h"
+#include "session/may_write.h"
 #include "session/open.h"
 #include "session/profile_cache.h"
 #include "session/run_dir.h"
@@ -76,16 +78,25 @@ void dti_profile_watch_end(dti_profile_watch *w)
 
 /* ---- what was found ---- */
 
-bool dti_profile_keep(const dt_session *s, dt_profile *p)
+#define NOT_KEPT "the profile cannot be kept; set memory.cache to a folder that can be written"
+
+dt_status dti_profile_can_keep(const dt_session *s, dt_err *err)
 {
     char path[DT_CACHE_PATH];
-    dt_err err = {0};
-    const bool kept = dt_profile_keep(s, p, path, &err) == DT_OK;
-    if (kept)
-        dti_term_say("kept for memory.profile = auto as %s", path);
-    else
-        dti_term_say("the profile cannot be kept: %.*s", (int)strcspn(err.text, "\n"), err.text);
-    return kept;
+    DT_CHECK(dt_profile_kept(s, path, err));
+    dt_status st = dt_make_above(path, err);
+    if (st == DT_OK)
+        st = dt_can_write(path, err);
+    DT_TRY(err, st, NOT_KEPT);
+    return DT_OK;
+}
+
+dt_status dti_profile_keep(const dt_session *s, dt_profile *p, dt_err *err)
+{
+    char path[DT_CACHE_PATH];
+    DT_TRY(err, dt_profile_keep(s, p, path, err), NOT_KEPT);
+    dti_term_say("kept for memory.profile = auto as %s", path);
+    return DT_OK;
 }
 
 /* ---- ahead of a run ---- */
@@ -125,9 +136,9 @@ void dti_profile_missing(const char *config, const char *const *set, size_t n_se
     if (st == DT_OK)
         st = dt_profile_measure(s, &o, &found, &err);
     dti_profile_watch_end(&watch);
-    if (st == DT_OK)
-        (void)dti_profile_keep(s, &found);
-    else if (st != DT_E_CONFIG && st != DT_E_DATA && st != DT_E_IO)
+    if (st == DT_OK && dti_profile_keep(s, &found, &err) != DT_OK)
+        dti_term_say("the profile cannot be kept: %.*s", (int)strcspn(err.text, "\n"), err.text);
+    else if (st != DT_OK && st != DT_E_CONFIG && st != DT_E_DATA && st != DT_E_IO)
         dti_term_say("nothing is kept: %.*s", (int)strcspn(err.text, "\n"), err.text);
     dt_profile_deinit(&found);
     dt_session_close(s);

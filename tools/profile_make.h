@@ -19,8 +19,10 @@ typedef struct dti_profile_watch {
 void dti_profile_watch_begin(dti_profile_watch *w, dt_profile_opts *o);
 void dti_profile_watch_end(dti_profile_watch *w);
 
-/* Keep it for memory.profile = auto, and say where; or why that cannot be, and false. */
-bool dti_profile_keep(const dt_session *s, dt_profile *p);
+/* Before it is measured in vain: whether it could be kept, for which its folder is made. */
+dt_status dti_profile_can_keep(const dt_session *s, dt_err *err) DT_NODISCARD;
+/* Keep it for memory.profile = auto, and say where. */
+dt_status dti_profile_keep(const dt_session *s, dt_profile *p, dt_err *err) DT_NODISCARD;
 
 /* Whether a run goes by memory.profile = auto, and nothing is kept of it yet, though it could be. A
  * run that goes on goes on with what it has. */

@@ -64,7 +64,7 @@ static const dt_opt data_rows[] = {
     {"vocab", DT_OPT_PATH, AT(vocab), "", 0, 0, NULL, NULL, "of source = text: classes.txt of a run, whose bytes are the tokens here too, so that another text is learned from that run's weights; not given: the different bytes of path"},
     {"augment", DT_OPT_BOOL, AT(augment), "on", 0, 0, NULL, NULL, "randomly crop and flip pictures while training: those of the network's size (CIFAR) are shifted by up to 4 pixels, others cropped to 8 to 100 % of their area and resized. Digits are not flipped"},
     {"cutout", DT_OPT_I64, AT(cutout), "0", 0, 16384, NULL, "pixels", "side of a square, at a random place of each training picture, that is filled with the mean; only with augment = on; 0: none"},
-    {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch"},
+    {"shuffle", DT_OPT_BOOL, AT(shuffle), "on", 0, 0, NULL, NULL, "visit samples in a new random order in each epoch; tensors come in the order of their file"},
     {"mean", DT_OPT_LIST, AT(mean_text), "", 0, 0, NULL, NULL, "subtracted from pixels scaled to 0..1: one number, or three for R,G,B; not given: the source's own. Samples of source = tensors are taken as they are, and classify alone goes by it"},
     {"std", DT_OPT_LIST, AT(std_text), "", 0, 0, NULL, NULL, "divides pixels, after mean was subtracted: one number, or three for R,G,B; not given: the source's own. Of source = tensors as mean"},
     {"ignore_label", DT_OPT_I64, AT(ignore_label), "-100", INT32_MIN, INT32_MAX, NULL, NULL, "label of samples, pixels or positions that loss, gradients and accuracy ignore, as PyTorch's ignore_index does; only for source = tensors, and where labels are values NaN is that"},

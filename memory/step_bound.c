@@ -15,6 +15,7 @@
  * struct least - what is known of the program.
  * @once @again: seconds by op, of it in order, and of it when it runs again
  * @own: by op of the graph, bytes of its output while it runs; 0 where that may lie over an input
+ * @bounds: of what must run again
  * @tier: by tier, values may wait there
  * @rate: bytes a second that leave the device and come back
  * @price: seconds that a byte which leaves and comes back takes from the ops, as it slows them
@@ -31,6 +32,7 @@ typedef struct least {
     bool tier[DT_TIERS];
     dti_remat_program r;
     uint64_t *own;
+    dti_remat_bounds *bounds;
     bool *behind;
     double fetch, *first, *repeat, *fetched;
     uint8_t *apart;
@@ -369,7 +371,8 @@ static dt_status find_graph(least *l, dt_program *bare, dt_err *err)
     dt_plan_destroy(plan);
     DT_CHECK(st);
     pack(l, bare);
-    return find_own(l, bare, err);
+    DT_CHECK(find_own(l, bare, err));
+    return dti_remat_bounds_open(&l->bounds, &l->r.graph, l->own, err);
 }
 
 /* The abstract problem. */
@@ -388,18 +391,17 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
 
 /* Seconds of what must run again with so many bytes, as good as it takes to tell whether they are
  * @enough. An op's cost counts a unit too much. */
-static dt_status extra(const least *l, double room, double enough, double *out, dt_err *err)
+static double extra(const least *l, double room, double enough)
 {
-    uint64_t cost, all = 0, wanted = UINT64_MAX;
+    uint64_t all = 0, wanted = UINT64_MAX;
     const dt_remat_graph *g = &l->r.graph;
     for (uint32_t v = 0; v < g->n_op; v++)
         all += g->cost[v];
     const uint64_t budget = room < 0x1p62 ? (uint64_t)room : (uint64_t)1 << 62;
     if (enough < HUGE_VAL)
         wanted = all + g->n_op + 1 + (uint64_t)(enough / l->r.unit);
-    DT_CHECK(dti_remat_bound_by(g, budget, l->own, wanted, &cost, err));
-    *out = fmax(0, ((double)(cost - all) - g->n_op) * l->r.unit);
-    return DT_OK;
+    const uint64_t cost = dti_remat_bounds_by(l->bounds, budget, wanted);
+    return fmax(0, ((double)(cost - all) - g->n_op) * l->r.unit);
 }
 
 /* So many bytes away, and seconds of what must run again beside that with the most of them. */
@@ -410,7 +412,7 @@ typedef struct share {
 /* What is beyond the room runs again or moves, and what moves has its price. The more moves, the
  * less runs again: of shares between none and all the one that may take least is cut in two, until
  * it is small. */
-static dt_status by_price(const least *l, double room, double *low, dt_err *err)
+static void by_price(const least *l, double room, double *low)
 {
     enum { SHARES = 32 };
     share all[SHARES] = {{0}};
@@ -418,18 +420,17 @@ static dt_status by_price(const least *l, double room, double *low, dt_err *err)
     for (uint32_t v = 0; v < l->r.graph.n_op; v++)
         all[0].to += (double)l->r.graph.bytes[v];
     if (!(l->price > 0) || !(l->price < HUGE_VAL))
-        return DT_OK;
+        return;
     size_t best = 0;
     for (size_t n = 1; n < SHARES && l->price * (all[best].to - all[best].from) > near; n++) {
         all[n] = all[best];
         all[n].from = all[best].to = (all[best].from + all[best].to) / 2;
-        DT_CHECK(extra(l, room + all[best].to, HUGE_VAL, &all[best].again, err));
+        all[best].again = extra(l, room + all[best].to, HUGE_VAL);
         for (size_t i = best = 0; i <= n; i++)
             if (all[i].again + l->price * all[i].from < all[best].again + l->price * all[best].from)
                 best = i;
     }
     *low = fmax(*low, l->compute + all[best].again + l->price * all[best].from);
-    return DT_OK;
 }
 
 /* Several moments at once, and the ops and copies between them. */
@@ -485,6 +486,7 @@ static dt_status moved_once(
 
 static void deinit(least *l)
 {
+    dti_remat_bounds_close(l->bounds);
     dti_remat_program_deinit(&l->r);
     dt_free(l->once);
     dt_free(l->again);
@@ -508,16 +510,26 @@ dt_status dti_step_bounds_of(const dt_program *kept, const dt_pass_env *env, uin
 {
     least l = {.env = env};
     const double room = room_of(kept, budget);
-    double more = 0;
     *out = (dti_step_bounds){0};
     dt_status st = open(&l, kept, err);
-    if (st == DT_OK)
-        st = extra(&l, room, HUGE_VAL, &more, err);
-    out->still = l.compute + more;
-    if (st == DT_OK)
+    if (st == DT_OK) {
+        out->still = l.compute + extra(&l, room, HUGE_VAL);
         st = moved_once(&l, kept, room, &out->once, err);
+    }
     deinit(&l);
     return st;
+}
+
+/* A step of so many seconds moves so many bytes, and runs again what must with those away. */
+static double by_bytes(const least *l, double room)
+{
+    double low = l->compute, high = low + extra(l, room + low * l->rate, HUGE_VAL);
+    while (high - low > 1e-4 * low) {
+        const double at = (low + high) / 2;
+        const double again = extra(l, room + at * l->rate, at - l->compute);
+        *(l->compute + again >= at ? &low : &high) = at;
+    }
+    return low;
 }
 
 dt_status dt_step_bound(
@@ -525,27 +537,14 @@ dt_status dt_step_bound(
 {
     least l = {.env = env};
     const double room = room_of(kept, budget);
-    double again = 0; /* seconds of what must run again */
     dt_status st = open(&l, kept, err);
-    double low = l.compute;
-    if (st == DT_OK)
-        st = extra(&l, room + low * l.rate, HUGE_VAL, &again, err);
-    double high = low + again;
-    while (st == DT_OK && high - low > 1e-4 * low) {
-        /* a step of so many seconds moves so many bytes, and runs again what must with those away
-         */
-        const double at = (low + high) / 2;
-        st = extra(&l, room + at * l.rate, at - l.compute, &again, err);
-        if (l.compute + again >= at)
-            low = at;
-        else
-            high = at;
+    *seconds = l.compute;
+    if (st == DT_OK) {
+        *seconds = by_bytes(&l, room);
+        by_price(&l, room, seconds);
     }
-    if (st == DT_OK)
-        st = by_price(&l, room, &low, err);
-    if (st == DT_OK && low < HUGE_VAL)
-        st = by_moments(&l, room, &low, err);
-    *seconds = low;
+    if (st == DT_OK && *seconds < HUGE_VAL)
+        st = by_moments(&l, room, seconds, err);
     deinit(&l);
     return st;
 }

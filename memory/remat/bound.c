@@ -114,14 +114,28 @@ static double most_flow(flow *f, uint32_t from, uint32_t to, double least)
 
 enum { EARLIER = 1, LATER = 2, THERE = 4, WANTED = 8 };
 
-typedef struct moments {
+/* When op x runs first; @there: bytes of its inputs and of its output; @bytes @cost: of the values
+ * that are read later besides. */
+typedef struct moment {
+    uint32_t x;
+    uint64_t there;
+    double bytes, cost;
+} moment;
+
+/* @own: bytes of an op's output while it runs; NULL: all of it. @moment: n of them. @state: by op,
+ * at the moment looked at last. */
+struct dti_remat_bounds {
     const dt_remat_graph *g;
-    uint64_t budget;
-    const uint64_t *own; /* bytes of an op's output while it runs; NULL: all of it */
+    const uint64_t *own;
+    uint64_t total; /* cost */
+    moment *moment;
+    size_t n;
     uint8_t *state;
     uint32_t *stack;
     flow f;
-} moments;
+};
+
+typedef dti_remat_bounds moments;
 
 static void spread(moments *m, uint32_t from, uint8_t mark)
 {
@@ -140,8 +154,8 @@ static void spread(moments *m, uint32_t from, uint8_t mark)
     }
 }
 
-/* Which ops ran before x, which are read after it, what lies there; bytes left for the rest. */
-static bool look(moments *m, uint32_t x, uint64_t *rest)
+/* Which ops ran before x, which are read after it; bytes of what lies there. */
+static uint64_t look(moments *m, uint32_t x)
 {
     const dt_remat_graph *g = m->g;
     memset(m->state, 0, g->n_op);
@@ -157,8 +171,7 @@ static bool look(moments *m, uint32_t x, uint64_t *rest)
         for (uint32_t i = g->out_at[v]; (m->state[v] & EARLIER) != 0 && i < g->out_at[v + 1]; i++)
             if ((m->state[g->out[i]] & LATER) != 0)
                 m->state[v] |= WANTED;
-    *rest = there <= m->budget ? m->budget - there : 0;
-    return there <= m->budget;
+    return there;
 }
 
 static bool asked(uint8_t state)
@@ -214,23 +227,20 @@ static cut cut_at(moments *m, uint32_t x, double price, double least)
 /* The best price for a moment: between one at which too much stays and one at which all fits. No
  * price gives more than where the lines of two cuts meet, so the search ends where that is no more
  * than @known, or where it has found @enough. */
-static double at_moment(
-    moments *m, uint32_t x, uint64_t rest, double total, double known, double enough)
+static double at_moment(moments *m, const moment *at, uint64_t rest, double known, double enough)
 {
-    const double left = (double)rest, least = total * 1e-13;
+    const double left = (double)rest, total = (double)m->total, least = total * 1e-13;
     double best = 0;
-    cut all = {0};
-    for (uint32_t v = 0; v < x; v++)
-        if (asked(m->state[v]))
-            all.bytes += (double)m->g->bytes[v];
+    cut all = {.bytes = at->bytes};
     if (all.bytes <= left)
         return 0;
+    (void)look(m, at->x);
     cut few = {.cost = total}; /* all is made again, nothing stays */
     for (int i = 0; i < PRICES; i++) {
         const double price = (few.cost - all.cost) / (all.bytes - few.bytes);
         if (best >= enough || all.cost + price * (all.bytes - left) <= known)
             break;
-        const cut c = cut_at(m, x, price, least);
+        const cut c = cut_at(m, at->x, price, least);
         best = fmax(best, c.flow - price * left);
         if (is_tired(&m->f) ||
             c.cost + price * c.bytes >= all.cost + price * all.bytes - total * 1e-9)
@@ -245,28 +255,26 @@ static double at_moment(
 
 /* --- which moments --- */
 
-typedef struct moment {
-    uint32_t x;
+typedef struct scored {
+    const moment *of;
     double score;
-} moment;
+} scored;
+
+static uint64_t rest_of(const moment *x, uint64_t budget)
+{
+    return x->there <= budget ? budget - x->there : 0;
+}
 
 /* What the moment costs if values are made again without their inputs: a knapsack that may cut one.
  */
-static double knapsack(const moments *m, uint32_t x, uint64_t rest)
+static double knapsack(const moment *x, uint64_t budget)
 {
-    const dt_remat_graph *g = m->g;
-    double bytes = 0, cost = 0;
-    for (uint32_t v = 0; v < x; v++)
-        if (asked(m->state[v])) {
-            bytes += (double)g->bytes[v];
-            cost += (double)g->cost[v];
-        }
-    const double over = bytes - (double)rest;
-    return over <= 0 ? 0 : cost * over / bytes + over * 1e-12;
+    const double over = x->bytes - (double)rest_of(x, budget);
+    return over <= 0 ? 0 : x->cost * over / x->bytes + over * 1e-12;
 }
 
 /* The few of the highest scores, in order. */
-static void insert(moment *top, size_t *n, moment x)
+static void insert(scored *top, size_t *n, scored x)
 {
     if (*n == MOMENTS && top[MOMENTS - 1].score >= x.score)
         return;
@@ -276,20 +284,39 @@ static void insert(moment *top, size_t *n, moment x)
     top[i] = x;
 }
 
-static void choose(moments *m, moment *top, size_t *n)
+static void choose(const moments *m, uint64_t budget, scored *top, size_t *n)
+{
+    for (size_t i = 0; i < m->n; i++) {
+        const double score = knapsack(&m->moment[i], budget);
+        if (score > 0)
+            insert(top, n, (scored){&m->moment[i], score});
+    }
+}
+
+static moment moment_of(moments *m, uint32_t x)
+{
+    moment at = {.x = x, .there = look(m, x)};
+    for (uint32_t v = 0; v < x; v++)
+        if (asked(m->state[v])) {
+            at.bytes += (double)m->g->bytes[v];
+            at.cost += (double)m->g->cost[v];
+        }
+    return at;
+}
+
+/* Of every op, or of some with as many between them. */
+static dt_status find_moments(moments *m, dt_err *err)
 {
     const dt_remat_graph *g = m->g;
     const double each = (double)g->n_op + g->n_edge;
     const double tried = fmin(g->n_op, fmax(MOMENTS, work_for_moments / each));
     const double stride = g->n_op / tried;
-    for (double at = 0; at < g->n_op; at += stride) {
-        uint64_t rest;
-        const uint32_t x = (uint32_t)at;
-        (void)look(m, x, &rest);
-        const double score = knapsack(m, x, rest);
-        if (score > 0)
-            insert(top, n, (moment){x, score});
-    }
+    m->moment = dt_alloc((size_t)tried + 2, sizeof *m->moment);
+    if (m->moment == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound's moments");
+    for (double at = 0; at < g->n_op; at += stride)
+        m->moment[m->n++] = moment_of(m, (uint32_t)at);
+    return DT_OK;
 }
 
 static dt_status open(moments *m, dt_err *err)
@@ -307,17 +334,6 @@ static dt_status open(moments *m, dt_err *err)
         m->f.level == NULL || m->f.at == NULL || m->f.queue == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound over %zu ops", n);
     return DT_OK;
-}
-
-static void close(moments *m)
-{
-    dt_free(m->state);
-    dt_free(m->stack);
-    dt_free(m->f.arc);
-    dt_free(m->f.head);
-    dt_free(m->f.level);
-    dt_free(m->f.at);
-    dt_free(m->f.queue);
 }
 
 uint64_t dt_remat_least_peak(const dt_remat_graph *g)
@@ -352,44 +368,66 @@ static dt_status by_several(
     return st;
 }
 
+dt_status dti_remat_bounds_open(
+    dti_remat_bounds **out, const dt_remat_graph *g, const uint64_t *own, dt_err *err)
+{
+    moments *m = *out = dt_alloc(1, sizeof *m);
+    if (m == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound");
+    *m = (moments){.g = g, .own = own};
+    for (uint32_t v = 0; v < g->n_op; v++)
+        m->total += g->cost[v];
+    DT_CHECK(open(m, err));
+    return find_moments(m, err);
+}
+
+void dti_remat_bounds_close(dti_remat_bounds *m)
+{
+    if (m == NULL)
+        return;
+    dt_free(m->moment);
+    dt_free(m->state);
+    dt_free(m->stack);
+    dt_free(m->f.arc);
+    dt_free(m->f.head);
+    dt_free(m->f.level);
+    dt_free(m->f.at);
+    dt_free(m->f.queue);
+    dt_free(m);
+}
+
+uint64_t dti_remat_bounds_by(dti_remat_bounds *m, uint64_t budget, uint64_t enough)
+{
+    scored top[MOMENTS];
+    size_t n = 0;
+    const double off = 1e-6 + 1e-9 * (double)m->total; /* that sums may be wrong by */
+    const bool all = enough == UINT64_MAX;
+    const double goal = all ? HUGE_VAL : (double)enough - (double)m->total + off + 1;
+    double best = 0;
+    m->f.work = 0;
+    choose(m, budget, top, &n);
+    for (size_t i = 0; i < n && best < goal && !is_tired(&m->f); i++) {
+        const moment *x = top[i].of;
+        if (x->there <= budget)
+            best = fmax(best, at_moment(m, x, rest_of(x, budget), all ? best : goal, goal));
+    }
+    /* costs are whole numbers, so a bound may be rounded up */
+    best -= off;
+    return m->total + (best > 0 ? (uint64_t)ceil(best) : 0);
+}
+
 dt_status dti_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err)
 {
+    dti_remat_bounds *one = NULL;
     double cost = 0, off = 0;
-    DT_CHECK(dti_remat_bound_by(g, budget, NULL, UINT64_MAX, out, err));
+    const dt_status st = dti_remat_bounds_open(&one, g, NULL, err);
+    *out = st == DT_OK ? dti_remat_bounds_by(one, budget, UINT64_MAX) : 0;
+    dti_remat_bounds_close(one);
+    DT_CHECK(st);
     if (g->n_op <= DTI_REMAT_MOST_MOMENTS)
         DT_CHECK(by_several(g, budget, &cost, &off, err));
     /* costs are whole numbers, so a bound may be rounded up */
     if (cost - off > (double)*out)
         *out = (uint64_t)ceil(cost - off);
     return DT_OK;
-}
-
-dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
-    uint64_t enough, uint64_t *out, dt_err *err)
-{
-    moments m = {.g = g, .budget = budget, .own = own};
-    moment top[MOMENTS];
-    size_t n = 0;
-    uint64_t total = 0;
-    for (uint32_t v = 0; v < g->n_op; v++)
-        total += g->cost[v];
-    const dt_status st = open(&m, err);
-    const double off = 1e-6 + 1e-9 * (double)total; /* that sums may be wrong by */
-    const bool all = enough == UINT64_MAX;
-    const double goal = all ? HUGE_VAL : (double)enough - (double)total + off + 1;
-    double best = 0;
-    if (st == DT_OK) {
-        choose(&m, top, &n);
-        for (size_t i = 0; i < n && best < goal && !is_tired(&m.f); i++) {
-            uint64_t rest;
-            if (look(&m, top[i].x, &rest))
-                best = fmax(
-                    best, at_moment(&m, top[i].x, rest, (double)total, all ? best : goal, goal));
-        }
-    }
-    close(&m);
-    /* costs are whole numbers, so a bound may be rounded up */
-    best -= off;
-    *out = total + (best > 0 ? (uint64_t)ceil(best) : 0);
-    return st;
 }

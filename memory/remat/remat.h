@@ -113,11 +113,17 @@ uint64_t dt_remat_least_peak(const dt_remat_graph *g);
 dt_status dti_remat_bound(
     const dt_remat_graph *g, uint64_t budget, uint64_t *out, dt_err *err) DT_NODISCARD;
 
-/* The same where an op's output takes only @own bytes, by op, while the op runs; NULL: all. Who
- * only asks whether it is @enough is answered sooner: by some bound, which is at least that if the
- * best one is by more than a rounding; UINT64_MAX: by the best. */
-dt_status dti_remat_bound_by(const dt_remat_graph *g, uint64_t budget, const uint64_t *own,
-    uint64_t enough, uint64_t *out, dt_err *err) DT_NODISCARD;
+/* The same by one moment alone, for many budgets: what is alive at each moment is found once. */
+typedef struct dti_remat_bounds dti_remat_bounds;
+/* @g and @own stay the caller's. @own: bytes, by op, that its output takes while it runs; NULL:
+ * all. Close even after a failure. DT_E_NOMEM. */
+dt_status dti_remat_bounds_open(
+    dti_remat_bounds **out, const dt_remat_graph *g, const uint64_t *own, dt_err *err) DT_NODISCARD;
+/* No sequence within the budget costs less. Who only asks whether it is @enough is answered sooner:
+ * by some bound, which is at least that if the best one is by more than a rounding; UINT64_MAX: by
+ * the best. */
+uint64_t dti_remat_bounds_by(dti_remat_bounds *b, uint64_t budget, uint64_t enough);
+void dti_remat_bounds_close(dti_remat_bounds *b); /* NULL: nothing */
 
 /* The cheapest sequence whose first runs are in the graph's order, by branch and bound: at most
  * Checkmate's optimum, as between two first runs an op may run twice, and in any order. For at most

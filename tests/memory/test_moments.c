@@ -131,10 +131,12 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
         double seconds[OPS];
         dt_remat_graph g = random_graph(&dice, 6 + dt_roll(&dice, FEW - 6 + 1));
         const uint64_t least = dt_remat_least_peak(&g);
+        dti_remat_bounds *bounds;
+        fresh();
+        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, &err), &err);
         for (uint64_t budget = least; budget < least + 30; budget += 6) {
             dt_remat_sequence s = {0};
             dt_remat_taken taken;
-            uint64_t one;
             bool proved = false;
             fresh();
             const dt_status st =
@@ -143,7 +145,7 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
             if (st != DT_OK)
                 continue;
             assert_ok(dti_remat_measure(&g, &s, &taken, &err), &err);
-            assert_ok(dti_remat_bound_by(&g, budget, NULL, UINT64_MAX, &one, &err), &err);
+            const uint64_t one = dti_remat_bounds_by(bounds, budget, UINT64_MAX);
             const dti_moments m = of_graph(&g, budget, seconds);
             const double is = bound(&m);
             if (!(is <= (double)taken.cost * (1 + 1e-9)))
@@ -153,9 +155,46 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
             above += is > (double)one + 0.5;
             dti_remat_sequence_deinit(&s);
         }
+        dti_remat_bounds_close(bounds);
         dt_remat_graph_deinit(&g);
     }
     assert_true(dt_small_scale() || (forced > 50 && above > 10));
+}
+
+static uint64_t bound_alone(const dt_remat_graph *g, uint64_t budget)
+{
+    dti_remat_bounds *bounds;
+    fresh();
+    assert_ok(dti_remat_bounds_open(&bounds, g, NULL, &err), &err);
+    const uint64_t is = dti_remat_bounds_by(bounds, budget, UINT64_MAX);
+    dti_remat_bounds_close(bounds);
+    return is;
+}
+
+static void many_budgets_are_answered_as_each_alone_is(void **state)
+{
+    (void)state;
+    size_t differ = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        dt_dice dice = {seed, 0};
+        dt_remat_graph g = random_graph(&dice, OPS);
+        const uint64_t least = dt_remat_least_peak(&g);
+        uint64_t last = 0;
+        dti_remat_bounds *bounds;
+        fresh();
+        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, &err), &err);
+        for (uint64_t budget = least + 40; budget >= least && budget > 8; budget -= 8) {
+            const uint64_t is = bound_alone(&g, budget);
+            assert_true(dti_remat_bounds_by(bounds, budget, is - 2) >= is - 2); /* enough */
+            assert_int_equal(dti_remat_bounds_by(bounds, budget, UINT64_MAX), is);
+            assert_true(is >= last); /* fewer bytes, and no less to do */
+            differ += is != last;
+            last = is;
+        }
+        dti_remat_bounds_close(bounds);
+        dt_remat_graph_deinit(&g);
+    }
+    assert_true(differ > 20);
 }
 
 /* --- plans that move --- */
@@ -344,6 +383,7 @@ DT_TEST_GROUP(moments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(programs_of_known_optimum_are_bounded_closely),
         cmocka_unit_test(no_optimum_is_below_and_several_moments_are_seen),
+        cmocka_unit_test(many_budgets_are_answered_as_each_alone_is),
         cmocka_unit_test(no_plan_that_moves_is_below),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

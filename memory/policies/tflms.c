@@ -25,6 +25,7 @@
  * - The input is not copied out, but fetched again. */
 #include "engine/base/alloc.h"
 #include "memory/gap/least.h"
+#include "memory/memo.h"
 #include "memory/policies/levels.h"
 #include "memory/policy.h"
 #include "memory/remat/aim.h"
@@ -55,7 +56,8 @@ typedef struct setting {
     int64_t threshold, ahead, groupby, sync;
 } setting;
 
-/* @limit: of a trial; @best: what is taken, with what comes of it, if one was @found */
+/* @bounds: bytes that swaps were found to take at least, as most settings swap what another does;
+ * @limit: of a trial; @best: what is taken, with what comes of it, if one was @found */
 typedef struct tflms {
     dt_program *p;
     const dt_pass_env *env;
@@ -66,6 +68,7 @@ typedef struct tflms {
     dti_least least;
     dti_level_swap *swap;
     size_t n_swap;
+    dt_memo *bounds;
     setting best;
     dti_pass_cost cost;
     bool found;
@@ -145,6 +148,40 @@ static dt_status rewrite_in(void *self, dt_program *copy, dt_err *err)
     return dti_level_swaps_make(copy, x->swap, x->n_swap, err);
 }
 
+static void add_number(dt_sha256 *sum, int32_t number)
+{
+    dt_sha256_add(sum, &number, sizeof number);
+}
+
+static void key_of_swaps(const tflms *x, char key[DT_SHA256_TEXT])
+{
+    dt_sha256 sum;
+    dt_sha256_init(&sum);
+    for (size_t k = 0; k < x->n_swap; k++) {
+        const dti_level_swap *s = &x->swap[k];
+        add_number(&sum, s->gap.tensor);
+        add_number(&sum, s->gap.from_pos);
+        add_number(&sum, s->gap.to_pos);
+        add_number(&sum, s->release);
+        add_number(&sum, s->fetch);
+    }
+    dt_sha256_text(&sum, key);
+}
+
+static dt_status find_bound(tflms *x, uint64_t *bytes, dt_err *err)
+{
+    char key[DT_SHA256_TEXT];
+    key_of_swaps(x, key);
+    const uint64_t *known = dti_memo_find(x->bounds, key, sizeof *known);
+    if (known != NULL) {
+        *bytes = *known;
+        return DT_OK;
+    }
+    DT_CHECK(dti_pass_bound_if(x->env, x->p, rewrite_in, x, bytes, err));
+    dti_memo_put(x->bounds, key, bytes, sizeof *bytes);
+    return DT_OK;
+}
+
 static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
 {
     uint64_t bytes = 0;
@@ -152,7 +189,7 @@ static dt_status try_it(tflms *x, const setting *s, bool *passes, dt_err *err)
     *passes = false;
     if (!may_pass(x))
         return DT_OK;
-    DT_CHECK(dti_pass_bound_if(x->env, x->p, rewrite_in, x, &bytes, err));
+    DT_CHECK(find_bound(x, &bytes, err));
     *passes = bytes <= x->limit;
     return DT_OK;
 }
@@ -246,6 +283,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     x.budget = dti_pass_budget(env, x.o->budget);
     if (p->loss == DT_NONE)
         return DT_OK;
+    x.bounds = dt_memo_create();
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
         st = dti_levels_find(&x.levels, p, err);
@@ -261,6 +299,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
     if (st == DT_OK)
         st = dti_level_swaps_make(p, x.swap, x.n_swap, err);
     dti_levels_release(&x.levels);
+    dt_memo_destroy(x.bounds);
     dti_least_close(&x.least);
     dti_load_curve_close(&x.curve);
     dt_free(x.swap);

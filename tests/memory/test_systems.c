@@ -12,6 +12,7 @@
 #include "memory/policies/levels.h"
 #include "memory/policies/memonger_search.h"
 #include "memory/policies/vdnn_pass.h"
+#include "memory/program_key.h"
 #include "memory/remat/remat.h"
 #include "memory/time/card_costs.h"
 #include "models/ini.h"
@@ -678,6 +679,54 @@ static void a_swap_that_is_not_made_is_not_shared(void **state)
         "[policy.tflms]\nleast = 0\nthreshold = 2\nahead = 4\ngroupby = 1000\nsync = 0\n", &e);
     assert_true(has_op(m.program, "out.s.y"));
     dt_lowered_close(&m);
+}
+
+/* Programs that were scored, by their keys, and how many of them were before. */
+typedef struct scored {
+    char key[512][DT_SHA256_TEXT];
+    size_t n, again;
+} scored;
+
+static scored seen;
+
+static dt_status score_and_note(
+    const dt_pass_env *e, dt_program *p, bool place, dt_score *out, dt_err *err)
+{
+    dt_sha256 sum;
+    char key[DT_SHA256_TEXT];
+    bool known = false;
+    assert_false(place);
+    dt_sha256_init(&sum);
+    dti_program_key(p, &sum);
+    dt_sha256_text(&sum, key);
+    for (size_t i = 0; i < seen.n && !known; i++)
+        known = strcmp(seen.key[i], key) == 0;
+    seen.again += known;
+    assert_true(known || seen.n < DT_COUNT(seen.key));
+    if (!known)
+        memcpy(seen.key[seen.n++], key, sizeof key);
+    return dti_score_program(out, p, NULL, e->lower != NULL ? e->lower->memo : NULL, err);
+}
+
+/* Settings by the hundred swap the same, but what is as it came is looked at twice. */
+static void what_many_settings_swap_is_bounded_once(void **state)
+{
+    (void)state;
+    dt_lowered all = by_tflms(chain(24), 1000, 1, 3), none = by_tflms(chain(24), 0, 1, 3);
+    const uint64_t most = all.plan->peak, least = none.plan->peak;
+    dt_lowered_close(&all);
+    dt_lowered_close(&none);
+    for (uint64_t k = 1; k < 8; k++) {
+        const dt_pass_env e = {
+            .budgets.device = least + (most - least) / 8 * k, .score = score_and_note};
+        dt_lowered m = dt_program_of(chain(24), DT_PROGRAM_FIRST, 4);
+        seen = (scored){.n = 0};
+        dt_rewrite_with(m.program, "tflms", "[policy.tflms]\nleast = 0\n", &e);
+        if (seen.n < 4 || seen.again > 1)
+            fail_msg("%d of 8: %zu programs, %zu of them again", (int)k, seen.n, seen.again);
+        m.plan = dt_lower_with(m.program, &e);
+        dt_lowered_close(&m);
+    }
 }
 
 /* What is alive at most by a policy with one number, as that rises. */
@@ -1413,6 +1462,7 @@ DT_TEST_GROUP(systems)
         cmocka_unit_test(a_threshold_swaps_a_prefix_of_a_chain),
         cmocka_unit_test(a_trigger_is_as_far_ahead_as_asked),
         cmocka_unit_test(a_swap_that_is_not_made_is_not_shared),
+        cmocka_unit_test(what_many_settings_swap_is_bounded_once),
         cmocka_unit_test(fewer_and_earlier_swaps_never_take_less),
         cmocka_unit_test(a_chain_swaps_what_is_farther_than_the_threshold),
         cmocka_unit_test(a_trigger_is_within_its_bounds),

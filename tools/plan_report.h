@@ -25,7 +25,7 @@
  * @least:   seconds that no plan's step is below within memory.device_budget, if that holds
  * @fits:    all budgets hold
  * @again:   there are plans for steps whose packed values do not fit
- * @seconds: that planning took
+ * @seconds: that planning took, and the bound
  */
 typedef struct dti_report {
     const dt_session *session;

@@ -90,6 +90,13 @@ static dt_status try_place(search *s, uint64_t least, double place, dt_err *err)
     return try_at(s, (uint64_t)((double)least * pow(ratio, place)), &peak, err);
 }
 
+/* Without a budget, of so large a network the least alone: each plan of that makes most of forward
+ * again, and takes long. */
+static bool takes_long(const search *s)
+{
+    return s->x->budget == 0 && s->x->p->n_op > MANY_OPS;
+}
+
 /* The real peak does not always rise with what is aimed at, so steps may miss the budget where a
  * plan would fit; and without one there is nothing to step by. So aims are tried from the most
  * down to the least until one fits, and others close to the best; at last the least by itself. */
@@ -102,7 +109,7 @@ static dt_status try_spaced(search *s, dt_err *err)
     DT_CHECK(dt_chain_least(&s->s.chain, &least, err));
     least = dt_max_u64(least, 1);
     s->roughly = true;
-    for (size_t k = n - 1; k > 0 && s->x->cost.device > s->x->budget; k--) {
+    for (size_t k = n - 1; k > 0 && !takes_long(s) && s->x->cost.device > s->x->budget; k--) {
         DT_CHECK(try_place(s, least, (double)k * by, err));
         at = s->best ? (double)k * by : at;
     }
@@ -139,7 +146,8 @@ dt_status dti_problem_try_chain(
 {
     search s = {.x = x, .points = points};
     DT_CHECK(try_cuts(&s, where, !spaced || x->budget > 0, spaced, stages, err));
-    return spaced && where == DTI_CHAIN_AUTO && !s.linear && x->cost.device > x->budget
+    return spaced && where == DTI_CHAIN_AUTO && !s.linear && !takes_long(&s) &&
+                   x->cost.device > x->budget
                ? try_cuts(&s, DTI_CHAIN_LINEAR, false, true, stages, err)
                : DT_OK;
 }

@@ -417,6 +417,15 @@ dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e)
     return o;
 }
 
+dt_pass_env dti_pass_within(const dt_pass_env *e, uint64_t budget, dt_lower_opts *lower)
+{
+    dt_pass_env within = *e;
+    *lower = dti_pass_lower_opts(e);
+    lower->enough = budget;
+    within.lower = lower;
+    return within;
+}
+
 dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e)
 {
     dt_lower_opts o = dti_pass_lower_opts(e);
@@ -430,12 +439,14 @@ static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timelin
     return dt_simulate(t, plan, dti_pass_costs(e), &o, err);
 }
 
-/* Of a memo, which is of one search: besides the program only the pool changes there. */
+/* Of a memo, which is of one search: besides the program only the pool changes there, and what is
+ * enough for a quick one. */
 static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SHA256_TEXT])
 {
     dt_sha256 sum;
     dt_sha256_init(&sum);
     dt_sha256_add(&sum, o->pool->name, strlen(o->pool->name) + 1);
+    dt_sha256_add(&sum, &o->enough, sizeof o->enough);
     dti_program_key(p, &sum);
     dt_sha256_text(&sum, key);
 }

@@ -61,7 +61,10 @@ dt_status dti_pass_peak_within(
 const dt_costs *dti_pass_costs(const dt_pass_env *e);
 dt_simulate_opts dti_pass_machine(const dt_pass_env *e);
 dt_lower_opts dti_pass_lower_opts(const dt_pass_env *e);
-/* The same by the quick pool: for who asks where tensors lie for a hint, or not at all. */
+/* The environment for trials that only have to be within a budget: very many tensors that the quick
+ * pool places there are left so. @lower: room for its options, which it borrows. */
+dt_pass_env dti_pass_within(const dt_pass_env *e, uint64_t budget, dt_lower_opts *lower);
+/* Options by the quick pool: for who asks where tensors lie for a hint, or not at all. */
 dt_lower_opts dti_pass_lower_quickly(const dt_pass_env *e);
 
 /* Bytes of the device that a policy goes by: those that its own options name, or where they say 0

@@ -50,7 +50,9 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-enum { ROUNDS = 24, SHARES = 4 };
+/* So many plans for each of so many shares of the budget; fewer of programs whose plans take long.
+ */
+enum { ROUNDS = 24, SHARES = 4, FEW_ROUNDS = 8, FEW_SHARES = 1, MANY_OPS = 4000 };
 
 /* @value and @gap: of n tensors, in the order of production. @packed: those that can be are. @top:
  * the most that is on the device by the schedule made last. */
@@ -136,10 +138,17 @@ static dt_status find_values(flash *x, dt_err *err)
 /* What is on the device at each place, without what is away. */
 static void load_without(const flash *x, const dti_idle *of, size_t n, uint64_t *load)
 {
-    memcpy(load, x->curve.load, x->curve.n * sizeof *load);
+    uint64_t away = 0; /* sums and differences are right modulo 2^64 */
+    memset(load, 0, (x->curve.n + 1) * sizeof *load);
     for (size_t i = 0; i < n; i++)
-        for (int32_t k = of[i].release + 1; k < of[i].gap.to_pos; k++)
-            load[k] -= of[i].bytes;
+        if (of[i].release + 1 < of[i].gap.to_pos) {
+            load[of[i].release + 1] += of[i].bytes;
+            load[of[i].gap.to_pos] -= of[i].bytes;
+        }
+    for (size_t k = 0; k < x->curve.n; k++) {
+        away += load[k];
+        load[k] = x->curve.load[k] - away;
+    }
 }
 
 /* The places before which they come back, each as early as there is room, in the order in which
@@ -272,6 +281,11 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 
 /* ---- how much goes ---- */
 
+static bool takes_long(const flash *x)
+{
+    return x->p->n_order > MANY_OPS;
+}
+
 /* All goes, and no op waits for that, if it takes less than @peak, which @spill and the limit give.
  */
 static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t *peak, dt_err *err)
@@ -295,6 +309,7 @@ static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t *pe
  * step is twice the last. */
 static dt_status choose(flash *x, uint64_t budget, uint64_t *peak, dt_err *err)
 {
+    const int rounds = takes_long(x) ? FEW_ROUNDS : ROUNDS;
     uint64_t all = 0, spill = 0, last = 0, times = 1;
     for (size_t i = 0; i < x->n; i++)
         all += x->value[i].bytes;
@@ -304,7 +319,7 @@ static dt_status choose(flash *x, uint64_t budget, uint64_t *peak, dt_err *err)
         DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, peak, err));
         if (*peak <= budget)
             return DT_OK;
-        if (k + 1 == ROUNDS)
+        if (k + 1 == rounds)
             return choose_all(x, all, spill, peak, err);
         times = *peak == last ? 2 * times : 1;
         last = *peak;
@@ -357,7 +372,8 @@ static dt_status choose_fastest(flash *x, uint64_t budget, dt_err *err)
     dt_status st = best.chosen != NULL ? DT_OK : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = keep_if_better(x, budget, true, &best, err);
-    for (uint64_t k = 1; st == DT_OK && k <= SHARES; k++) {
+    const uint64_t shares = takes_long(x) ? FEW_SHARES : SHARES;
+    for (uint64_t k = 1; st == DT_OK && k <= shares; k++) {
         uint64_t peak = 0;
         st = choose(x, budget - budget / 32 * k, &peak, err);
         if (st == DT_OK && peak <= budget)
@@ -389,8 +405,11 @@ static dt_status choose_within(flash *x, uint64_t budget, dt_err *err)
 
 static dt_status flashneuron(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    flash x = {.p = p, .env = env, .o = env->opts};
-    const uint64_t own = dti_pass_budget(env, x.o->budget);
+    const options *o = env->opts;
+    const uint64_t own = dti_pass_budget(env, o->budget);
+    dt_lower_opts lower;
+    const dt_pass_env within = dti_pass_within(env, own, &lower);
+    flash x = {.p = p, .env = &within, .o = o};
     const uint64_t budget = own > 0 ? own : 1; /* the lowest peak */
     if (p->loss == DT_NONE)
         return DT_OK;

@@ -30,7 +30,9 @@
 #include "memory/gap/rewrite.h"
 #include "memory/policy.h"
 
-enum { ONE_BY_ONE = 64, MOST = 128, PLANS = 6, COMPARED = 8 };
+/* So many real plans, and values that stay to so small a part of them: of large programs, whose
+ * plans take long, the fewer. */
+enum { ONE_BY_ONE = 64, MOST = 128, PLANS = 6, COMPARED = 8, PARTS = 64, MANY_OPS = 4000 };
 
 typedef struct options {
     int64_t layers;
@@ -60,13 +62,15 @@ typedef struct idle {
 /* What a length comes to; @late: values are fetched as they are needed, not an interval before;
  * @all: even those that the next interval needs leave meanwhile, and ops wait until they are gone;
  * @stay: so many gaps, by rank, are not left; @looked: @bound is that of the program rewritten, no
- * longer what it is at least. */
+ * longer what it is at least; @fits: the plan by which @fitting values stay fits, and has that
+ * @cost. */
 typedef struct choice {
     int64_t layers;
-    bool late, all, looked;
-    size_t stay;
+    bool late, all, looked, fits;
+    size_t stay, fitting;
     uint64_t bound;
     double exposed;
+    dti_pass_cost cost;
 } choice;
 
 /* @layer: by place, the number of its layer, of n_layer; @first: by layer, its first place, and one
@@ -296,12 +300,25 @@ static dt_status look(const sentinel *x, choice *c, dt_err *err)
     return dti_pass_bound_if(x->env, x->p, rewrite_in, &(trial){x, c}, &c->bound, err);
 }
 
-static dt_status fits(const sentinel *x, const choice *c, uint64_t budget, bool *yes, dt_err *err)
+static dt_status fits(const sentinel *x, choice *c, uint64_t budget, bool *yes, dt_err *err)
 {
-    uint64_t peak = 0;
-    DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite_in, &(trial){x, c}, &peak, err));
-    *yes = peak <= budget;
+    dti_pass_cost cost = {0};
+    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, &(trial){x, c}, &cost, err));
+    *yes = cost.device <= budget;
+    if (*yes) {
+        c->fits = true;
+        c->fitting = c->stay;
+        c->cost = cost;
+    }
     return DT_OK;
+}
+
+/* At least @least, and @most for a program of few ops. */
+static int fewer(const sentinel *x, int most, int least)
+{
+    const size_t n = x->p->n_order;
+    const int by_ops = n > MANY_OPS ? (int)((size_t)most * MANY_OPS / n) : most;
+    return by_ops > least ? by_ops : least;
 }
 
 /* Of equals the longer interval, which moves less. */
@@ -348,6 +365,7 @@ static dt_status choose(sentinel *x, uint64_t budget, choice *taken, dt_err *err
         DT_CHECK(find_exposed(x, &all[k], err));
         find_least(x, &all[k]);
     }
+    const int most = fewer(x, PLANS, 1);
     uint64_t limit = budget;
     for (int plans = 0;;) {
         choice *best = best_of(all, n, limit);
@@ -357,7 +375,7 @@ static dt_status choose(sentinel *x, uint64_t budget, choice *taken, dt_err *err
         }
         *taken = *best;
         bool yes = true;
-        if (best->bound > limit || plans++ == PLANS)
+        if (best->bound > limit || plans++ == most)
             return DT_OK;
         DT_CHECK(fits(x, best, budget, &yes, err));
         if (yes)
@@ -396,21 +414,21 @@ static dt_status find_most(
     return DT_OK;
 }
 
-/* As many as the budget has room for; where holes between tensors are in the way, fewer, to a
- * sixty-fourth. */
+/* As many as the budget has room for; where holes between tensors are in the way, fewer, to a small
+ * part. */
 static dt_status find_stay(sentinel *x, uint64_t budget, choice *c, dt_err *err)
 {
     bool yes = false;
     DT_CHECK(find_most(x, c, x->n + 1, 1, budget, false, err));
     DT_CHECK(fits(x, c, budget, &yes, err));
-    return yes ? DT_OK : find_most(x, c, c->stay, c->stay / 64 + 1, budget, true, err);
+    const size_t few = c->stay / (size_t)fewer(x, PARTS, 4) + 1;
+    return yes ? DT_OK : find_most(x, c, c->stay, few, budget, true, err);
 }
 
 /* ---- real plans ---- */
 
 typedef struct fastest {
     choice of;
-    dti_pass_cost cost;
     bool any;
 } fastest;
 
@@ -419,14 +437,14 @@ static const double rounding = 1e-9; /* of sums of seconds */
 /* With as many values as may stay. The best so far stays so of what differs by rounding alone. */
 static dt_status measure(sentinel *x, uint64_t budget, choice *c, fastest *best, dt_err *err)
 {
-    dti_pass_cost cost = {0};
     if (x->o->stay)
         DT_CHECK(find_stay(x, budget, c, err));
-    DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, &(trial){x, c}, &cost, err));
-    dti_pass_cost rounded_up = cost;
+    if (!c->fits || c->fitting != c->stay)
+        DT_CHECK(dti_pass_cost_if(x->env, x->p, rewrite_in, &(trial){x, c}, &c->cost, err));
+    dti_pass_cost rounded_up = c->cost;
     rounded_up.seconds *= 1 + rounding;
-    if (!best->any || dti_pass_is_better(&rounded_up, &best->cost, budget))
-        *best = (fastest){*c, cost, true};
+    if (!best->any || dti_pass_is_better(&rounded_up, &best->of.cost, budget))
+        *best = (fastest){*c, true};
     return DT_OK;
 }
 
@@ -439,19 +457,25 @@ static dt_status estimate(sentinel *x, uint64_t budget, choice *c, dt_err *err)
     return find_exposed(x, c, err);
 }
 
+static bool is_same(const choice *a, const choice *b)
+{
+    return a->layers == b->layers && a->late == b->late && a->all == b->all;
+}
+
 /* The fastest of the plan of the length chosen and of those that by now are expected to leave the
  * least exposed. */
 static dt_status compare(sentinel *x, uint64_t budget, choice *taken, dt_err *err)
 {
     choice all[MOST] = {{0}};
     fastest best = {0};
-    const int n = list_lengths(x, all);
+    const int n = list_lengths(x, all), most = fewer(x, COMPARED, 1);
     for (int k = 0; k < n; k++)
         DT_CHECK(estimate(x, budget, &all[k], err));
     DT_CHECK(measure(x, budget, taken, &best, err));
-    for (int plans = 0; plans < COMPARED && plans < n; plans++) {
+    for (int plans = 0; plans < most && plans < n; plans++) {
         choice *next = best_of(all, n - plans, budget);
-        DT_CHECK(measure(x, budget, next, &best, err));
+        if (!is_same(next, taken))
+            DT_CHECK(measure(x, budget, next, &best, err));
         *next = all[n - plans - 1];
     }
     *taken = best.of;
@@ -470,7 +494,11 @@ static dt_status find_length(sentinel *x, uint64_t budget, choice *taken, dt_err
 
 static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    sentinel x = {.p = p, .env = env, .o = env->opts};
+    const options *o = env->opts;
+    const uint64_t budget = dti_pass_budget(env, o->budget);
+    dt_lower_opts lower;
+    const dt_pass_env within = dti_pass_within(env, budget, &lower);
+    sentinel x = {.p = p, .env = &within, .o = o};
     choice taken = {.layers = x.o->layers};
     if (p->loss == DT_NONE)
         return DT_OK;
@@ -483,7 +511,6 @@ static dt_status sentinel_pass(dt_program *p, const dt_pass_env *env, dt_err *er
         st = find_idle(&x, err);
     if (st == DT_OK)
         st = dti_least_open(&x.least, &x.curve, p, env, err);
-    const uint64_t budget = dti_pass_budget(env, x.o->budget);
     if (st == DT_OK)
         st = find_length(&x, budget, &taken, err);
     if (st == DT_OK)

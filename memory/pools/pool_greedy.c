@@ -287,7 +287,11 @@ static dt_status place_briefly(dt_interval *v, size_t n, uint64_t *peak, dt_err 
 
 /* What searches place with: the same but for very many intervals. */
 static const dt_pool_desc brief_greedy = {
-    .name = "brief greedy", .summary = "greedy, and little of it", .place = place_briefly};
+    .name = "brief greedy",
+    .summary = "greedy, and little of it",
+    .place = place_briefly,
+    .quick = &dt_pool_best_fit,
+};
 
 const dt_pool_desc dt_pool_greedy = {
     .name = "greedy",

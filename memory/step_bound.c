@@ -109,7 +109,7 @@ static void pack(least *l, const dt_program *p)
         const int32_t t = l->r.tensor[v];
         if (l->r.op[v] == DT_NONE) /* statistics, masks: not with every choice */
             l->r.graph.bytes[v] = 0;
-        else if (t != DT_NONE)
+        else if (t != DT_NONE && l->r.graph.bytes[v] != 0) /* 0: it lies in another one */
             l->r.graph.bytes[v] = (uint64_t)packed_bytes(l, &p->tensor[t]);
     }
 }

@@ -50,9 +50,7 @@ static const dt_opt opts[] = {
 };
 /* clang-format on */
 
-/* So many plans for each of so many shares of the budget; fewer of programs whose plans take long.
- */
-enum { ROUNDS = 24, SHARES = 4, FEW_ROUNDS = 8, FEW_SHARES = 1, MANY_OPS = 4000 };
+enum { ROUNDS = 24, SHARES = 4 };
 
 /* @value and @gap: of n tensors, in the order of production. @packed: those that can be are. @top:
  * the most that is on the device by the schedule made last. */
@@ -281,11 +279,6 @@ static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 
 /* ---- how much goes ---- */
 
-static bool takes_long(const flash *x)
-{
-    return x->p->n_order > MANY_OPS;
-}
-
 /* All goes, and no op waits for that, if it takes less than @peak, which @spill and the limit give.
  */
 static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t *peak, dt_err *err)
@@ -309,7 +302,6 @@ static dt_status choose_all(flash *x, uint64_t all, uint64_t spill, uint64_t *pe
  * step is twice the last. */
 static dt_status choose(flash *x, uint64_t budget, uint64_t *peak, dt_err *err)
 {
-    const int rounds = takes_long(x) ? FEW_ROUNDS : ROUNDS;
     uint64_t all = 0, spill = 0, last = 0, times = 1;
     for (size_t i = 0; i < x->n; i++)
         all += x->value[i].bytes;
@@ -319,7 +311,7 @@ static dt_status choose(flash *x, uint64_t budget, uint64_t *peak, dt_err *err)
         DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, peak, err));
         if (*peak <= budget)
             return DT_OK;
-        if (k + 1 == rounds)
+        if (k + 1 == ROUNDS)
             return choose_all(x, all, spill, peak, err);
         times = *peak == last ? 2 * times : 1;
         last = *peak;
@@ -372,8 +364,7 @@ static dt_status choose_fastest(flash *x, uint64_t budget, dt_err *err)
     dt_status st = best.chosen != NULL ? DT_OK : dti_pass_no_memory(err);
     if (st == DT_OK)
         st = keep_if_better(x, budget, true, &best, err);
-    const uint64_t shares = takes_long(x) ? FEW_SHARES : SHARES;
-    for (uint64_t k = 1; st == DT_OK && k <= shares; k++) {
+    for (uint64_t k = 1; st == DT_OK && k <= SHARES; k++) {
         uint64_t peak = 0;
         st = choose(x, budget - budget / 32 * k, &peak, err);
         if (st == DT_OK && peak <= budget)

@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/base/sha256.h"
 #include "tests/fixture/sanitizer.h"
 #include "tests/fixture/workspace.h"
 #include "tests/fixture/check.h"
@@ -41,19 +40,6 @@ static dt_status train(const char *dir, int threads, dt_err *err)
         st = dt_run_end(run, dt_run_train(run, 0, err), err);
     dt_run_close(run);
     return st;
-}
-
-static void assert_same_weights(const char *a, const char *b)
-{
-    const char *dir[] = {a, b};
-    char path[64], sum[2][DT_SHA256_TEXT];
-    for (int i = 0; i < 2; i++) {
-        uint64_t bytes;
-        dt_err err = {0};
-        snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", dir[i]);
-        assert_ok(dti_sha256_file(in_workspace(path), sum[i], &bytes, DT_E_DATA, &err), &err);
-    }
-    assert_string_equal(sum[0], sum[1]);
 }
 
 /* ---- fork ---- */

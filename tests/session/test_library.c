@@ -14,7 +14,6 @@
 #include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
-#include "engine/base/sha256.h"
 #include "engine/checkpoint/safetensors.h"
 #include "session/run/run_internal.h" /* to write what no run writes */
 #include "tests/fixture/bad_disk.h"
@@ -55,19 +54,6 @@ static void train(const char *layer, const char *dir, const char *more, int64_t 
     assert_ok(dt_run_end(run, st, &err), &err);
     assert_int_equal(dt_run_step(run), 8);
     dt_run_close(run);
-}
-
-static void assert_same_weights(const char *a, const char *b)
-{
-    const char *dir[] = {a, b};
-    char path[64], sum[2][DT_SHA256_TEXT];
-    for (int i = 0; i < 2; i++) {
-        uint64_t bytes;
-        dt_err err = {0};
-        snprintf(path, sizeof path, "%s/checkpoints/model.safetensors", dir[i]);
-        assert_ok(dti_sha256_file(in_workspace(path), sum[i], &bytes, DT_E_DATA, &err), &err);
-    }
-    assert_string_equal(sum[0], sum[1]);
 }
 
 static void steps_one_by_one_give_what_all_at_once_give(void **state)

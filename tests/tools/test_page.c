@@ -429,6 +429,15 @@ static double median_but_first(const cJSON *of)
     return dt_median(v, (size_t)n);
 }
 
+/* Of numbers that stand there in six digits the median may be on the other side of a half. */
+static bool shows_rate(const char *page, double rate)
+{
+    char tile[128], text[DT_HUMAN_BYTES];
+    snprintf(tile, sizeof tile, "<dt>samples a second</dt><dd class=\"value\">%s</dd>",
+        dt_human_rate(text, rate));
+    return strstr(page, tile) != NULL;
+}
+
 /* A run that goes on shows its whole course, and in its tiles says what came of all of it. */
 static void a_run_that_goes_on_shows_all_of_it(void **state)
 {
@@ -463,9 +472,8 @@ static void a_run_that_goes_on_shows_all_of_it(void **state)
         "step<",
         sum / weight, cJSON_GetArrayItem(loss, 0)->valuedouble);
     assert_has(page, tile);
-    snprintf(tile, sizeof tile, "<dt>samples a second</dt><dd class=\"value\">%s</dd>",
-        dt_human_rate(rate, median_but_first(list(json_object(data, "course"), "rate"))));
-    assert_has(page, tile);
+    const double median = median_but_first(list(json_object(data, "course"), "rate"));
+    assert_true(shows_rate(page, median * (1 - 5e-6)) || shows_rate(page, median * (1 + 5e-6)));
     cJSON_Delete(data);
     dt_free(page);
 }

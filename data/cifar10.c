@@ -97,7 +97,7 @@ static dt_status open_cifar(
     cifar *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the cifar10 source");
-    s->base = (dt_source){d, *o};
+    s->base = (dt_source){.desc = d, .opts = *o};
     s->recipe = r;
     const dt_status st = load(s, err);
     if (st != DT_OK) {

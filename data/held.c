@@ -46,7 +46,8 @@ static dt_status read(
     return p->whole->desc->read(p->whole, p->at[i], key, x, label, err);
 }
 
-/* What is learned from comes first, in a fixed order. */
+/* In a fixed order what is learned from comes first. Of samples that are shuffled the whole asks
+ * for each, also where it is held out. */
 static dt_status check_learned(const dt_source *s, int64_t n, dt_err *err)
 {
     return whole_of(s)->desc->check_learned(whole_of(s), n, err);
@@ -125,7 +126,7 @@ static dt_status take_last(part *p, int64_t all, int64_t batch, dt_err *err)
 static dt_status take(part *p, dt_err *err)
 {
     const int64_t all = p->whole->desc->count(p->whole);
-    const int64_t batch = p->desc.fixed_order && p->base.opts.batch > 0 ? p->base.opts.batch : 1;
+    const int64_t batch = p->base.fixed_order && p->base.opts.batch > 0 ? p->base.opts.batch : 1;
     if (all < 2 * batch)
         return DT_FAIL(err, DT_E_CONFIG,
             "%" PRId64 " %s%s: too few to hold some out and learn from others", all / batch,
@@ -133,7 +134,7 @@ static dt_status take(part *p, dt_err *err)
             all / batch == 1 ? ""
             : batch > 1      ? "es"
                              : "s");
-    return p->desc.fixed_order ? take_last(p, all, batch, err) : take_any(p, all, err);
+    return p->base.fixed_order ? take_last(p, all, batch, err) : take_any(p, all, err);
 }
 
 dt_status dt_source_hold(dt_source **s, double share, bool held, dt_err *err)
@@ -146,7 +147,7 @@ dt_status dt_source_hold(dt_source **s, double share, bool held, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to hold samples out");
     }
     *p = (part){.desc = *whole->desc, .whole = whole, .share = share, .held = held};
-    p->base = (dt_source){&p->desc, whole->opts};
+    p->base = (dt_source){.desc = &p->desc, .opts = whole->opts, .fixed_order = whole->fixed_order};
     p->desc.open = open_part;
     p->desc.close = close_part;
     p->desc.count = count;

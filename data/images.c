@@ -380,7 +380,7 @@ static dt_status open_images(
     images *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the images source");
-    s->base = (dt_source){d, *o};
+    s->base = (dt_source){.desc = d, .opts = *o};
     s->recipe = r;
     const dt_status st = open_folder(&s->folder, o, err);
     if (st != DT_OK) {

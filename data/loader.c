@@ -521,7 +521,7 @@ dt_status dt_loader_create(
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the loader");
     l->source = source;
     l->o = *o;
-    l->o.shuffle = o->shuffle && !source->desc->fixed_order;
+    l->o.shuffle = o->shuffle && !source->fixed_order;
     l->count = source->desc->count(source);
     l->per_epoch = l->count / o->batch + (!o->drop_last && l->count % o->batch != 0);
     l->rests = o->rests; /* and what the ring was given as zeros is given back */

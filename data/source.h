@@ -51,7 +51,6 @@ typedef struct dt_source_opts {
  * @made_up: reads no file, so data.path is for others
  * @path_optional: data.path may be left out
  * @augments: samples to train on are cropped and flipped, as [data] says
- * @fixed_order: samples come in file order, never shuffled, and in the file's batches (tensors)
  * @fetched: (optional) what tools/get_data calls such data that it fetches
  * @gives_values: labels may be values
  * @open:  one of this kind, @d. DT_E_DATA names path, record and value; DT_E_CONFIG for a shape the
@@ -72,7 +71,7 @@ typedef struct dt_source_opts {
  */
 typedef struct dt_source_desc {
     const char *name, *summary;
-    bool made_up, path_optional, augments, fixed_order, gives_values;
+    bool made_up, path_optional, augments, gives_values;
     const char *fetched;
     dt_status (*open)(
         const struct dt_source_desc *d, dt_source **out, const dt_source_opts *o, dt_err *err);
@@ -89,10 +88,12 @@ typedef struct dt_source_desc {
     void (*describe)(const dt_source *s, char *text, size_t n);
 } dt_source_desc;
 
-/* Every source begins with this. */
+/* Every source begins with this.
+ * @fixed_order: samples come in file order, never shuffled, and in the file's batches (tensors) */
 struct dt_source {
     const dt_source_desc *desc;
     dt_source_opts opts;
+    bool fixed_order;
 };
 
 /* The picture of a file, JPEG, PNG or BMP, as the source of pictures in folders gives it for

@@ -107,7 +107,7 @@ static dt_status open_synthetic(
     synthetic *s = dt_alloc(1, sizeof *s);
     if (s == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the synthetic source");
-    s->base = (dt_source){d, *o};
+    s->base = (dt_source){.desc = d, .opts = *o};
     const int64_t eighth = o->samples / 8, most = o->samples / PER_CLASS;
     s->count = !o->eval ? o->samples : eighth > EVAL_LEAST ? eighth : EVAL_LEAST;
     const bool values = o->label_kind != DT_LABEL_CLASS;

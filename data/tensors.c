@@ -1,9 +1,11 @@
-/* Ready batches from a safetensors file: x [steps, N, C, H, W] F32 and y [steps, N] I64, in
- * PyTorch's layouts; for a network that labels pixels y [steps, N, H, W] I64. Of tokens x is
- * [steps, N, T] I64, and y, where each has a label, likewise. A loss of values takes y [steps, N,
- * C, H, W] of any type, or [steps, N, C] or [steps, N] where the network's output has no height and
- * width, or is one number. Step i trains on x[i], in the order of the file; values are taken as
- * they are. A label may be the one that does not count, and of values NaN. */
+/* Samples from a safetensors file: x [N, C, H, W] F32 and y [N] I64, in PyTorch's layouts; for a
+ * network that labels pixels y [N, H, W] I64. Without height and width x may be [N, C]. Of tokens x
+ * is [N, T] I64, and y, where each has a label, likewise. A loss of values takes y [N, C, H, W] of
+ * any type, or [N, C] or [N] where the network's output has no height and width, or is one number.
+ * A label may be the one that does not count, and of values NaN.
+ *
+ * With a dimension more, [steps, N, ...], they are ready batches: step i trains on x[i], in the
+ * order of the file. Values are taken as they are. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -20,10 +22,29 @@ typedef struct tensors {
     dt_st_file *file;
     const dt_st_entry *x, *y; /* y NULL: nobody reads labels */
     bool ids;                 /* x holds tokens, and not values */
+    int lead;                 /* dimensions before those of a sample: [N], or [steps, N] */
     int64_t count, each;
     int64_t left_out; /* labels that do not count */
-    int64_t bare;     /* the first step of which none counts; -1: there is none */
+    int64_t bare;     /* the first step, or sample, of which none counts; -1: there is none */
 } tensors;
+
+enum { BATCHES = 2 }; /* the lead of ready ones */
+
+typedef struct want_text {
+    char s[200];
+} want_text;
+
+/* A shape with and without steps: "[N, 3, 4] or [steps, N, 3, 4]", or of a file whose x tells
+ * which, that one. @of: the dimensions of a sample, each behind a comma */
+static want_text wanted(int lead, const char *of)
+{
+    want_text t;
+    if (lead == 0)
+        snprintf(t.s, sizeof t.s, "[N%s] or [steps, N%s]", of, of);
+    else
+        snprintf(t.s, sizeof t.s, lead == BATCHES ? "[steps, N%s]" : "[N%s]", of);
+    return t;
+}
 
 /* A network of tokens may ask for several labels in a row, mostly one for each. */
 static bool labels_tokens(const dt_source_opts *o)
@@ -35,95 +56,115 @@ static bool labels_tokens(const dt_source_opts *o)
 static bool has_ids(const tensors *t)
 {
     const dt_st_entry *x = dt_st_find(t->file, "x");
-    return t->base.opts.tokens && (x == NULL || x->type != DT_ST_F32 || x->rank != 5);
+    return t->base.opts.tokens && (x == NULL || x->type != DT_ST_F32 || x->rank < 4);
 }
 
 static dt_status find(const dt_st_entry **out, const dt_st_file *f, const char *path,
-    const char *name, dt_st_type type, int rank, dt_err *err)
+    const char *name, dt_st_type type, dt_err *err)
 {
     const dt_st_entry *e = dt_st_find(f, name);
     if (e == NULL)
         return DT_FAIL(err, DT_E_DATA, "%s: has no tensor '%s'", path, name);
-    if (e->type != type || e->rank != rank)
-        return DT_FAIL(err, DT_E_DATA, "%s: '%s' is %s %s, must be %s of %d dimensions", path, name,
-            dt_st_type_name(e->type), dt_dims_print(e->rank, e->d).s, dt_st_type_name(type), rank);
+    if (e->type != type)
+        return DT_FAIL(err, DT_E_DATA, "%s: '%s' is %s %s, must be %s", path, name,
+            dt_st_type_name(e->type), dt_dims_print(e->rank, e->d).s, dt_st_type_name(type));
     *out = e;
     return DT_OK;
 }
 
-/* Whether the dimensions behind the first two are those of the values a sample is to have, with or
- * without sides of 1. */
-static bool has_values(const dt_st_entry *y, const dt_shape *v)
+/* What x is of, behind N. Values of one pixel may be a vector. */
+static dt_status find_x(tensors *t, const char *path, dt_err *err)
 {
-    if (y->rank == 5)
-        return y->d[2] == v->c && y->d[3] == v->h && y->d[4] == v->w;
-    return v->h * v->w == 1 && (y->rank == 3 ? y->d[2] == v->c : y->rank == 2 && v->c == 1);
+    const dt_shape *s = &t->base.opts.shape;
+    char of[80];
+    DT_CHECK(find(&t->x, t->file, path, "x", t->ids ? DT_ST_I64 : DT_ST_F32, err));
+    const dt_st_entry *x = t->x;
+    const bool vector = !t->ids && s->h * s->w == 1 && x->rank < 4;
+    const int64_t own[] = {t->ids ? s->h : s->c, s->h, s->w};
+    const int n = t->ids || vector ? 1 : 3;
+    t->lead = x->rank - n;
+    bool fits = t->lead == 1 || t->lead == BATCHES;
+    for (int k = 0; fits && k < n; k++)
+        fits = x->d[t->lead + k] == own[k];
+    if (fits)
+        return DT_OK;
+    if (n == 1)
+        snprintf(of, sizeof of, ", %" PRId64, own[0]);
+    else
+        snprintf(of, sizeof of, ", %" PRId64 ", %" PRId64 ", %" PRId64, s->c, s->h, s->w);
+    return DT_FAIL(err, DT_E_DATA, "%s: x is %s, the network takes %s", path,
+        dt_dims_print(x->rank, x->d).s, wanted(0, of).s);
 }
 
-static dt_status find_values(tensors *t, const dt_source_opts *o, const char *path, dt_err *err)
+/* Whether the dimensions behind the lead are those of the values a sample is to have, with or
+ * without sides of 1. */
+static bool has_values(const dt_st_entry *y, int lead, const dt_shape *v)
 {
-    const dt_shape *v = &o->values;
-    char want[80], vector[40] = "";
+    const int64_t *d = y->d + lead;
+    if (y->rank == lead + 3)
+        return d[0] == v->c && d[1] == v->h && d[2] == v->w;
+    return v->h * v->w == 1 && (y->rank == lead + 1 ? d[0] == v->c : y->rank == lead && v->c == 1);
+}
+
+static dt_status find_values(tensors *t, const char *path, dt_err *err)
+{
+    const dt_shape *v = &t->base.opts.values;
+    char of[80], vector[210] = "";
     t->y = dt_st_find(t->file, "y");
     if (t->y == NULL)
         return DT_FAIL(err, DT_E_DATA, "%s: has no tensor 'y'", path);
-    if (has_values(t->y, v))
+    if (has_values(t->y, t->lead, v))
         return DT_OK;
+    snprintf(of, sizeof of, ", %" PRId64, v->c);
     if (v->h * v->w == 1)
-        snprintf(vector, sizeof vector, "[steps, N, %" PRId64 "] or ", v->c);
-    snprintf(
-        want, sizeof want, "[steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]", v->c, v->h, v->w);
+        snprintf(vector, sizeof vector, "%s or ", wanted(t->lead, of).s);
+    snprintf(of, sizeof of, ", %" PRId64 ", %" PRId64 ", %" PRId64, v->c, v->h, v->w);
     return DT_FAIL(err, DT_E_DATA,
         "%s: y is %s, the loss takes a value for each that the network gives, %s%s", path,
-        dt_dims_print(t->y->rank, t->y->d).s, vector, want);
+        dt_dims_print(t->y->rank, t->y->d).s, vector, wanted(t->lead, of).s);
 }
 
-static dt_status check_y(const dt_st_entry *x, const dt_st_entry *y, const char *path,
-    const dt_source_opts *o, dt_err *err)
-{
-    const dt_shape *s = &o->shape;
-    if (y->d[0] != x->d[0] || y->d[1] != x->d[1])
-        return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: steps and samples must agree",
-            path, dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s);
-    if (labels_tokens(o) && y->d[2] != o->labels)
-        return DT_FAIL(err, DT_E_DATA, "%s: y is %s, the network takes [steps, N, %" PRId64 "]",
-            path, dt_dims_print(y->rank, y->d).s, o->labels);
-    if (dti_source_of_pixels(o) && (y->d[2] != s->h || y->d[3] != s->w))
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: y is %s, the network takes a label a pixel, [steps, N, %" PRId64 ", %" PRId64 "]",
-            path, dt_dims_print(y->rank, y->d).s, s->h, s->w);
-    return DT_OK;
-}
-
-static dt_status check_x(const tensors *t, const char *path, dt_err *err)
-{
-    const dt_shape *s = &t->base.opts.shape;
-    const dt_st_entry *x = t->x;
-    if (t->ids && x->d[2] != s->h)
-        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, the network takes [steps, N, %" PRId64 "]",
-            path, dt_dims_print(x->rank, x->d).s, s->h);
-    if (!t->ids && (x->d[2] != s->c || x->d[3] != s->h || x->d[4] != s->w))
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: x is %s, the network takes [steps, N, %" PRId64 ", %" PRId64 ", %" PRId64 "]",
-            path, dt_dims_print(x->rank, x->d).s, s->c, s->h, s->w);
-    return DT_OK;
-}
-
-static dt_status check_shapes(const tensors *t, const char *path, dt_err *err)
+/* A label a sample, a token or a pixel. */
+static dt_status find_classes(tensors *t, const char *path, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const dt_st_entry *x = t->x;
-    if (x->d[0] < 1 || x->d[1] < 1)
-        return DT_FAIL(err, DT_E_DATA, "%s: x is %s, which holds no sample", path,
-            dt_dims_print(x->rank, x->d).s);
-    DT_CHECK(check_x(t, path, err));
-    if (t->y != NULL)
-        DT_CHECK(check_y(x, t->y, path, o, err));
-    if (x->d[1] != o->batch)
+    const bool pixels = dti_source_of_pixels(o);
+    const int n = labels_tokens(o) ? 1 : pixels ? 2 : 0;
+    const int64_t own[] = {pixels ? o->shape.h : o->labels, o->shape.w};
+    char of[80] = "";
+    DT_CHECK(find(&t->y, t->file, path, "y", DT_ST_I64, err));
+    bool fits = t->y->rank == t->lead + n;
+    for (int k = 0; k < n; k++) {
+        fits = fits && t->y->d[t->lead + k] == own[k];
+        snprintf(of + strlen(of), sizeof of - strlen(of), ", %" PRId64, own[k]);
+    }
+    if (fits)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA, "%s: y is %s, the network takes %s%s", path,
+        dt_dims_print(t->y->rank, t->y->d).s, pixels ? "a label a pixel, " : "",
+        wanted(t->lead, of).s);
+}
+
+static dt_status check_counts(const tensors *t, const char *path, dt_err *err)
+{
+    const dt_st_entry *x = t->x, *y = t->y;
+    const int64_t batch = t->base.opts.batch;
+    bool same = true;
+    for (int k = 0; k < t->lead; k++) {
+        same = same && (y == NULL || y->d[k] == x->d[k]);
+        if (x->d[k] < 1)
+            return DT_FAIL(err, DT_E_DATA, "%s: x is %s, which holds no sample", path,
+                dt_dims_print(x->rank, x->d).s);
+    }
+    if (!same)
+        return DT_FAIL(err, DT_E_DATA, "%s: x is %s and y is %s: %ssamples must agree", path,
+            dt_dims_print(x->rank, x->d).s, dt_dims_print(y->rank, y->d).s,
+            t->lead == BATCHES ? "steps and " : "");
+    if (t->lead == BATCHES && x->d[1] != batch)
         return DT_FAIL(err, DT_E_DATA,
             "%s: x has %" PRId64 " samples a step, train.batch is %" PRId64
-            ": set train.batch = %" PRId64,
-            path, x->d[1], o->batch, x->d[1]);
+            ": set train.batch = %" PRId64 ", or write x and y without the dimension of steps",
+            path, x->d[1], batch, x->d[1]);
     return DT_OK;
 }
 
@@ -201,11 +242,19 @@ static ignored_text ignored_in(const tensors *t)
     return text;
 }
 
+/* Samples of which one has to count at least: those of a step, and where a step may be of any,
+ * each.
+ */
+static int64_t at_once(const tensors *t)
+{
+    return t->lead == BATCHES ? t->x->d[1] : 1;
+}
+
 /* Labels stay in the file; what is wrong with one is told before a run begins all the same. */
 static dt_status check_labels(tensors *t, const char *path, dt_err *err)
 {
     int32_t some[DTI_ST_SOME];
-    const int64_t count = t->count * t->each, of_step = t->y->d[1] * t->each;
+    const int64_t count = t->count * t->each, of_one = at_once(t) * t->each;
     int64_t counted = 0;
     for (int64_t i = 0; i < count; i++) {
         if (i % DTI_ST_SOME == 0)
@@ -213,10 +262,10 @@ static dt_status check_labels(tensors *t, const char *path, dt_err *err)
         const bool counts = some[i % DTI_ST_SOME] != DT_LABEL_NONE;
         counted += counts;
         t->left_out += !counts;
-        if ((i + 1) % of_step != 0)
+        if ((i + 1) % of_one != 0)
             continue;
         if (counted == 0 && t->bare < 0)
-            t->bare = i / of_step;
+            t->bare = i / of_one;
         counted = 0;
     }
     if (t->left_out < count)
@@ -229,12 +278,13 @@ static dt_status check_labels(tensors *t, const char *path, dt_err *err)
 static dt_status check_learned(const dt_source *base, int64_t n, dt_err *err)
 {
     const tensors *t = (const tensors *)base;
-    if (t->bare < 0 || t->bare * t->x->d[1] >= n)
+    const bool steps = t->lead == BATCHES;
+    if (t->bare < 0 || (steps && t->bare * at_once(t) >= n))
         return DT_OK;
     return DT_FAIL(err, DT_E_DATA,
-        "%s: each value of y[%" PRId64 "] is %s, so nothing of that step counts; leave it out of x "
+        "%s: each value of y[%" PRId64 "] is %s, so nothing of that %s counts; leave it out of x "
         "and y",
-        dti_escape(base->opts.path).text, t->bare, ignored_in(t).s);
+        dti_escape(base->opts.path).text, t->bare, ignored_in(t).s, steps ? "step" : "sample");
 }
 
 /* Tokens likewise, as places in a table. */
@@ -268,18 +318,17 @@ static void close_tensors(dt_source *base)
 static dt_status load(tensors *t, dt_err *err)
 {
     const dt_source_opts *o = &t->base.opts;
-    const int rank = labels_tokens(o) ? 3 : dti_source_of_pixels(o) ? 4 : 2;
     const dti_escaped name = dti_escape(o->path);
     DT_CHECK(dt_st_open(&t->file, o->path, err));
     t->ids = has_ids(t);
-    DT_CHECK(
-        find(&t->x, t->file, name.text, "x", t->ids ? DT_ST_I64 : DT_ST_F32, t->ids ? 3 : 5, err));
+    DT_CHECK(find_x(t, name.text, err));
     if (has_values_for_labels(t))
-        DT_CHECK(find_values(t, o, name.text, err));
+        DT_CHECK(find_values(t, name.text, err));
     else if (!o->unlabelled)
-        DT_CHECK(find(&t->y, t->file, name.text, "y", DT_ST_I64, rank, err));
-    DT_CHECK(check_shapes(t, name.text, err));
-    t->count = t->x->d[0] * t->x->d[1]; /* x lies in the file, so its size fits */
+        DT_CHECK(find_classes(t, name.text, err));
+    DT_CHECK(check_counts(t, name.text, err));
+    t->base.fixed_order = t->lead == BATCHES;
+    t->count = t->x->d[0] * at_once(t); /* x lies in the file, so its size fits */
     t->each = o->labels > 1 ? o->labels : 1;
     if (t->ids)
         DT_CHECK(check_tokens(t, name.text, err));
@@ -294,7 +343,7 @@ static dt_status open_tensors(
     tensors *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the tensors source");
-    t->base = (dt_source){d, *o};
+    t->base = (dt_source){.desc = d, .opts = *o};
     t->bare = -1;
     const dt_status st = load(t, err);
     if (st != DT_OK) {
@@ -372,8 +421,12 @@ static dt_status read_tensors(
 static void describe_tensors(const dt_source *base, char *text, size_t n)
 {
     const tensors *t = (const tensors *)base;
-    const int at = snprintf(text, n, "%" PRId64 " step%s of %" PRId64 " sample%s, in order",
-        t->x->d[0], t->x->d[0] == 1 ? "" : "s", t->x->d[1], t->x->d[1] == 1 ? "" : "s");
+    const int64_t first = t->x->d[0], each = at_once(t);
+    const char *plural = first == 1 ? "" : "s";
+    const int at = t->lead == BATCHES
+                       ? snprintf(text, n, "%" PRId64 " step%s of %" PRId64 " sample%s, in order",
+                             first, plural, each, each == 1 ? "" : "s")
+                       : snprintf(text, n, "%" PRId64 " sample%s", first, plural);
     if (t->left_out > 0 && has_values_for_labels(t) && (size_t)at < n)
         snprintf(text + at, n - (size_t)at,
             "; of %" PRId64 " values of y %" PRId64 " are NaN and do not count", t->count * t->each,
@@ -382,10 +435,9 @@ static void describe_tensors(const dt_source *base, char *text, size_t n)
 
 const dt_source_desc dt_source_tensors = {
     .name = "tensors",
-    .summary = "batches from a safetensors file, in order: x [steps, N, C, H, W] and y [steps, N], "
-               "or y [steps, N, H, W], or values in y, or tokens x [steps, N, T] and y [steps, N] "
-               "or [steps, N, T]",
-    .fixed_order = true,
+    .summary =
+        "samples from a safetensors file: x [N, C, H, W] and y [N], or y [N, H, W], or values "
+        "in y, or tokens x [N, T] and y [N] or [N, T]; batches in order: [steps, N, ...]",
     .gives_values = true,
     .open = open_tensors,
     .close = close_tensors,

@@ -246,7 +246,7 @@ static dt_status open_text(
     text *t = dt_alloc(1, sizeof *t);
     if (t == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the text source");
-    t->base = (dt_source){d, *o};
+    t->base = (dt_source){.desc = d, .opts = *o};
     const dt_status st = load(t, err);
     if (st != DT_OK) {
         close_text(&t->base);

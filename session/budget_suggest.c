@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/source.h"
 #include "engine/base/alloc.h"
 #include "engine/base/clock.h"
 #include "engine/base/numbers_text.h"
 #include "session/budget.h"
+#include "session/feeds.h"
 #include "session/human.h"
 #include "session/plan_set.h"
 #include "session/suggestion.h"
@@ -178,9 +178,8 @@ static dti_alternative by(const search *x, const char *policy)
 static dt_status largest_batch(search *x, const char *policy, dti_trial *best, dt_err *err)
 {
     int64_t fits = 0, fails = x->own.batch; /* one part of it may well fit, alone */
-    const dt_source_desc *source = dt_source_find(x->s->opts.data.source);
     *best = (dti_trial){0};
-    if (source != NULL && source->fixed_order) /* the batch is its file's */
+    if (dti_feeds_of_batches(x->s)) /* their size is the file's */
         return DT_OK;
     while (fails - fits > 1) {
         dti_trial t;
@@ -596,6 +595,8 @@ static void tell_bound(search *x, dt_err *err)
 static void tell_whole(const search *x, dt_err *err)
 {
     char size[DT_HUMAN_EXACT];
+    const char *how =
+        x->own.algorithms == DT_ALGORITHMS_FAST ? " and by the fastest algorithms" : "";
     const dti_trial *least = NULL;
     bool any = false;
     for (size_t i = 0; i < x->n_all; i++) {
@@ -607,13 +608,15 @@ static void tell_whole(const search *x, dt_err *err)
     }
     if (!any && !x->auto_fits && least == NULL)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  taken at once, this batch fits under no policy that was tried; each needs more than "
-            "there is of the host or the disk");
+            "  taken at once%s, this batch fits under no policy that was tried; each needs more "
+            "than "
+            "there is of the host or the disk",
+            how);
     else if (!any && !x->auto_fits)
         (void)DT_FAIL(err, DT_E_BUDGET,
-            "  taken at once, this batch fits under no policy that was tried; "
+            "  taken at once%s, this batch fits under no policy that was tried; "
             "%s needs the least, %s",
-            least->v.policy, dt_human_exact(size, least->need.device));
+            how, least->v.policy, dt_human_exact(size, least->need.device));
     if (!any && x->s->fates.n_line > 0)
         (void)DT_FAIL(err, DT_E_BUDGET,
             "  policies leave alone what [" DT_LAYER_FATES "] says of layers; without its lines "

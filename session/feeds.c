@@ -60,6 +60,19 @@ static dt_status source_opts(const dt_session *s, dt_source_opts *o, dt_err *err
     return per_channel("std", d->std, d->n_std, o->shape.c, &o->std, err);
 }
 
+bool dti_feeds_of_batches(const dt_session *s)
+{
+    const dt_source_desc *desc = dt_source_find(s->opts.data.source);
+    dt_source *source = NULL;
+    dt_source_opts o;
+    if (desc != &dt_source_tensors || source_opts(s, &o, NULL) != DT_OK ||
+        desc->open(desc, &source, &o, NULL) != DT_OK)
+        return false;
+    const bool of_batches = source->fixed_order;
+    desc->close(source);
+    return of_batches;
+}
+
 int dti_decoders(const dt_session *s)
 {
     enum { MOST = 64 };
@@ -393,7 +406,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
         DT_CHECK(hold(&f->train, s, false, err));
     DT_CHECK(check_full(s, f->train, err));
     const dt_loader_opts l = {.batch = s->opts.train.batch,
-        .shuffle = s->opts.data.shuffle && !desc->fixed_order,
+        .shuffle = s->opts.data.shuffle && !f->train->fixed_order,
         .drop_last = s->opts.train.drop_last,
         .ahead = (int)s->opts.data.ahead,
         .threads = dti_decoders(s),

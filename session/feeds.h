@@ -23,6 +23,9 @@ typedef struct dt_feeds {
 
 /* What the network takes, alone. */
 dt_source_opts dti_feeds_of_network(const dt_session *s);
+/* Whether the data to train on is there, in batches of its own: any other batch would be refused.
+ */
+bool dti_feeds_of_batches(const dt_session *s);
 /* Threads of each loader: one, but all that the session has beside a card, where the processor has
  * nothing else to do and one cannot keep up. */
 int dti_decoders(const dt_session *s);

@@ -9,9 +9,8 @@ standard deviation, where the mean stands for values that are missing (empty, NA
 another becomes one of 0 and 1 for each of its texts, of which there may be 100. COLUMN is what is learned:
 each of its texts is a class, in the order of their names, or with --ranges N each of N ranges of numbers
 that hold as many rows. With --number it is a number, for a loss such as mse, less its mean and divided by
-its deviation. Rows are shuffled; SHARE of them (0.2) are held out. Means, deviations and ranges are those of
-the other rows. A file has whole batches of N rows (32): what is left of rows to train on is left out, and
-told; the last batch of held-out ones is filled up with rows that do not count (data.ignore_label, or NaN).
+its deviation. SHARE of the rows (0.2), which are picked at random, are held out. Means, deviations and
+ranges are those of the other rows. A step takes N of them (32).
 """
 
 import argparse
@@ -30,7 +29,6 @@ from pathlib import Path
 
 MOST_TEXTS = 100
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
-NOT_COUNTED = -100  # data.ignore_label
 
 
 class Bad(Exception):
@@ -169,21 +167,19 @@ def classes(values, ranges, trained, path, name):
     return [bisect_right(cuts, v) for v in column], ends
 
 
-def write(path, columns, labels, rows, batch):
-    """Batches of the rows, x [steps, batch, columns, 1, 1] and y [steps, batch], of classes or numbers; None
-    is a row that does not count."""
-    steps = len(rows) // batch
+def write(path, columns, labels, rows):
+    """The rows as x [rows, columns] and y [rows], of classes or numbers."""
     of_numbers = isinstance(labels[0], float)
-    x = array("f", (0.0 if i is None else column[i] for i in rows for column in columns))
-    left_out = math.nan if of_numbers else NOT_COUNTED
-    y = array("f" if of_numbers else "q", (left_out if i is None else labels[i] for i in rows))
+    x = array("f", (column[i] for i in rows for column in columns))
+    y = array("f" if of_numbers else "q", (labels[i] for i in rows))
     if sys.byteorder == "big":
         x.byteswap()
         y.byteswap()
     end = len(x) * x.itemsize
     header = json.dumps({
-        "x": {"dtype": "F32", "shape": [steps, batch, len(columns), 1, 1], "data_offsets": [0, end]},
-        "y": {"dtype": "F32" if of_numbers else "I64", "shape": [steps, batch], "data_offsets": [end, end + len(y) * y.itemsize]},
+        "x": {"dtype": "F32", "shape": [len(rows), len(columns)], "data_offsets": [0, end]},
+        "y": {"dtype": "F32" if of_numbers else "I64", "shape": [len(rows)],
+              "data_offsets": [end, end + len(y) * y.itemsize]},
     }).encode()
     header += b" " * (-len(header) % 8)
     temp = path.with_name(f".{path.name}.tmp-{os.getpid()}")
@@ -233,8 +229,8 @@ def convert(o):
     random.Random(1).shuffle(order)
     held = order[:round(len(rows) * o.held)]
     trained = order[len(held):]
-    if len(trained) < o.batch:
-        raise Bad(f"{o.source}: {len(trained)} rows to train on are no batch of {o.batch}; set --batch lower")
+    if not trained:
+        raise Bad(f"{o.source}: no row is left to train on; set --held lower")
     values = [row[label] for row in rows]
     check_known(values, o.source, o.label)
     if o.number:
@@ -244,15 +240,12 @@ def convert(o):
     found = list(features(names, rows, label, trained, o.source))
     if not found:
         raise Bad(f"{o.source}: no column beside '{o.label}'")
-    left = len(trained) % o.batch
     columns = [column for _, column in found]
     files = [Path(f"{o.to}-{part}.safetensors") for part in ("train", "val")]
-    write(files[0], columns, labels, trained[:len(trained) - left], o.batch)
+    write(files[0], columns, labels, trained)
     if held:
-        write(files[1], columns, labels, held + [None] * (-len(held) % o.batch), o.batch)
+        write(files[1], columns, labels, held)
     tell(o, files[:2 if held else 1], [name for name, _ in found], called)
-    if left:
-        print(f"; left out: {left} rows, which are no batch", file=sys.stderr)
 
 
 def main():

@@ -282,7 +282,7 @@ static void tensors_come_in_file_order_and_as_nhwc(void **state)
     fill_tensors(&f);
     const dt_source_opts o = tensor_opts(put_tensors("good.safetensors", &f, good_entries));
     dt_source *s = opened("tensors", &o);
-    assert_true(s->desc->fixed_order);
+    assert_true(s->fixed_order);
     assert_int_equal(s->desc->count(s), STEPS * BATCH);
     for (int64_t i = 0; i < STEPS * BATCH; i++) {
         float x[SAMPLE];
@@ -293,6 +293,73 @@ static void tensors_come_in_file_order_and_as_nhwc(void **state)
                     assert_true(
                         x[(y * W + w) * C + c] == (float)(i * SAMPLE + (c * H + y) * W + w));
     }
+    s->desc->close(s);
+}
+
+/* The same without steps are samples that may be shuffled, in any batch. */
+static void tensors_without_steps_are_samples(void **state)
+{
+    (void)state;
+    enum { ALL = STEPS * BATCH };
+    static const dt_st_out entries[2] = {
+        {"x", DT_ST_F32, 4, {ALL, C, H, W}}, {"y", DT_ST_I64, 1, {ALL}}};
+    tensor_file f;
+    fill_tensors(&f);
+    dt_source_opts o = tensor_opts(put_tensors("steps.safetensors", &f, good_entries));
+    dt_source *steps = opened("tensors", &o);
+    o = tensor_opts(put_tensors("samples.safetensors", &f, entries));
+    o.batch = 5;
+    dt_source *samples = opened("tensors", &o);
+    assert_false(samples->fixed_order);
+    assert_int_equal(samples->desc->count(samples), ALL);
+    for (int64_t i = 0; i < ALL; i++) {
+        float x[2][SAMPLE];
+        assert_int_equal(read_sample(samples, i, 9, x[0]), read_sample(steps, i, 9, x[1]));
+        assert_memory_equal(x[0], x[1], sizeof x[0]);
+    }
+    char text[80];
+    samples->desc->describe(samples, text, sizeof text);
+    assert_string_equal(text, "6 samples");
+    samples->desc->close(samples);
+    steps->desc->close(steps);
+}
+
+/* Values of one pixel may be written as a vector, with steps and without. */
+static void a_vector_needs_no_height_and_width(void **state)
+{
+    (void)state;
+    static const dt_st_out entries[][2] = {
+        {{"x", DT_ST_F32, 2, {STEPS * BATCH, SAMPLE}}, {"y", DT_ST_I64, 1, {STEPS * BATCH}}},
+        {{"x", DT_ST_F32, 3, {STEPS, BATCH, SAMPLE}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}}};
+    tensor_file f;
+    fill_tensors(&f);
+    for (size_t i = 0; i < DT_COUNT(entries); i++) {
+        dt_source_opts o = tensor_opts(put_tensors("vector.safetensors", &f, entries[i]));
+        o.shape = (dt_shape){1, 1, 1, SAMPLE};
+        dt_source *s = opened("tensors", &o);
+        float x[SAMPLE];
+        assert_int_equal(read_sample(s, 3, 9, x), 3);
+        assert_memory_equal(x, f.x + 3 * SAMPLE, sizeof x);
+        s->desc->close(s);
+        o.shape = (dt_shape){1, 1, 1, SAMPLE - 1};
+        open_fails("tensors", &o, DT_E_DATA, "the network takes [N, 23] or [steps, N, 23]");
+    }
+}
+
+/* Any batch may be of this sample alone. */
+static void a_sample_that_does_not_count_is_refused_in_training(void **state)
+{
+    (void)state;
+    static const dt_st_out entries[2] = {
+        {"x", DT_ST_F32, 4, {STEPS * BATCH, C, H, W}}, {"y", DT_ST_I64, 1, {STEPS * BATCH}}};
+    tensor_file f;
+    fill_tensors(&f);
+    f.y[4] = -100;
+    const dt_source_opts o = tensor_opts(put_tensors("ignored.safetensors", &f, entries));
+    dt_source *s = opened("tensors", &o);
+    dt_err err = {0};
+    assert_fails(s->desc->check_learned(s, 1, &err), DT_E_DATA, &err,
+        "each value of y[4] is data.ignore_label, -100, so nothing of that sample counts");
     s->desc->close(s);
 }
 
@@ -332,7 +399,7 @@ static void tensors_of_wrong_name_type_or_rank_are_refused(void **state)
         {{{"x", DT_ST_I32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}},
             "must be F32"},
         {{{"x", DT_ST_F32, 4, {STEPS * BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {STEPS, BATCH}}},
-            "[6, 3, 2, 4]"},
+            "y is [3, 2], the network takes [N]"},
         {{{"x", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_I64, 2, {BATCH, STEPS}}},
             "y is [2, 3]"},
         {{{"x", DT_ST_F32, 5, {STEPS, BATCH, C, H, W}}, {"y", DT_ST_F64, 2, {STEPS, BATCH}}},
@@ -750,6 +817,9 @@ DT_TEST_GROUP(data)
         cmocka_unit_test(synthetic_values_have_about_zero_mean_and_unit_variance),
         cmocka_unit_test(synthetic_classes_show_in_local_patterns_more_than_in_pixels),
         cmocka_unit_test(tensors_come_in_file_order_and_as_nhwc),
+        cmocka_unit_test(tensors_without_steps_are_samples),
+        cmocka_unit_test(a_vector_needs_no_height_and_width),
+        cmocka_unit_test(a_sample_that_does_not_count_is_refused_in_training),
         cmocka_unit_test(tensors_that_do_not_fit_are_refused_with_both_numbers),
         cmocka_unit_test(tensors_of_wrong_name_type_or_rank_are_refused),
         cmocka_unit_test(cifar_folders_hold_five_files_and_one_for_evaluation),

@@ -61,13 +61,13 @@ static const dt_source_desc any = {.name = "numbers",
     .class_name = name_of,
     .describe = say};
 static const dt_source_desc fixed = {
-    .name = "fixed", .fixed_order = true, .count = count, .read = read, .close = close_numbers};
+    .name = "fixed", .count = count, .read = read, .close = close_numbers};
 
 static dt_source *new_numbers(const dt_source_desc *d, int64_t n, int64_t batch, int *closed)
 {
     numbers *s = dt_alloc(1, sizeof *s);
     assert_non_null(s);
-    *s = (numbers){{d, {.batch = batch}}, n, closed};
+    *s = (numbers){{.desc = d, .opts = {.batch = batch}, .fixed_order = d == &fixed}, n, closed};
     return &s->base;
 }
 

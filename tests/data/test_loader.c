@@ -47,8 +47,6 @@ static dt_status fake_read(
 }
 
 static const dt_source_desc fake_desc = {.name = "fake", .count = fake_count, .read = fake_read};
-static const dt_source_desc fixed_desc = {
-    .name = "fixed", .fixed_order = true, .count = fake_count, .read = fake_read};
 
 static void make_fake(fake *f, int64_t count)
 {
@@ -271,7 +269,7 @@ static void a_source_of_fixed_order_is_not_shuffled(void **state)
     (void)state;
     fake f;
     make_fake(&f, 20);
-    f.base.desc = &fixed_desc;
+    f.base.fixed_order = true;
     dt_loader *l = created(&f, &(dt_loader_opts){.batch = 5, .ahead = 2, .shuffle = true});
     int32_t got[20];
     take(l, got, 20, 5);

@@ -194,7 +194,7 @@ static void tensors_that_do_not_fit_the_pixels_are_refused(void **state)
     open_fails("tensors", &o, DT_E_DATA, "a label a pixel, [steps, N, 4, 4]");
     o = tensor_opts(put_pixels(&f, H, H));
     o.labels = 1;
-    open_fails("tensors", &o, DT_E_DATA, "'y' is I64 [2, 2, 4, 4], must be I64 of 2 dimensions");
+    open_fails("tensors", &o, DT_E_DATA, "y is [2, 2, 4, 4], the network takes [steps, N]");
     f.y[H * H * BATCH + H + 2] = CLASSES;
     o = tensor_opts(put_pixels(&f, H, H));
     open_fails("tensors", &o, DT_E_DATA,

@@ -11,6 +11,7 @@
 #include "engine/base/limits.h"
 #include "engine/config/options.h"
 #include "layers/onednn/onednn.h"
+#include "tests/fixture/refusal.h"
 #include "tests/fixture/run_cli.h"
 #include "tests/fixture/workspace.h"
 #include "session/budget.h"
@@ -799,12 +800,23 @@ static void no_other_batch_is_named_where_it_is_the_files(void **state)
     ran r = refused("plan b.ini --set memory.device_budget=3MiB", DT_E_BUDGET);
     assert_has(r.err, "[train] batch = ");
     cli_done(&r);
-    r = refused("plan b.ini --set memory.device_budget=3MiB --set data.source=tensors "
-                "--set data.path=none.safetensors",
-        DT_E_BUDGET);
-    assert_has(r.err, "[train] micro_batch = ");
-    assert_has_not(r.err, "[train] batch = ");
-    cli_done(&r);
+    static const struct {
+        const char *x, *y;
+    } shape[] = {{"96,1,28,28", "96"}, {"1,96,1,28,28", "1,96"}};
+    for (int steps = 0; steps < 2; steps++) {
+        char header[256];
+        snprintf(header, sizeof header,
+            "{\"x\":{\"dtype\":\"F32\",\"shape\":[%s],\"data_offsets\":[0,301056]},"
+            "\"y\":{\"dtype\":\"I64\",\"shape\":[%s],\"data_offsets\":[301056,301824]}}",
+            shape[steps].x, shape[steps].y);
+        put_tensors("data.safetensors", 0, header, 301824);
+        r = refused("plan b.ini --set memory.device_budget=3MiB --set data.source=tensors "
+                    "--set data.path=data.safetensors",
+            DT_E_BUDGET);
+        assert_has(r.err, "[train] micro_batch = ");
+        (steps ? assert_has_not : assert_has)(r.err, "[train] batch = ");
+        cli_done(&r);
+    }
 }
 
 /* Nought parts are none, however they are written: nothing of them is said again. */

@@ -504,7 +504,7 @@ static void rows_of_a_table_are_learned_as_pixels_of_many_channels(void **state)
     cli_done(&r);
     r = cli_run("FILE --set model.channels=4", cli_file("table.ini", ini));
     assert_code(&r, DT_E_DATA);
-    assert_has(r.err, "x is [1, 4, 5, 1, 1], the network takes [steps, N, 4, 1, 1]");
+    assert_has(r.err, "x is [1, 4, 5, 1, 1], the network takes [N, 4, 1, 1] or [steps");
     cli_done(&r);
 }
 

@@ -3,23 +3,31 @@
 
     tools/weights.py from-torch STATE.pt OUT.safetensors   for model.weights = OUT.safetensors
     tools/weights.py to-torch IN.safetensors STATE.pt      for model.load_state_dict(torch.load(...))
-    tools/weights.py to-torch --whole IN OUT               and layers in tiles, NAME.0, NAME.1 ..., as one
     tools/weights.py show FILE                             names, types and shapes of either
 
 Names and shapes are the same on both sides, so nothing is changed but the container. STATE.pt may also
-be a .safetensors file. A state may lie under "state_dict", "model_state_dict" or "model", and from-torch
-takes away a "module." before names, which DataParallel leaves there, and the "_orig_mod." of
-torch.compile; other floating types become float32, and the counts of batches that batch norm keeps are
-left out. So are, of Hugging Face's GPT-2, the masks, the word "transformer." before names and an output
-head that is the embedding of tokens; what to-torch writes is for model.transformer.load_state_dict. Files
-are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at all.
-A file does not say which layers were cut into tiles: --whole takes for one all those whose names end in
-0, 1, ... without a gap and whose shapes are the same, and says which. Only tensors are unpickled
-(weights_only). Without PyTorch it says so and exits 2, or 0 with the word "skipped" under --if-present.
+be a .safetensors file. from-torch takes away a "module." before names, which DataParallel leaves there,
+and the "_orig_mod." of torch.compile; other floating types become float32, and the counts of batches that
+batch norm keeps are left out, and so is, with a line, what is of no floating type. Of Hugging Face's GPT-2
+it leaves out the masks, the word "transformer." before names and an output head that is the embedding of
+tokens; what to-torch writes is for model.transformer.load_state_dict.
+
+    --key KEY           the state lies at that key of the file, as in --key ema or, one in another,
+                        --key ema.model; else at "state_dict", "model_state_dict", "model" or no key
+    --rename 'RE=NEW'   NEW for what the regular expression RE (Python's) finds in a name
+    --without GLOB      leave tensors of such names out
+    --whole             join tiles: a file does not say which layers were cut, so all those are taken for
+                        one whose names end in 0, 1, ... without a gap and whose shapes are the same
+
+--rename and --without may be given several times, and each sees the names that the one before it left.
+Files are mapped and written tensor by tensor (a STATE.pt from PyTorch 2.1 on), and appear whole or not at
+all. Only tensors are unpickled (weights_only). Without PyTorch it says so and exits 2, or 0 with the word
+"skipped" under --if-present.
 """
 
 import argparse
 import ctypes
+import fnmatch
 import json
 import math
 import mmap
@@ -96,7 +104,9 @@ def map_file(path):
 
 def mapped_tensor(torch, path, data, name, row, begin):
     """Of the file's bytes, which are read when the tensor is."""
-    types = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+    types = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16,
+             "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
+             "BOOL": torch.bool}
     if row["dtype"] not in types:
         raise Bad(f"{path}: {name} is {row['dtype']}; known here are {', '.join(types)}")
     dtype, shape, (start, end) = types[row["dtype"]], row["shape"], row["data_offsets"]
@@ -135,25 +145,73 @@ def unpickle(torch, path):
         return torch.load(path, map_location="cpu", weights_only=True)
 
 
-def load_torch(torch, path):
+def keyed(path, state, key):
+    """What lies at a key, or at one below another, A.B."""
+    if isinstance(state, dict) and key in state:
+        return state[key]
+    first, dot, rest = key.partition(".")
+    if dot and isinstance(state, dict) and first in state:
+        return keyed(path, state[first], rest)
+    there = ", ".join(map(str, list(state)[:20])) if isinstance(state, dict) else "no keys"
+    raise Bad(f"{path}: nothing lies at '{key}'; there are {there}")
+
+
+def load_torch(torch, path, key=None):
     try:
         state = unpickle(torch, path)
     except OSError:
         raise
     except Exception as e:  # pickles fail in many ways
         raise Bad(f"{path}: not a state that PyTorch loads: {e}") from e
-    for key in ("state_dict", "model_state_dict", "model"):
-        if isinstance(state, dict) and isinstance(state.get(key), dict):
-            state = state[key]
+    if key is not None:
+        state = keyed(path, state, key)
+    for usual in ("state_dict", "model_state_dict", "model"):
+        if isinstance(state, dict) and isinstance(state.get(usual), dict):
+            state = state[usual]
     if not isinstance(state, dict) or not all(isinstance(t, torch.Tensor) for t in state.values()):
-        raise Bad(f"{path}: holds no state_dict, which is names and tensors")
+        keys = f": --key names where, of {', '.join(map(str, list(state)[:20]))}" if isinstance(state, dict) else ""
+        raise Bad(f"{path}: holds no state_dict, which is names and tensors{keys}")
+    return {name: t.detach() for name, t in state.items() if not is_needless(name, t.shape)}
+
+
+def floating(path, state):
+    """Without what is no weight: tables of places, masks, counts."""
+    for name in [name for name, t in state.items() if not t.is_floating_point()]:
+        print(f"{path}: left out: {name} is {state.pop(name).dtype}, no floating type")
+    return state
+
+
+class Rename(argparse.Action):
+    """Appends a function of names: the new one, or None for a tensor to leave out."""
+
+    def __call__(self, parser, o, value, option=None):
+        if option == "--without":
+            change = lambda name: None if fnmatch.fnmatchcase(name, value) else name
+        else:
+            old, is_pair, new = value.rpartition("=")
+            if not is_pair or not old:
+                raise argparse.ArgumentError(self, f"'{value}' is no RE=NEW")
+            try:
+                pattern = re.compile(old)
+                pattern.sub(new, "")
+            except (re.error, IndexError) as e:
+                raise argparse.ArgumentError(self, f"'{value}': {e}")
+            change = lambda name: pattern.sub(new, name)
+        o.changes = [*o.changes, change]
+
+
+def renamed(path, state, changes):
     out = {}
     for name, t in state.items():
-        if is_needless(name, t.shape):
-            continue
-        if not t.is_floating_point():
-            raise Bad(f"{path}: {name} is {t.dtype}, no floating type")
-        out[name] = t.detach()
+        to = name
+        for change in changes:
+            to = to and change(to)
+        if to == "":
+            raise Bad(f"{path}: --rename leaves no name of {name}")
+        if to in out:
+            raise Bad(f"{path}: two tensors would be called {to}; one of them was {name}")
+        if to is not None:
+            out[to] = t
     return out
 
 
@@ -219,8 +277,12 @@ def joined(torch, state):
     return out, counts
 
 
-def load(torch, path):
-    return load_safetensors(torch, path) if path.suffix == ".safetensors" else load_torch(torch, path)
+def load(torch, path, key=None):
+    if path.suffix != ".safetensors":
+        return load_torch(torch, path, key)
+    if key is not None:
+        raise Bad(f"{path}: --key is for files of PyTorch's; a safetensors file holds names and tensors alone")
+    return load_safetensors(torch, path)
 
 
 def show(state):
@@ -238,21 +300,27 @@ def main():
         p = sub.add_parser(what)
         p.add_argument("source", type=Path)
         p.add_argument("to", type=Path)
+        p.add_argument("--rename", metavar="RE=NEW", dest="changes", action=Rename, default=[])
+        p.add_argument("--without", metavar="GLOB", dest="changes", action=Rename)
     p.add_argument("--whole", action="store_true", help="join tiles")
-    sub.add_parser("show").add_argument("source", type=Path)
+    p = sub.add_parser("show")
+    p.add_argument("source", type=Path)
+    for p in (sub.choices["from-torch"], p):
+        p.add_argument("--key", help="where in the file the state lies")
     o = a.parse_args()
     for needless in ("The given buffer is not writable", "Failed to initialize NumPy"):  # nobody writes, or asks
         warnings.filterwarnings("ignore", message=needless)
     torch = import_torch(o.if_present)
     try:
         if o.what == "show":
-            show(load(torch, o.source))
+            show(load(torch, o.source, o.key))
         elif o.what == "from-torch":
-            state = bare(torch, o.source, load(torch, o.source))
+            state = bare(torch, o.source, load(torch, o.source, o.key))
+            state = floating(o.source, renamed(o.source, state, o.changes))
             save_safetensors(torch, state, o.to)
             print(f"{o.to}: {len(state)} tensors")
         else:
-            state = load_safetensors(torch, o.source)
+            state = renamed(o.source, load_safetensors(torch, o.source), o.changes)
             if o.whole:
                 state, counts = joined(torch, state)
                 for layer, n in counts.items():

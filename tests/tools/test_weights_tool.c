@@ -351,6 +351,35 @@ static void what_is_no_weight_file_is_refused(void **state)
     cli_done(&r);
 }
 
+/* A state below others, whose names and buffers are another program's. */
+static void names_are_changed_and_left_out_when_asked(void **state)
+{
+    NEED_TORCH();
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s", dt_temp_path("ema.pt"));
+    folder[strlen(folder) - strlen("ema.pt")] = '\0';
+    run_script(
+        "t = torch.tensor([1.0, 2.0])\n"
+        "state = {'net.a.w': t, 'net.b.w': 2 * t, 'net.head.w': t, 'net.at': torch.arange(3)}\n"
+        "torch.save({'epoch': 3, 'ema': {'model': state}}, folder + 'ema.pt')\n",
+        folder);
+    convert(
+        "from-torch", folder, "ema.pt", "none.safetensors", 3, "--key names where, of epoch, ema");
+    convert("from-torch --key emu", folder, "ema.pt", "none.safetensors", 3,
+        "nothing lies at 'emu'; there are epoch, ema");
+    convert("from-torch --key ema.model --rename '^net\\.=' --rename '^a\\.(w)$=c.\\1' "
+            "--without 'head.*'",
+        folder, "ema.pt", "named.safetensors", 0, "left out: at is torch.int64");
+    convert("to-torch --rename '^=net.' --without 'net.b.*'", folder, "named.safetensors",
+        "back.pt", 0, "back.pt: 1 tensors");
+    run_script("back = torch.load(folder + 'back.pt')\n"
+               "assert list(back) == ['net.c.w'] and back['net.c.w'].tolist() == [1, 2], back\n",
+        folder);
+    convert("from-torch --key ema --rename '[ab]\\.w=w'", folder, "ema.pt", "none.safetensors", 3,
+        "two tensors would be called net.w; one of them was net.b.w");
+    convert("from-torch --key ema --rename '(=x'", folder, "ema.pt", "none.safetensors", 2, "(=x");
+}
+
 /* Tensors that are nothing but shapes, for want of PyTorch: layers go together along their outputs,
  * and what only looks like tiles does not. */
 static void tiles_become_whole(void **state)
@@ -426,6 +455,7 @@ DT_TEST_GROUP(weights_tool)
         cmocka_unit_test(a_module_of_pytorch_takes_and_gives_them),
         cmocka_unit_test(names_lose_the_wrapper_around_the_network),
         cmocka_unit_test(a_language_model_keeps_its_turned_matrices),
+        cmocka_unit_test(names_are_changed_and_left_out_when_asked),
         cmocka_unit_test(tiles_become_whole),
         cmocka_unit_test(a_language_model_in_tiles_becomes_whole),
         cmocka_unit_test(files_are_not_read_into_memory),

@@ -1,6 +1,8 @@
 /* Max pooling on the processor. */
 #include "layers/maxpool.h"
 
+#include <string.h>
+
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/maxpool_rows.h"
@@ -24,20 +26,28 @@ struct job {
     int64_t wide, parts;        /* channels of a block of backward, and parts of so many */
     int64_t side, down, across; /* pixels of it; blocks of an image */
     bool packed;                /* two positions a byte */
+    bool apart, gaps;           /* windows share no pixel; some pixels lie in none */
     size_t index_bytes;
 };
 
+/* Element of a sample at which a window begins. */
+static int64_t first_of(const struct job *j, int64_t row, int64_t col)
+{
+    const int64_t h = dti_window_span(&j->p.h, row, j->x.h).begin;
+    return (h * j->x.w + dti_window_span(&j->p.w, col, j->x.w).begin) * j->x.c;
+}
+
 /* The part of a window that lies in the input; position i * width + k is row i, column k of the
- * whole window, padding included. @from is the first element of x. */
+ * whole window, padding included. @from is the first element of x, which backward may lack. */
 static dti_window window_at(const struct job *j, int64_t from, int64_t row, int64_t col)
 {
     const dti_window_side *down = &j->p.h, *right = &j->p.w;
     const dti_span h = dti_window_span(down, row, j->x.h), w = dti_window_span(right, col, j->x.w);
     const int64_t above = h.begin - (row * down->stride - down->pad);
     const int64_t before = w.begin - (col * right->stride - right->pad);
-    const int64_t at = (h.begin * j->x.w + w.begin) * j->x.c;
+    const void *x = j->a->port[DT_X];
     return (dti_window){
-        .x = dti_from(j->a->port[DT_X], from + at, j->t),
+        .x = x != NULL ? dti_from(x, from + first_of(j, row, col), j->t) : NULL,
         .row = j->x.w * j->x.c,
         .pixel = j->x.c,
         .h = (int)(h.end - h.begin),
@@ -213,6 +223,46 @@ static void backward_task(const void *job, int64_t i)
     }
 }
 
+/* Where rows end whose first windows are those of row @row; those before the first window's count
+ * to it. */
+static dti_span rows_of(const struct job *j, int64_t row)
+{
+    const int64_t stride = j->p.h.stride, pad = j->p.h.pad;
+    return (dti_span){
+        row == 0 ? 0 : row * stride - pad, row + 1 < j->y.h ? (row + 1) * stride - pad : j->x.h};
+}
+
+/* Of windows that share no pixel a row of one sample, and what lies in no window. */
+static void spread_row(const struct job *j, int64_t sample, int64_t row)
+{
+    const int64_t line = j->x.w * j->x.c, from = sample * dt_shape_sample(&j->x);
+    const int64_t to = sample * dt_shape_sample(&j->y);
+    const uint8_t *index = j->a->port[DT_S];
+    const dti_span rows = rows_of(j, row);
+    dt_bf16 at[TILE];
+    if (j->gaps)
+        memset(dti_to(j->a->port[DT_DX], from + rows.begin * line, j->t), 0,
+            (size_t)(dti_span_count(rows) * line) * dt_dtype_bytes(j->t));
+    for (int64_t col = 0; col < j->y.w; col++)
+        for (int64_t c = 0; c < j->x.c; c += TILE) {
+            const int64_t e = (row * j->y.w + col) * j->y.c + c;
+            const dti_window w = window_at(j, from + c, row, col);
+            if (index != NULL)
+                get_positions(
+                    index + (size_t)sample * j->index_bytes, j->packed, e, at, width(j, c));
+            j->on->spread(&w, width(j, c),
+                index == NULL ? dti_from(j->a->port[DT_Y], to + e, j->t) : NULL,
+                index == NULL ? NULL : at, dti_from(j->a->port[DT_DY], to + e, j->t),
+                dti_to(j->a->port[DT_DX], from + c + first_of(j, row, col), j->t));
+        }
+}
+
+static void spread_task(const void *job, int64_t i)
+{
+    const struct job *j = job;
+    spread_row(j, i / j->y.h, i % j->y.h);
+}
+
 /* Windows that reach a block of such a side. */
 static int64_t windows_of(const dti_windows *p, int64_t side)
 {
@@ -236,6 +286,17 @@ static void size_block(struct job *j)
 
 _Static_assert(POSITIONS / (DTI_MAXPOOL_MOST * DTI_MAXPOOL_MOST) > 0, "a pixel's windows fit");
 
+static bool shares_none(const dti_window_side *p)
+{
+    return p->stride >= p->kernel;
+}
+
+/* Whether some of @size pixels lie in none of @count windows. */
+static bool leaves_gaps(const dti_window_side *p, int64_t count, int64_t size)
+{
+    return p->stride > p->kernel || (count - 1) * p->stride - p->pad + p->kernel < size;
+}
+
 static struct job job_of(const dt_call *c, const dt_args *a)
 {
     const dt_maxpool *o = c->node->opts;
@@ -251,6 +312,8 @@ static struct job job_of(const dt_call *c, const dt_args *a)
         .packed = dti_maxpool_packed(o),
         .index_bytes = c->node->info.stash[0].sample_bytes,
     };
+    j.apart = shares_none(&j.p.h) && shares_none(&j.p.w);
+    j.gaps = leaves_gaps(&j.p.h, y.h, j.x.h) || leaves_gaps(&j.p.w, y.w, j.x.w);
     size_block(&j);
     return j;
 }
@@ -259,7 +322,9 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const struct job j = job_of(c, a);
-    if (c->form == DT_BACKWARD)
+    if (c->form == DT_BACKWARD && j.apart)
+        dti_run_tasks(a->n * j.y.h, spread_task, &j);
+    else if (c->form == DT_BACKWARD)
         dti_run_tasks(a->n * j.down * j.across * j.parts, backward_task, &j);
     else
         dti_run_tasks(a->n * dti_ceil_div(j.y.h, j.rows), forward_task, &j);

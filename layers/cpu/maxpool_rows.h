@@ -30,11 +30,15 @@ typedef struct dti_reach {
  * @find_max: y is the largest, the first of equals, or the first NaN; at is where that was
  * @find_again: at once more, from y: the first equal, or NaN if that is
  * @gather: dx is the sum of dy of those windows whose maximum the pixel was, in their order
+ * @spread: of a window that shares no pixel with another dx, which lies as x does: dy where the
+ * maximum was, as at says, or where that is NULL as find_again finds it; elsewhere 0
  */
 typedef struct dti_maxpool_rows {
     void (*find_max)(const dti_window *w, int n, void *y, dt_bf16 *at);
     void (*find_again)(const dti_window *w, int n, const void *y, dt_bf16 *at);
     void (*gather)(const dti_reach *r, int n, void *dx);
+    void (*spread)(
+        const dti_window *w, int n, const void *y, const dt_bf16 *at, const void *dy, void *dx);
 } dti_maxpool_rows;
 
 /* By instruction set (of dti_lane_set() and below) and by type. */

@@ -38,6 +38,8 @@ SIDES = ("stock", "tuned", "compiled")
 # What a configuration may ask for beyond the step that both sides make.
 PLAIN = {"train.label_smoothing": 0, "train.clip": 0, "train.warmup": 0, "train.no_decay": "off",
          "checkpoint.every": 0}
+# Networks that peer_torch.py has as well.
+KNOWN = re.compile(r"resnet\d+|vgg\d+(_bn)?|densenet\d+|vit_small|gpt2|alexnet|lenet5|mlp")
 LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"]
 
 
@@ -313,6 +315,10 @@ class Dnntrain:
         plan = json.loads(run(self.command([*words, "--json"], no_limit), self.env, self.cpus))
         about = {"name": plan["model"], "batch": plan["batch"], "precision": plan["precision"],
                  "policy": plan["policy"]}
+        if not KNOWN.fullmatch(about["name"]):
+            raise Refused(f"{self.a.config}: '{about['name']}' is none of the networks that this tool knows: "
+                          "those of pictures with a class each, resnet18 to resnet152 and resnet20 to resnet1202, "
+                          "vgg11 to vgg19, densenet121 to densenet201, vit_small, alexnet, lenet5 and mlp; and gpt2")
         image = re.search(r"image (\d+)x(\d+)x(\d+)", text)
         data = self.folder / "zeros.safetensors"
         if about["name"] != "gpt2":
@@ -351,7 +357,7 @@ class Dnntrain:
             about["classes"] = shapes.get(last, [about.get("classes")])[0]
         if not self.a.busy:  # which processors the others leave is for the system to say
             self.cpus = set(sorted(self.cpus)[: max(1, threads)])
-        self.env = environment(threads, GOMP_SPINCOUNT="20000", **self.cap)
+        self.env = environment(threads, **self.cap)
         self.fixed = {"train.batch": about["batch"], "model.weights": about["weights"],
                       "device.threads": threads,
                       **{key: off for key, off in PLAIN.items() if key in keys}}

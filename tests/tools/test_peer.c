@@ -73,6 +73,15 @@ static void without_torch_it_says_how_to_get_it(void **state)
     cli_done(&r);
 }
 
+static void another_network_is_refused(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer("--torch none --set model.name=wide_resnet50_2");
+    assert_code(&r, 2);
+    assert_has(r.out, "'wide_resnet50_2' is none of the networks that this tool knows");
+    cli_done(&r);
+}
+
 static void both_sides_are_timed_on_the_same_network(void **state)
 {
     NEED_PYTHON();
@@ -247,6 +256,7 @@ DT_TEST_GROUP(peer)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_torch_it_says_how_to_get_it),
+        cmocka_unit_test(another_network_is_refused),
         cmocka_unit_test(both_sides_are_timed_on_the_same_network),
         cmocka_unit_test(compiled_steps_are_warm_and_memory_has_both_numbers),
         cmocka_unit_test(two_builds_of_ours_take_turns_without_torch),

@@ -4,6 +4,8 @@
 #ifndef DT_ENGINE_KERNELS_H
 #define DT_ENGINE_KERNELS_H
 
+#include <math.h>
+
 #include "engine/codec.h"
 #include "engine/dtype.h"
 #include "engine/graph.h"
@@ -96,21 +98,29 @@ typedef struct dt_class_count {
 } dt_class_count;
 
 /**
- * struct dt_hyper - numbers of learning for this step. Its own number, from which Adam corrects its
- * moments, is dt_args.step.
+ * struct dt_hyper - numbers of learning for this step.
  * @no_decay:            weight decay leaves vectors alone
  * @momentum @nesterov:  of sgd
  * @beta1 @beta2 @eps:   of Adam, and but for eps of Lion; the betas are double, as 1 - beta loses
  * digits in single
+ * @correction1 @correction2: of Adam's moments in this step, as dti_hyper_correct sets them
  * @clip:                factor of all gradients, when they are @clipped
  * @label_smoothing:     share of a label that is spread over all classes; 0 in evaluation
  */
 typedef struct dt_hyper {
     float lr, momentum, weight_decay;
-    double beta1, beta2;
+    double beta1, beta2, correction1, correction2;
     float eps, clip, label_smoothing;
     bool clipped, nesterov, no_decay;
 } dt_hyper;
+
+/* For the step of that number, from 0: 1 - beta^t, in double precision, as it loses digits in
+ * single, and on the host, as powers are rounded otherwise on a card. */
+static inline void dti_hyper_correct(dt_hyper *h, int64_t step)
+{
+    h->correction1 = 1 - pow(h->beta1, (double)(step + 1));
+    h->correction2 = 1 - pow(h->beta2, (double)(step + 1));
+}
 
 /* What differs from one run of a plan to the next.
  * @sample0: global index in the step's batch of the micro-batch's first sample */

@@ -68,19 +68,17 @@ typedef struct dti_adam {
     float shrink, rate, over, eps;  /* of the weight; lr / correction; 1 / sqrt(correction2) */
 } dti_adam;
 
-/* Those that are the same for all parameters. Corrections are computed in double precision:
- * 1 - beta^t loses digits in single. */
-DT_INLINE dti_adam dti_adam_of(const dt_hyper *h, int64_t step)
+/* Those that are the same for all parameters. */
+DT_INLINE dti_adam dti_adam_of(const dt_hyper *h)
 {
-    const double t = (double)(step + 1);
     dti_adam k;
     memset(&k, 0, sizeof k);
-    k.correction = 1 - pow(h->beta1, t);
+    k.correction = h->correction1;
     k.keep1 = (float)h->beta1;
     k.keep2 = (float)h->beta2;
     k.new1 = (float)(1 - h->beta1);
     k.new2 = (float)(1 - h->beta2);
-    k.over = (float)(1 / sqrt(1 - pow(h->beta2, t)));
+    k.over = (float)(1 / sqrt(h->correction2));
     k.eps = h->eps;
     return k;
 }

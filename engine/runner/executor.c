@@ -268,6 +268,7 @@ dt_status dti_run_begin(const dti_run *u, dt_err *err)
     r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));
     r->now = (dt_now){a->sample0, a->step, a->step_labels, a->hyper};
+    dti_hyper_correct(&r->now.hyper, a->step);
     *r->here = (dti_control){.now = r->now};
     return r->d->copy(r->device, HOST, r->there, r->here, sizeof *r->here, err);
 }

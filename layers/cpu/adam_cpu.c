@@ -12,7 +12,7 @@ struct job {
 static struct job job_of(const dt_call *c, const dt_args *a, bool decoupled)
 {
     const dti_gradient g = dti_gradient_of(&a->hyper, c->vector, c->rate);
-    return (struct job){a, c->count, dti_adam_for(dti_adam_of(&a->hyper, a->step), g, decoupled)};
+    return (struct job){a, c->count, dti_adam_for(dti_adam_of(&a->hyper), g, decoupled)};
 }
 
 DT_CLONES static void descend(

@@ -103,7 +103,7 @@ static dt_status sgd8_run(const dt_call *c, void *state, const dt_args *a, dt_er
 static dt_status run_adam(const dt_call *c, const dt_args *a, bool decoupled)
 {
     const dti_gradient g = dti_gradient_of(&a->hyper, c->vector, c->rate);
-    const dti_adam k = dti_adam_for(dti_adam_of(&a->hyper, a->step), g, decoupled);
+    const dti_adam k = dti_adam_for(dti_adam_of(&a->hyper), g, decoupled);
     return run(c, a, move_adam, &k, true);
 }
 

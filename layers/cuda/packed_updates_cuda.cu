@@ -136,7 +136,7 @@ DT_DEVICE void packed_update(const packed_job *j, packed_shared *s, packed_op op
     dt_state_map_fill(&s->first, true, (int)threadIdx.x, (int)blockDim.x);
     dt_state_map_fill(&s->second, false, (int)threadIdx.x, (int)blockDim.x);
     if (threadIdx.x == 0 && op == PACKED_ADAM)
-        s->adam = dti_adam_of(&h, j->now->step);
+        s->adam = dti_adam_of(&h);
     __syncthreads();
     for (int32_t block = (int32_t)blockIdx.x; block < j->blocks; block += (int32_t)gridDim.x) {
         const packed_tensor t = packed_tensor_of(j, block);

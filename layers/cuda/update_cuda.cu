@@ -111,7 +111,7 @@ DT_KERNEL(update_adam, update_job)
     __shared__ dti_adam shared;
     const dt_hyper h = given.now->hyper;
     if (threadIdx.x == 0)
-        shared = dti_adam_of(&h, given.now->step);
+        shared = dti_adam_of(&h);
     __syncthreads();
     for (int32_t chunk = (int32_t)blockIdx.x; chunk < given.chunks; chunk += (int32_t)gridDim.x) {
         const update_tensor t = update_tensor_of(&given, chunk);

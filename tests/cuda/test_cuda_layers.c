@@ -188,21 +188,21 @@ static void kernels_give_the_processors_results(void **state)
             dt_cuda_case_compare(i, &device, (dt_dtype)t);
 }
 
-static void ops_on_parameters_give_the_processors_results(void **state)
+static void ops_on_parameters_give_the_processors_bits(void **state)
 {
     (void)state;
     need_card();
     dt_cuda_ops_compare(&device);
 }
 
-static void many_updates_in_few_launches_give_the_bits_of_one_at_a_time(void **state)
+static void many_updates_in_few_launches_give_the_processors_bits(void **state)
 {
     (void)state;
     need_card();
     dt_cuda_updates_compare(&device);
 }
 
-static void updates_of_moments_in_8_bits_give_the_processors_results(void **state)
+static void updates_of_moments_in_8_bits_give_the_processors_bits(void **state)
 {
     (void)state;
     need_card();
@@ -223,9 +223,9 @@ DT_TEST_GROUP(cuda_layers)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kernels_give_the_processors_results),
-        cmocka_unit_test(ops_on_parameters_give_the_processors_results),
-        cmocka_unit_test(many_updates_in_few_launches_give_the_bits_of_one_at_a_time),
-        cmocka_unit_test(updates_of_moments_in_8_bits_give_the_processors_results),
+        cmocka_unit_test(ops_on_parameters_give_the_processors_bits),
+        cmocka_unit_test(many_updates_in_few_launches_give_the_processors_bits),
+        cmocka_unit_test(updates_of_moments_in_8_bits_give_the_processors_bits),
         cmocka_unit_test(repeated_in_place_or_in_pieces_the_bits_are_the_same),
     };
     return cmocka_run_group_tests(tests, open_card, close_card);

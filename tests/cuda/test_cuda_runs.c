@@ -370,7 +370,8 @@ static void every_exact_policy_ends_with_the_same_bits(void **state)
 {
     NEED_GPU();
     static const char *const policies[] = {"keep_all", "vdnn_all", "gist_lossless", "chen_sqrt",
-        "chen_budget", "cdma", "vdnn_all --set memory.tier=disk", "gist_lossless,vdnn_conv"};
+        "chen_budget", "cdma", "vdnn_all --set memory.tier=disk", "gist_lossless,vdnn_conv",
+        "zero_offload", "zero_offload --set policy.zero_offload.parameters=device"};
     for (size_t m = 0; model_at(m).sets != NULL; m++) {
         result first = {"", 0};
         for (size_t i = 0; i < DT_COUNT(policies); i++) {

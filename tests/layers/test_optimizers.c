@@ -94,8 +94,9 @@ static void check_rule(const rule *r, int64_t n, int threads)
     for (int t = 1; t <= STEPS; t++) {
         float *dw = dt_random_values((size_t)n, 10 + (uint32_t)t);
         float *kept = dt_random_values((size_t)n, 10 + (uint32_t)t);
-        dt_args a = {.hyper = r->h, .step = t - 1};
+        dt_args a = {.hyper = r->h};
         dt_err err = {0};
+        dti_hyper_correct(&a.hyper, t - 1);
         const dt_call c = {.form = DT_UPDATE, .count = n, .vector = r->vector, .rate = r->rate};
         a.port[DT_P] = w;
         a.port[DT_DP] = dw;
@@ -188,7 +189,7 @@ static void lion_steps_by_a_sign(void **state)
     const dt_call c = {.form = DT_UPDATE, .count = 1};
     for (int step = 0; step < 2; step++) {
         float g = dw[step];
-        dt_args a = {.hyper = h, .step = step};
+        dt_args a = {.hyper = h};
         a.port[DT_P] = &w, a.port[DT_DP] = &g, a.port[DT_M] = &m;
         assert_ok(dt_layer_lion.cpu->run(&c, NULL, &a, &err), &err);
         assert_true(w == want_w[step] && m == want_m[step]);
@@ -320,7 +321,9 @@ static void a_step_in_8_bits_is_one_of_fp32_between_unpacking_and_packing(void *
         packed want = draw_packed(n, moments), got = draw_packed(n, moments);
         omp_set_num_threads(1 + (int)i % 3);
         for (int step = 3; step < 6; step++) {
-            dt_args a = {.hyper = h, .step = step}, b = a;
+            dt_args a = {.hyper = h};
+            dti_hyper_correct(&a.hyper, step);
+            dt_args b = a;
             step_unpacked(ops[i % DT_COUNT(ops)].fp32, &c, &a, &want, moments);
             step_packed(ops[i % DT_COUNT(ops)].packed, &c, &b, &got, moments);
             assert_same_packed(&want, &got, n, moments);
@@ -341,6 +344,7 @@ static void adams_moments_keep_their_digits(void **state)
     dt_err err = {0};
     const dt_call c = {.form = DT_UPDATE, .count = 1};
     dt_args a = {.hyper = h};
+    dti_hyper_correct(&a.hyper, 0);
     a.port[DT_P] = &w, a.port[DT_DP] = &dw, a.port[DT_M] = &m, a.port[DT_M + 1] = &v;
     assert_ok(dt_layer_adam.cpu->run(&c, NULL, &a, &err), &err);
     assert_true(fabs((double)w + 1e-3) < 3e-10);

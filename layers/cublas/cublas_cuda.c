@@ -294,7 +294,7 @@ static dt_status find_answer(
 static dt_status answer_locked(
     dti_cublas *lib, const dti_cublas_problem *p, answer *to, bool *absent, dt_err *err)
 {
-    if (!lib->started && dt_cuda_answers(NULL))
+    if (!lib->started && dt_cuda_answers(NULL) && dt_cuda_enter(NULL) == DT_OK)
         lib->status = cublasLtCreate(&lib->handle);
     lib->started = true;
     if (lib->status != CUBLAS_STATUS_SUCCESS)
@@ -429,7 +429,8 @@ dt_status dti_cublas_run(dti_cublas_op *op, void *queue, const dti_cublas_bytes 
             m->d, d, m->d, &op->algo, dti_cuda_scratch(bytes->work), op->scratch, queue);
     if (s != CUBLAS_STATUS_SUCCESS)
         return failed(s, "cublasLtMatmul", err);
-    return bias && !op->fused ? dti_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y,
-                                    bytes->bias, op->p.rows, op->p.out, err)
-                              : DT_OK;
+    return bias && !op->fused
+               ? dti_cuda_add_bias(queue, op->p.bf16 ? DT_BF16 : DT_F32, bytes->y, bytes->bias,
+                     op->p.rows, op->p.out, op->p.pitch > 0 ? op->p.pitch : op->p.out, err)
+               : DT_OK;
 }

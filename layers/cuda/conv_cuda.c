@@ -181,8 +181,8 @@ static dt_status conv_forward(
     DT_CHECK(convolve(c, op, a, &b, err));
     if (!conv_has_bias(c))
         return DT_OK;
-    return dti_cuda_add_bias(
-        a->queue, c->dtype, a->port[DT_Y], a->port[DT_P + 1], conv_rows(c), c->node->info.y.c, err);
+    return dti_cuda_add_bias(a->queue, c->dtype, a->port[DT_Y], a->port[DT_P + 1], conv_rows(c),
+        c->node->info.y.c, c->node->info.y.c, err);
 }
 
 static dt_status conv_backward_weights(

@@ -88,7 +88,7 @@ DT_DEVICE void ln_backward(const dti_norm_job *j, dt_dtype t)
             for (int k = 0; k < DTI_FEW; k++) {
                 g[k] *= weight[k]; /* zero behind the end */
                 sum += g[k];
-                products += g[k] * ((x[k] - mean) * istd);
+                products += k < n ? g[k] * ((x[k] - mean) * istd) : 0.0f; /* 0 * inf is NaN */
             }
         }
         const float middle = (float)(dti_warp_sum((double)sum) / (double)j->s.channels);

@@ -103,7 +103,7 @@ dt_status dti_cuda_copy_rows(void *queue, dt_dtype type, void *to, int64_t to_pi
 typedef struct bias_job {
     void *y;
     const float *bias;
-    int64_t rows, columns;
+    int64_t rows, columns, pitch;
     bool wide;
 } bias_job;
 
@@ -114,22 +114,22 @@ DT_DEVICE void add_bias(const bias_job *j, dt_dtype t)
         const int64_t row = dti_quotient(i, groups), c = (i - row * groups) * DTI_FEW;
         const int n = dti_few(c, j->columns);
         float v[DTI_FEW], bias[DTI_FEW];
-        dti_take(j->y, row * j->columns + c, n, j->wide, t, v);
+        dti_take(j->y, row * j->pitch + c, n, j->wide, t, v);
         dti_take(j->bias, c, n, j->wide, DT_F32, bias);
         DT_UNROLL(8)
         for (int k = 0; k < DTI_FEW; k++)
             v[k] += bias[k];
-        dti_put(j->y, row * j->columns + c, n, j->wide, t, v);
+        dti_put(j->y, row * j->pitch + c, n, j->wide, t, v);
     }
 }
 
 DT_KERNELS(add_bias, bias_job)
 
 dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
-    int64_t columns, dt_err *err)
+    int64_t columns, int64_t pitch, dt_err *err)
 {
-    const bias_job j = {y, bias, rows, columns,
-        dti_wide(y) && dti_wide(bias) && dti_wide_rows(columns, type) && columns % DTI_FEW == 0};
+    const bias_job j = {y, bias, rows, columns, pitch,
+        dti_wide(y) && dti_wide(bias) && dti_wide_rows(pitch, type) && columns % DTI_FEW == 0};
     DT_LAUNCH_OF(add_bias, type, dti_grid_of(rows * dti_ceil_div(columns, DTI_FEW)), queue, j);
     return dt_cuda_launched("bias", err);
 }

@@ -39,9 +39,9 @@ dt_status dti_cuda_to_fp32(
 dt_status dti_cuda_copy_rows(void *queue, dt_dtype type, void *to, int64_t to_pitch,
     const void *from, int64_t from_pitch, int64_t rows, int64_t columns, dt_err *err) DT_NODISCARD;
 
-/* y[row][column] += bias[column], rounded once more in bf16. */
+/* y[row][column] += bias[column], rounded once more in bf16; rows lie @pitch values apart. */
 dt_status dti_cuda_add_bias(void *queue, dt_dtype type, void *y, const float *bias, int64_t rows,
-    int64_t columns, dt_err *err) DT_NODISCARD;
+    int64_t columns, int64_t pitch, dt_err *err) DT_NODISCARD;
 
 /* sums[column] = the sum over rows, in single precision; @work: dti_cuda_columns_work bytes. */
 size_t dti_cuda_columns_work(int64_t rows, int64_t columns);

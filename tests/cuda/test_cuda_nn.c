@@ -363,12 +363,35 @@ static void engines_made_at_run_time_come_last(void **state)
     assert_true(dti_cudnn_is_algorithm(&c, NULL, &late));
 }
 
+/* As a library that has no product with a bias leaves it, for odd rows of outputs. */
+static void a_bias_is_added_to_rows_that_lie_apart(void **state)
+{
+    (void)state;
+    enum { ROWS = 3, MOST = 24 };
+    static const int columns[] = {16, 13}, pitch[] = {MOST, 16};
+    float bias[MOST], y[ROWS * MOST];
+    for (int k = 0; k < MOST; k++)
+        bias[k] = (float)k + 1;
+    for (int way = 0; way < 4; way++) {
+        const int n = columns[way % 2], apart = pitch[way / 2];
+        dt_err err = {0};
+        for (int k = 0; k < ROWS * MOST; k++)
+            y[k] = (float)(100 * k);
+        assert_ok(dti_cuda_add_bias(NULL, DT_F32, y, bias, ROWS, n, apart, &err), &err);
+        for (int k = 0; k < ROWS * MOST; k++) {
+            const bool in = k / apart < ROWS && k % apart < n;
+            assert_true(y[k] == (float)(100 * k) + (in ? bias[k % apart] : 0));
+        }
+    }
+}
+
 DT_TEST_GROUP(cuda_nn)
 {
-    enum { OTHERS = 6 };
+    enum { OTHERS = 7 };
     static struct layer_case copies[DT_COUNT(cases)];
     struct CMUnitTest tests[OTHERS + DT_COUNT(cases)] = {
         cmocka_unit_test(the_limit_decides_between_engines),
+        cmocka_unit_test(a_bias_is_added_to_rows_that_lie_apart),
         cmocka_unit_test(ways_are_allowed_and_ever_smaller),
         cmocka_unit_test(tensor_cores_are_for_bf16_and_tf32),
         cmocka_unit_test(engines_that_lose_digits_are_left_out),

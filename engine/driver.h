@@ -71,6 +71,8 @@ enum { DTI_SQUARES = 32 }; /* most of them that are asked about at once */
  * @stamp:           note when what was on the queue before it is done; not between record and
  *                   recorded
  * @elapsed:         seconds between two stamps that have been passed
+ * @meant @mean:     which device of its kind the calling thread's own calls go to, below 0: none
+ *                   that can be told; and have them go there. NULL: there is but one
  */
 typedef struct dt_driver {
     const char *name;
@@ -109,6 +111,8 @@ typedef struct dt_driver {
     dt_status (*stamps)(void *self, int32_t n, dt_err *err);
     dt_status (*stamp)(void *self, int q, int32_t i, dt_err *err);
     dt_status (*elapsed)(void *self, int32_t from, int32_t to, double *seconds, dt_err *err);
+    int (*meant)(void);
+    void (*mean)(int device);
 } dt_driver;
 
 extern const dt_driver dt_cpu_driver;

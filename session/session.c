@@ -133,15 +133,22 @@ dt_account_ask dt_session_account_ask(const dt_session *s, int64_t batch)
 
 void dti_session_enter(dt_session *s)
 {
-    if (s->inside++ == 0)
-        (void)dt_cpu_enter(s->threads, &s->host);
+    const dt_driver *d = dt_device_driver(s->context.device);
+    if (s->inside++ > 0)
+        return;
+    (void)dt_cpu_enter(s->threads, &s->host);
+    s->meant = d != NULL && d->meant != NULL ? d->meant() : -1;
 }
 
 void dti_session_leave(dt_session *s)
 {
     DT_ASSERT(s->inside > 0);
-    if (--s->inside == 0)
-        dt_cpu_leave(&s->host);
+    const dt_driver *d = dt_device_driver(s->context.device);
+    if (--s->inside > 0)
+        return;
+    dt_cpu_leave(&s->host);
+    if (d != NULL && d->mean != NULL)
+        d->mean(s->meant);
 }
 
 dt_simulate_opts dti_session_simulate_opts(const dt_session *s)

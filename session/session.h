@@ -46,7 +46,8 @@ typedef struct dt_plan_request {
 
 /**
  * struct dt_session - a configuration and the network it describes. Once it is open nothing changes
- * but @plans and what they are taken from, @given and @given_by; @card; @host and @inside; @notice,
+ * but @plans and what they are taken from, @given and @given_by; @card; @host, @meant and @inside;
+ * @notice,
  * @searching and @patience; and, where steps are planned anew, @costs and @densities, by what they
  * took.
  * @opts:      as the configuration says them
@@ -62,8 +63,8 @@ typedef struct dt_plan_request {
  * @context:   its device, and the card of device.card: plans are for that one, and none is run
  * @card:      facts of the device, as dt_session_meet found it; 0 bytes: not asked yet
  * @threads:   of the team; plans hold for this number
- * @host @inside: what the calling thread had set before, and calls of dti_session_enter not yet
- * left
+ * @host @meant @inside: what the calling thread had set before, of OpenMP's team and of which card
+ * it means, and calls of dti_session_enter not yet left
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @searching: told, once a search, of one for a program that takes more than @patience seconds;
  * NULL: nobody
@@ -90,6 +91,7 @@ typedef struct dt_session {
     dt_driver_facts card;
     int threads, inside;
     dt_cpu_host host;
+    int meant;
     void (*notice)(const char *line), (*searching)(const char *line);
     double patience;
     char note[512];

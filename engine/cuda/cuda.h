@@ -12,6 +12,11 @@
 
 extern const dt_driver dt_cuda_driver;
 
+enum { DTI_CUDA_CARD = 0 }; /* CUDA's number of it: CUDA_VISIBLE_DEVICES says which that is */
+
+/* Have what the calling thread asks of CUDA mean this card, whichever a host program meant. */
+dt_status dt_cuda_enter(dt_err *err) DT_NODISCARD;
+
 /* Whether a card that serves answers; if not, @why tells what is in the way and what to do. */
 bool dt_cuda_answers(dt_err *why);
 /* Where no card answered when something was planned: why it cannot be run. Never DT_OK. */

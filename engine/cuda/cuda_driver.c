@@ -1,5 +1,4 @@
-/* The driver of a CUDA device. The card is CUDA's number 0: CUDA_VISIBLE_DEVICES says which it is.
- */
+/* The driver of a CUDA device. */
 #include "engine/cuda/cuda.h"
 
 #include <cublasLt.h>
@@ -12,7 +11,7 @@
 #include "engine/base/alloc.h"
 #include "engine/cuda/cuda_kernels.h"
 
-enum { CARD = 0, ALIGNMENT = 256 };
+enum { ALIGNMENT = 256 };
 
 /* Memory of the host that the device reaches, and under which address it does.
  * @pinned: made by pin; @registered: by reach, unless it was before */
@@ -36,16 +35,6 @@ typedef struct cuda_device {
     cuda_range *range;
     dti_cuda_answer *here, *there; /* the same bytes: the host's address, the device's */
 } cuda_device;
-
-/* Each thread says which card it means, once: before its first call. */
-static dt_status cuda_enter(dt_err *err)
-{
-    static _Thread_local bool in;
-    if (!in)
-        DT_CUDA_TRY(err, cudaSetDevice(CARD));
-    in = true;
-    return DT_OK;
-}
 
 /* ---- memory: the card's, and the host's that its copies and kernels reach ---- */
 
@@ -77,7 +66,7 @@ static dt_status cuda_pin(void *self, uint64_t bytes, void **base, dt_err *err)
 {
     cuda_device *d = self;
     *base = NULL;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     const size_t room = bytes > 0 ? (size_t)bytes : 1;
     DT_TRY(err,
         dti_cuda_status((int)cudaHostAlloc(base, room, cudaHostAllocPortable | cudaHostAllocMapped),
@@ -109,7 +98,7 @@ static dt_status cuda_reach(void *self, const void *base, uint64_t bytes, dt_err
 {
     cuda_device *d = self;
     void *const host = (void *)(uintptr_t)base;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     if (bytes == 0)
         return DT_OK;
     const cudaError_t e =
@@ -133,7 +122,7 @@ static dt_status cuda_reserve(void *self, uint64_t bytes, void **base, dt_err *e
     size_t free = 0, all = 0;
     (void)self;
     *base = NULL;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaMemGetInfo(&free, &all));
     DT_TRY(err,
         dti_cuda_status((int)cudaMalloc(base, bytes > 0 ? (size_t)bytes : 1), "cudaMalloc", err),
@@ -157,7 +146,7 @@ static void cuda_release(void *self, void *base)
 static dt_status cuda_events(void *self, int32_t n, dt_err *err)
 {
     cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     for (; d->n_event < n; d->n_event++) {
         if (!dt_grow(&d->event, &d->cap_event, (size_t)d->n_event, sizeof(cudaEvent_t)))
             return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRId32 " events", n);
@@ -171,7 +160,7 @@ static dt_status cuda_copy(
     void *self, int q, void *to, const void *from, uint64_t bytes, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     if (bytes > 0)
         DT_CUDA_TRY(err, cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, d->stream[q]));
     return DT_OK;
@@ -180,7 +169,7 @@ static dt_status cuda_copy(
 static dt_status cuda_fill(void *self, int q, void *to, int byte, uint64_t bytes, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     if (bytes > 0)
         DT_CUDA_TRY(err, cudaMemsetAsync(to, byte, (size_t)bytes, d->stream[q]));
     return DT_OK;
@@ -197,7 +186,7 @@ static dt_status cuda_pack(void *self, int q, const dt_codec *codec, const void 
     const cuda_device *d = self;
     const dt_cuda_codec *c = dt_cuda_codec_find(codec->name);
     DT_ASSERT(c != NULL);
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     return c->encode(cuda_address(d, from), count, cuda_address(d, to), bytes,
         cuda_address(d, overflow), d->stream[q], err);
 }
@@ -208,7 +197,7 @@ static dt_status cuda_unpack(void *self, int q, const dt_codec *codec, const voi
     const cuda_device *d = self;
     const dt_cuda_codec *c = dt_cuda_codec_find(codec->name);
     DT_ASSERT(c != NULL);
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     return c->decode(cuda_address(d, from), bytes, cuda_address(d, to), count, &d->there->damaged,
         d->stream[q], err);
 }
@@ -216,14 +205,14 @@ static dt_status cuda_unpack(void *self, int q, const dt_codec *codec, const voi
 static dt_status cuda_launch(void *self, dt_launch fn, void *arg, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     return fn(arg, d->stream[0], err);
 }
 
 static dt_status cuda_signal(void *self, int q, int32_t event, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaEventRecord(d->event[event], d->stream[q]));
     return DT_OK;
 }
@@ -231,7 +220,7 @@ static dt_status cuda_signal(void *self, int q, int32_t event, dt_err *err)
 static dt_status cuda_wait(void *self, int q, int32_t event, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaStreamWaitEvent(d->stream[q], d->event[event], 0));
     return DT_OK;
 }
@@ -256,7 +245,7 @@ static dt_status cuda_spread(const cuda_device *d, dt_err *err)
 
 static dt_status cuda_join(void *self, dt_err *err)
 {
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CHECK(cuda_gather(self, err));
     return cuda_spread(self, err);
 }
@@ -276,7 +265,7 @@ static dt_status undamaged(cuda_device *d, dt_err *err)
 static dt_status cuda_finish_queue(void *self, int q, dt_err *err)
 {
     cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaStreamSynchronize(d->stream[q]));
     return undamaged(d, err);
 }
@@ -284,7 +273,7 @@ static dt_status cuda_finish_queue(void *self, int q, dt_err *err)
 static dt_status cuda_finish(void *self, dt_err *err)
 {
     cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     for (int q = 0; q < d->queues; q++)
         DT_CUDA_TRY(err, cudaStreamSynchronize(d->stream[q]));
     return undamaged(d, err);
@@ -293,7 +282,7 @@ static dt_status cuda_finish(void *self, dt_err *err)
 static dt_status cuda_finish_event(void *self, int32_t event, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaEventSynchronize(d->event[event]));
     return DT_OK;
 }
@@ -355,7 +344,7 @@ static dt_status cuda_recorded(void *self, void **kept, dt_err *err)
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     *kept = NULL;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     dt_status st = cuda_gather(d, err);
     const cudaError_t e = cudaStreamEndCapture(d->stream[0], &graph);
     if (st == DT_OK)
@@ -378,7 +367,7 @@ static dt_status cuda_recorded(void *self, void **kept, dt_err *err)
 static dt_status cuda_replay(void *self, void *kept, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaGraphLaunch(kept, d->stream[0]));
     return DT_OK;
 }
@@ -394,7 +383,7 @@ static void cuda_forget(void *self, void *kept)
 static dt_status cuda_stamps(void *self, int32_t n, dt_err *err)
 {
     cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     for (; d->n_stamp < n; d->n_stamp++) {
         if (!dt_grow(&d->stamp, &d->cap_stamp, (size_t)d->n_stamp, sizeof(cudaEvent_t)))
             return DT_FAIL(err, DT_E_NOMEM, "no memory for %" PRId32 " stamps", n);
@@ -406,7 +395,7 @@ static dt_status cuda_stamps(void *self, int32_t n, dt_err *err)
 static dt_status cuda_stamp(void *self, int q, int32_t i, dt_err *err)
 {
     const cuda_device *d = self;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaEventRecord(d->stamp[i], d->stream[q]));
     return DT_OK;
 }
@@ -415,7 +404,7 @@ static dt_status cuda_elapsed(void *self, int32_t from, int32_t to, double *seco
 {
     const cuda_device *d = self;
     float ms = 0;
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaEventElapsedTime(&ms, d->stamp[from], d->stamp[to]));
     *seconds = 1e-3 * (double)ms;
     return DT_OK;
@@ -488,7 +477,7 @@ static dt_status set_up(cuda_device *d, int queues, dt_err *err)
 {
     void *here;
     DT_CHECK(check_versions(err));
-    DT_CHECK(cuda_enter(err));
+    DT_CHECK(dt_cuda_enter(err));
     DT_CUDA_TRY(err, cudaFree(NULL)); /* makes the context, or says why not */
     DT_CHECK(make_queues(d, queues, err));
     DT_CHECK(cuda_pin(d, sizeof *d->here, &here, err));
@@ -521,8 +510,8 @@ static dt_status cuda_facts(void *self, dt_driver_facts *f, dt_err *err)
     size_t free = 0, all = 0;
     int driver = 0, runtime = 0;
     (void)self;
-    DT_CHECK(cuda_enter(err));
-    DT_CUDA_TRY(err, cudaGetDeviceProperties(&p, CARD));
+    DT_CHECK(dt_cuda_enter(err));
+    DT_CUDA_TRY(err, cudaGetDeviceProperties(&p, DTI_CUDA_CARD));
     DT_CUDA_TRY(err, cudaMemGetInfo(&free, &all));
     DT_CUDA_TRY(err, cudaDriverGetVersion(&driver));
     DT_CUDA_TRY(err, cudaRuntimeGetVersion(&runtime));
@@ -533,6 +522,21 @@ static dt_status cuda_facts(void *self, dt_driver_facts *f, dt_err *err)
         p.major, p.minor, driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10,
         dnn / 10000, dnn / 100 % 100, dnn % 100);
     return DT_OK;
+}
+
+static int cuda_meant(void)
+{
+    int card = -1;
+    if (cudaGetDevice(&card) == cudaSuccess)
+        return card;
+    (void)cudaGetLastError();
+    return -1;
+}
+
+static void cuda_mean(int card)
+{
+    if (card >= 0 && cudaSetDevice(card) != cudaSuccess)
+        (void)cudaGetLastError();
 }
 
 const dt_driver dt_cuda_driver = {
@@ -568,4 +572,6 @@ const dt_driver dt_cuda_driver = {
     .stamps = cuda_stamps,
     .stamp = cuda_stamp,
     .elapsed = cuda_elapsed,
+    .meant = cuda_meant,
+    .mean = cuda_mean,
 };

@@ -67,12 +67,23 @@ dt_status dt_cuda_launched(const char *what, dt_err *err)
     return dti_cuda_status((int)cudaGetLastError(), what, err);
 }
 
+/* Asked each time, as a host program may mean another card between two calls. */
+dt_status dt_cuda_enter(dt_err *err)
+{
+    int now = -1;
+    if (cudaGetDevice(&now) != cudaSuccess || now != DTI_CUDA_CARD)
+        DT_CUDA_TRY(err, cudaSetDevice(DTI_CUDA_CARD));
+    return DT_OK;
+}
+
 /* Our kernels multiply bf16 and TF32 by instructions that came with compute capability 8.0. */
 static bool new_enough(dt_err *why)
 {
     int major = 0, minor = 0;
-    const cudaError_t e = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
-                      f = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0);
+    const cudaError_t e = cudaDeviceGetAttribute(
+                          &major, cudaDevAttrComputeCapabilityMajor, DTI_CUDA_CARD),
+                      f = cudaDeviceGetAttribute(
+                          &minor, cudaDevAttrComputeCapabilityMinor, DTI_CUDA_CARD);
     if (dti_cuda_status((int)(e != cudaSuccess ? e : f), "cudaDeviceGetAttribute", why) != DT_OK)
         return false;
     if (major >= LEAST_MAJOR)

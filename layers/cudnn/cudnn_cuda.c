@@ -75,7 +75,7 @@ static dt_status start(dti_cudnn *lib, dt_err *err)
         return lib->target.properties != NULL
                    ? DT_OK
                    : dti_cudnn_describe(&lib->target.properties, lib->card, err);
-    if (!lib->started && dt_cuda_answers(NULL))
+    if (!lib->started && dt_cuda_answers(NULL) && dt_cuda_enter(NULL) == DT_OK)
         lib->status = cudnnCreate(&lib->target.handle);
     lib->started = true;
     return lib->status == CUDNN_STATUS_SUCCESS ? DT_OK

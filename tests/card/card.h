@@ -81,6 +81,7 @@ card_error card_told(card_error e);    /* unlocks */
 void card_wait_for(pthread_cond_t *c); /* unlocked meanwhile */
 
 void *card_alloc(size_t count, size_t bytes); /* zeros */
+void card_meant(const char *call);            /* refuses it in a thread that means another card */
 __attribute__((noreturn, format(printf, 1, 2))) void card_refuse(const char *format, ...);
 
 /* ---- nodes ---- */

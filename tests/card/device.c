@@ -10,15 +10,34 @@
 
 enum { PLAIN_SHARED = 48 << 10, MOST_SHARED = 227 << 10, KERNELS = 64, MOST_Y = 65535 };
 
+/* Of which the second is there to be meant by mistake. */
+enum { CARDS = 2 };
+static _Thread_local int meant;
+
 cudaError_t cudaSetDevice(int device)
 {
     card_lock();
-    return card_told(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+    if (device < 0 || device >= CARDS)
+        return card_told(cudaErrorInvalidDevice);
+    meant = device;
+    return card_told(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = meant;
+    return cudaSuccess;
+}
+
+void card_meant(const char *call)
+{
+    if (meant != 0)
+        card_refuse("%s in a thread that means card %d", call, meant);
 }
 
 cudaError_t cudaGetDeviceCount(int *n)
 {
-    *n = 1;
+    *n = CARDS;
     return cudaSuccess;
 }
 
@@ -122,6 +141,7 @@ void dt_host_launch(void *queue, const dt_host_job *job, const void *given, size
         (void)card_told(cudaErrorInvalidValue);
         return;
     }
+    card_meant("a launch");
     card_check_given("a kernel", given, bytes);
     memcpy(both, job, head);
     memcpy(both + head, given, bytes);

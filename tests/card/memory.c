@@ -113,6 +113,7 @@ void card_check_given(const char *what, const void *given, size_t bytes)
 cudaError_t cudaMalloc(void **p, size_t bytes)
 {
     card_lock();
+    card_meant("cudaMalloc");
     *p = NULL;
     card_error e = card_safe();
     if (e == cudaSuccess && bytes > all_bytes - taken_bytes)
@@ -140,6 +141,7 @@ cudaError_t cudaFree(void *p)
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *all)
 {
     card_lock();
+    card_meant("cudaMemGetInfo");
     *free_bytes = all_bytes - taken_bytes;
     *all = all_bytes;
     return card_told(cudaSuccess);

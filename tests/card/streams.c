@@ -9,6 +9,7 @@
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
 {
     card_lock();
+    card_meant("cudaStreamCreateWithFlags");
     if (flags != cudaStreamNonBlocking)
         card_refuse("a stream that waits for the legacy one");
     *s = card_alloc(1, sizeof **s);
@@ -31,6 +32,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *e, unsigned flags)
 {
     card_lock();
+    card_meant("cudaEventCreateWithFlags");
     *e = card_alloc(1, sizeof **e);
     (*e)->keeps_time = (flags & cudaEventDisableTiming) == 0;
     card_count[CARD_EVENT]++;

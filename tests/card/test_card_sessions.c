@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/sha256.h"
+#include "engine/driver.h"
 #include "session/open.h"
 #include "session/run.h"
 #include "session/run_plans.h"
@@ -187,6 +188,41 @@ static void the_host_updates_for_a_card(void **state)
     }
 }
 
+/* A host program may mean another card in the thread that calls, before and between its calls. */
+static void *elsewhere_thread(void *arg)
+{
+    job *j = arg;
+    dt_run *run = NULL;
+    const dt_driver *d = dt_device_answers(DT_CUDA, &j->err) ? dt_device_driver(DT_CUDA) : NULL;
+    if (d == NULL) {
+        j->st = DT_E_DEVICE;
+        return NULL;
+    }
+    d->mean(1);
+    j->st = open_run(&run, j);
+    for (int step = 0; step < 2 && j->st == DT_OK; step++) {
+        j->st = step == 0 ? dt_run_begin(run, NULL, &j->err) : dt_run_train(run, 0, &j->err);
+        if (d->meant() != 1)
+            j->st = DT_FAIL(
+                &j->err, DT_E_INTERNAL, "the thread means card %d behind a call", d->meant());
+    }
+    if (j->st == DT_OK)
+        j->st = dt_run_end(run, DT_OK, &j->err);
+    dt_run_close(run);
+    return NULL;
+}
+
+static void the_card_of_a_host_program_stays_its_own(void **state)
+{
+    pthread_t at;
+    job *j = new_job((const char *const[SETS]){"device.kind=cuda", "memory.policy=vdnn_all"});
+    (void)state;
+    assert_int_equal(pthread_create(&at, NULL, elsewhere_thread, j), 0);
+    assert_int_equal(pthread_join(at, NULL), 0);
+    assert_ok(j->st, &j->err);
+    dt_free(j);
+}
+
 /* In a trace what the host's processor computes stands on a stream of its own. */
 static void a_trace_tells_the_host_from_the_card(void **state)
 {
@@ -302,6 +338,7 @@ DT_TEST_GROUP(card_sessions)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(two_threads_train_what_each_trains_alone),
         cmocka_unit_test(the_host_updates_for_a_card),
+        cmocka_unit_test(the_card_of_a_host_program_stays_its_own),
         cmocka_unit_test(a_trace_tells_the_host_from_the_card),
         cmocka_unit_test(such_updates_take_nothing_of_the_card),
         cmocka_unit_test(two_threads_plan_what_each_plans_alone),

@@ -13,8 +13,9 @@
  *         fprintf(stderr, "%s", err.text);
  *     dt_run_close(run);
  *
- * The library prints nothing, sets no signal handler, and ends the process only where a promise
- * among its own parts is broken (a line on stderr, and abort). Of the environment it reads
+ * The library prints nothing, sets no signal handler (CBC has SIGINT for itself while it solves an
+ * integer program), and ends the process only where a promise among its own parts is broken (a line
+ * on stderr, and abort). Of the environment it reads
  * XDG_CACHE_HOME and HOME, and those only when the policy auto or memory.profile = auto look for
  * what is kept for later runs: memory.cache names another folder, or none. OpenMP, oneDNN and
  * CUDA's libraries read variables of their own. Bytes are bytes of memory, times are

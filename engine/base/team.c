@@ -193,6 +193,7 @@ static void *helper(void *arg)
 /* ---- the team ---- */
 
 static pthread_key_t at_exit; /* of a thread that has helpers */
+static bool has_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void call(team *t)
@@ -221,7 +222,7 @@ static void in_child(void)
 
 static void prepare(void)
 {
-    pthread_key_create(&at_exit, dismiss);
+    has_key = pthread_key_create(&at_exit, dismiss) == 0;
     pthread_atfork(NULL, NULL, in_child);
 }
 
@@ -230,7 +231,10 @@ static void hire(team *t, int size)
     if (t->refused > 0 && dt_seconds() < t->refused + refused_seconds)
         return;
     pthread_once(&once, prepare);
-    pthread_setspecific(at_exit, t);
+    if (!has_key || pthread_setspecific(at_exit, t) != 0) { /* nobody would dismiss them */
+        t->refused = dt_seconds();
+        return;
+    }
     while (t->helpers < size - 1) {
         seat *s = &t->seat[t->helpers + 1];
         s->team = t;

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -26,8 +27,9 @@
     X(Cbc_setInteger) X(Cbc_setMaximumNodes) X(Cbc_setAllowableGap) \
     X(Cbc_setAllowableFractionGap) X(Cbc_solve) X(Cbc_bestSolution) X(Cbc_isProvenOptimal) \
     X(Cbc_isProvenInfeasible) X(Cbc_getObjValue) X(Clp_newModel) X(Clp_deleteModel) \
-    X(Clp_setLogLevel) X(Clp_loadProblem) X(Clp_initialSolve) X(Clp_status) \
-    X(Clp_objectiveValue) X(Clp_primalColumnSolution)
+    X(Clp_setLogLevel) X(Clp_loadProblem) X(Clp_initialSolveWithOptions) X(Clp_status) \
+    X(Clp_objectiveValue) X(Clp_primalColumnSolution) X(ClpSolve_new) X(ClpSolve_delete) \
+    X(ClpSolve_setSpecialOption)
 /* clang-format on */
 
 #define CBC_MEMBER(name) __typeof__(name) *name;
@@ -38,6 +40,10 @@ typedef struct cbc_functions {
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cbc_functions functions;
 static const cbc_functions *loaded;
+
+/* CBC keeps what it reads its commands from, and CLP the model that a signal would stop, in
+ * variables of the process (coin-or/Cbc, issue 332). */
+static pthread_mutex_t solving = PTHREAD_MUTEX_INITIALIZER;
 
 /* --- assertions --- */
 
@@ -123,20 +129,25 @@ static void columns_deinit(columns *c)
     dt_free(c->factor);
 }
 
+enum { INTERRUPTS = 2, NOT_CAUGHT = 1 }; /* of ClpSolve's special options */
+
 static void relax(
     const cbc_functions *cbc, const dti_lp *p, const columns *c, double *value, dti_lp_answer *out)
 {
     Clp_Simplex *m = cbc->Clp_newModel();
+    Clp_Solve *how = cbc->ClpSolve_new();
+    cbc->ClpSolve_setSpecialOption(how, INTERRUPTS, NOT_CAUGHT, 0);
     cbc->Clp_setLogLevel(m, 0);
     cbc->Clp_loadProblem(m, (int)p->n_col, (int)p->n_row, c->start, c->row, c->factor, p->lower,
         p->upper, p->cost, p->row_lower, p->row_upper);
-    (void)cbc->Clp_initialSolve(m);
+    (void)cbc->Clp_initialSolveWithOptions(m, how);
     out->found = cbc->Clp_status(m) == 0;
     out->proved = out->found || cbc->Clp_status(m) == 1;
     if (out->found) {
         out->cost = cbc->Clp_objectiveValue(m);
         memcpy(value, cbc->Clp_primalColumnSolution(m), p->n_col * sizeof *value);
     }
+    cbc->ClpSolve_delete(how);
     cbc->Clp_deleteModel(m);
 }
 
@@ -165,12 +176,16 @@ static void branch(const cbc_functions *cbc, const dti_lp *p, const columns *c, 
     cbc->Cbc_deleteModel(m);
 }
 
-/* Nothing is found, and nothing proved, where it is given up. */
+/* Nothing is found, and nothing proved, where it is given up. While CBC branches, SIGINT is for it:
+ * that is put back whatever becomes of the program. */
 static void solve(
     const dti_lp *p, const columns *c, int nodes, double gap, double *value, dti_lp_answer *out)
 {
     const cbc_functions *cbc = cbc_load();
+    struct sigaction interrupt;
     sigjmp_buf here;
+    pthread_mutex_lock(&solving);
+    (void)sigaction(SIGINT, NULL, &interrupt);
     if (sigsetjmp(here, 1) != 0) {
         *out = (dti_lp_answer){0};
     } else {
@@ -181,6 +196,9 @@ static void solve(
             branch(cbc, p, c, nodes, gap, value, out);
     }
     escape = NULL;
+    if (nodes > 0)
+        (void)sigaction(SIGINT, &interrupt, NULL);
+    pthread_mutex_unlock(&solving);
 }
 
 dt_status dti_lp_solve(

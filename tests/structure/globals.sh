@@ -44,7 +44,9 @@ uring dt_uring_io    io_uring, likewise
 solver_cbc functions filled once
 solver_cbc loaded    once
 solver_cbc once      once
+solver_cbc solving   the lock of CBC's and CLP's own variables
 team at_exit         of threads that have helpers, made once
+team has_key         once
 team once            once
 stb invalid_chunk    stb_image's: four letters of its message about a PNG file may be those of another thread's file
 END

@@ -580,7 +580,8 @@ bool dti_pass_is_better_in_all(
 }
 
 /* Op i of a plan is the i-th op with a kernel in the program's order. */
-dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
+static dt_status op_seconds(
+    const dt_pass_env *e, dt_program *p, bool pieces, double *seconds, dt_err *err)
 {
     const dt_lower_opts o = dti_pass_lower_quickly(e); /* where tensors lie counts for no op */
     const dt_costs *c = dti_pass_costs(e);
@@ -589,11 +590,27 @@ dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *secon
     DT_CHECK(dt_lower(&plan, p, &o, err));
     for (size_t i = 0; i < p->n_op; i++)
         seconds[i] = 0;
-    for (size_t i = 0; i < p->n_order; i++)
-        if (p->op[p->order[i]].desc != NULL && at < plan->n_op)
-            seconds[p->order[i]] = dti_costs_op(c, plan, &plan->op[at++]).seconds;
+    for (size_t i = 0; i < p->n_order; i++) {
+        const dt_op *op = &p->op[p->order[i]];
+        if (op->desc == NULL || at >= plan->n_op)
+            continue;
+        const dt_plan_op *row = &plan->op[at++];
+        seconds[p->order[i]] = pieces && op->desc->form[op->form].split
+                                   ? dti_costs_op_in_pieces(c, plan, row)
+                                   : dti_costs_op(c, plan, row).seconds;
+    }
     dt_plan_destroy(plan);
     return DT_OK;
+}
+
+dt_status dti_pass_op_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
+{
+    return op_seconds(e, p, false, seconds, err);
+}
+
+dt_status dti_pass_least_seconds(const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err)
+{
+    return op_seconds(e, p, true, seconds, err);
 }
 
 /* ---- copies and packing ---- */

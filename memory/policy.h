@@ -111,6 +111,9 @@ bool dti_pass_is_better_in_all(
 /* Seconds of each op of a program, by its number; 0 of those that have no kernel. */
 dt_status dti_pass_op_seconds(
     const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
+/* The same, of ops that may be split in whatever pieces take least. */
+dt_status dti_pass_least_seconds(
+    const dt_pass_env *e, dt_program *p, double *seconds, dt_err *err) DT_NODISCARD;
 /* Where values that are offloaded wait: memory.tier, and by default the host. */
 dt_tier dti_offload_tier(const dt_pass_env *e);
 /* Whether copies to a tier and back, or of the batch, stand between the ops, by the whole team. A

@@ -56,7 +56,7 @@ static dt_status take_less(least *l, dt_program *q, size_t n_op, dt_err *err)
     double *seconds = dt_alloc(q->n_op + 1, sizeof *seconds);
     if (seconds == NULL)
         return no_memory(err);
-    const dt_status st = dti_pass_op_seconds(l->env, q, seconds, err);
+    const dt_status st = dti_pass_least_seconds(l->env, q, seconds, err);
     for (size_t i = 0; st == DT_OK && i < q->n_order; i++) {
         const int32_t op = q->order[i];
         const bool again = q->op[op].kind == DT_OP_RECOMPUTE;
@@ -371,8 +371,7 @@ static dt_status find_graph(least *l, dt_program *bare, dt_err *err)
     dt_plan_destroy(plan);
     DT_CHECK(st);
     pack(l, bare);
-    DT_CHECK(find_own(l, bare, err));
-    return dti_remat_bounds_open(&l->bounds, &l->r.graph, l->own, err);
+    return find_own(l, bare, err);
 }
 
 /* The abstract problem. */
@@ -386,7 +385,9 @@ static dt_status open(least *l, const dt_program *p, dt_err *err)
     if (st == DT_OK)
         st = find_graph(l, bare, err);
     dt_program_destroy(bare);
-    return st == DT_OK ? find_parts(l, p, err) : st;
+    if (st == DT_OK)
+        st = find_parts(l, p, err);
+    return st == DT_OK ? dti_remat_bounds_open(&l->bounds, &l->r.graph, l->own, l->apart, err) : st;
 }
 
 /* Seconds of what must run again with so many bytes, as good as it takes to tell whether they are

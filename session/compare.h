@@ -36,7 +36,9 @@ typedef enum dt_compare_standing {
 XX * @algorithms: a sum of those
  * @traffic: expected of a step
  * @lives:   bytes of what outlives steps, by the tier where it lives
- * @least:   where some does, as dt_compare_under has it: with these homes, within @budget and any
+ * @least:   where some does, or values are packed (@own_least), as dt_compare_under has it: of
+plans
+ * that do so, within @budget and any
  * @bound:   what no placement of these plans is below
  * @floor:   what no plan of as many samples is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run
@@ -48,7 +50,7 @@ typedef struct dt_compare_row {
     dt_session *session;
     char *refused;
     uint64_t budget, bound, algorithms, lives[DT_TIERS];
-    bool exact, can, best, again, missed, front, other_algorithms, at_once, in_vain;
+    bool exact, can, best, again, missed, front, other_algorithms, at_once, in_vain, own_least;
     char too_small[DT_TOO_SMALL_TEXT];
     const char *alone;
     dt_compare_standing alone_stands;

@@ -117,6 +117,9 @@ typedef struct dt_floor {
     char op[DT_TENSOR_NAME_BYTES];
 } dt_floor;
 dt_floor dti_plan_set_floor(const dt_plan_set *p);
+/* The least share of its bytes that a value has where plans pack it, by the policy's own option or
+ * by what was counted; 1: none is packed. */
+double dti_plan_set_least_share(const dt_plan_set *p);
 /* Adds a line to @err where a budget of the device is below it. Returns whether it is. */
 bool dt_floor_tell(const dt_floor *f, uint64_t budget, dt_err *err);
 

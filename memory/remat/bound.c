@@ -305,7 +305,7 @@ static moment moment_of(moments *m, uint32_t x)
 }
 
 /* Of every op, or of some with as many between them. */
-static dt_status find_moments(moments *m, dt_err *err)
+static dt_status find_moments(moments *m, const uint8_t *apart, dt_err *err)
 {
     const dt_remat_graph *g = m->g;
     const double each = (double)g->n_op + g->n_edge;
@@ -315,7 +315,8 @@ static dt_status find_moments(moments *m, dt_err *err)
     if (m->moment == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a bound's moments");
     for (double at = 0; at < g->n_op; at += stride)
-        m->moment[m->n++] = moment_of(m, (uint32_t)at);
+        if (apart == NULL || apart[(uint32_t)at] == 0)
+            m->moment[m->n++] = moment_of(m, (uint32_t)at);
     return DT_OK;
 }
 
@@ -368,8 +369,8 @@ static dt_status by_several(
     return st;
 }
 
-dt_status dti_remat_bounds_open(
-    dti_remat_bounds **out, const dt_remat_graph *g, const uint64_t *own, dt_err *err)
+dt_status dti_remat_bounds_open(dti_remat_bounds **out, const dt_remat_graph *g,
+    const uint64_t *own, const uint8_t *apart, dt_err *err)
 {
     moments *m = *out = dt_alloc(1, sizeof *m);
     if (m == NULL)
@@ -378,7 +379,7 @@ dt_status dti_remat_bounds_open(
     for (uint32_t v = 0; v < g->n_op; v++)
         m->total += g->cost[v];
     DT_CHECK(open(m, err));
-    return find_moments(m, err);
+    return find_moments(m, apart, err);
 }
 
 void dti_remat_bounds_close(dti_remat_bounds *m)
@@ -420,7 +421,7 @@ dt_status dti_remat_bound(const dt_remat_graph *g, uint64_t budget, uint64_t *ou
 {
     dti_remat_bounds *one = NULL;
     double cost = 0, off = 0;
-    const dt_status st = dti_remat_bounds_open(&one, g, NULL, err);
+    const dt_status st = dti_remat_bounds_open(&one, g, NULL, NULL, err);
     *out = st == DT_OK ? dti_remat_bounds_by(one, budget, UINT64_MAX) : 0;
     dti_remat_bounds_close(one);
     DT_CHECK(st);

@@ -116,9 +116,10 @@ dt_status dti_remat_bound(
 /* The same by one moment alone, for many budgets: what is alive at each moment is found once. */
 typedef struct dti_remat_bounds dti_remat_bounds;
 /* @g and @own stay the caller's. @own: bytes, by op, that its output takes while it runs; NULL:
- * all. Close even after a failure. DT_E_NOMEM. */
-dt_status dti_remat_bounds_open(
-    dti_remat_bounds **out, const dt_remat_graph *g, const uint64_t *own, dt_err *err) DT_NODISCARD;
+ * all. @apart: by op, 1: its beginning is no moment, as it does not begin behind all that stands
+ * before it; NULL: all do. Close even after a failure. DT_E_NOMEM. */
+dt_status dti_remat_bounds_open(dti_remat_bounds **out, const dt_remat_graph *g,
+    const uint64_t *own, const uint8_t *apart, dt_err *err) DT_NODISCARD;
 /* No sequence within the budget costs less. Who only asks whether it is @enough is answered sooner:
  * by some bound, which is at least that if the best one is by more than a rounding; UINT64_MAX: by
  * the best. */

@@ -455,6 +455,40 @@ dti_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
     return found;
 }
 
+/* Seconds of all samples in pieces of @n, by the entries from @i on, where they are less. */
+static void try_pieces(const dt_costs *c, size_t i, double n, int64_t samples, double *least)
+{
+    if (n >= 1 && n < (double)samples)
+        *least = fmin(*least,
+            c->scale * from_entries(c, i, (int64_t)n, 0).seconds * (double)samples / floor(n));
+}
+
+/* By its floor, and by one measured number of samples, an op takes the least as a whole. On a line
+ * between two the seconds a sample are least at an end: at what was measured, or where the line is
+ * cut off below. */
+double dti_costs_op_in_pieces(const dt_costs *c, const dt_plan *p, const dt_plan_op *op)
+{
+    char signature[DT_SIGNATURE_BYTES];
+    int64_t samples;
+    double least = dti_costs_op(c, p, op).seconds;
+    if (c->n_entry == 0 || op->kind == DT_OP_ENCODE || op->kind == DT_OP_DECODE)
+        return least;
+    dt_cost_signature(p, op, signature, &samples);
+    const size_t i = first_of(c, signature);
+    if (i + 1 >= c->n_entry || strcmp(c->entry[i + 1].signature, signature) != 0)
+        return least;
+    const dt_cost_entry *a = &c->entry[i], *b = a + 1;
+    const double slope = (b->seconds - a->seconds) / (double)(b->samples - a->samples);
+    const double cut =
+        slope > 0 ? (double)a->samples - (a->seconds - on_line(a, b, 0).seconds) / slope : 0;
+    for (size_t k = i; k < c->n_entry && strcmp(c->entry[k].signature, signature) == 0; k++)
+        try_pieces(c, i, (double)c->entry[k].samples, samples, &least);
+    try_pieces(c, i, floor(cut), samples, &least);
+    try_pieces(c, i, ceil(cut), samples, &least);
+    try_pieces(c, i, (double)samples - 1, samples, &least);
+    return least;
+}
+
 /* 0: the table has none. */
 static double rate_of(const dt_costs *c, const char *codec, bool across, double density, bool pack)
 {

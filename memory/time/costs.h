@@ -135,6 +135,9 @@ dt_status dt_costs_merge(dt_costs *to, const dt_costs *older, dt_err *err) DT_NO
 
 /* Seconds of a compute row, and the least that the roof allows. @p: whose table has the op. */
 dti_cost dti_costs_op(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
+/* No more than it takes in pieces of whatever numbers of samples, or whole: by several measured
+ * numbers of them pieces may take less. */
+double dti_costs_op_in_pieces(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
 double dt_costs_floor(const dt_costs *c, const dt_plan *p, const dt_plan_op *op);
 
 /* Seconds of a copy row, packing included; @density: of the values, if their codec goes by it;

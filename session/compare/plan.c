@@ -40,7 +40,7 @@ double dt_compare_least(const dt_compare *c, const dt_compare_row *r, size_t b)
 {
     const dt_compare_under *u = &c->under[r->variant];
     const bool fits = b < DT_COMPARE_BUDGETS && r->need.device <= u->budget[b];
-    if (lives_elsewhere(r))
+    if (r->own_least)
         return r->least[!(fits && u->budget[b] == r->budget)];
     return u->least[fits ? b : DT_COMPARE_BUDGETS];
 }
@@ -206,7 +206,8 @@ static dt_status describe(dt_compare_row *r, const dt_plan_set *p, dt_err *err)
     r->traffic = dt_plan_set_traffic(p);
     for (int t = DT_TIER_HOST; t < DT_TIERS; t++)
         r->lives[t] = p->map->tier_bytes[t];
-    if (lives_elsewhere(r)) {
+    r->own_least = lives_elsewhere(r) || dti_plan_set_least_share(p) < 1;
+    if (r->own_least) {
         DT_CHECK(dt_plan_set_bound(p, r->budget, &r->least[0], err));
         DT_CHECK(dt_plan_set_bound(p, 0, &r->least[1], err));
     }

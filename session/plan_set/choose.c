@@ -206,8 +206,9 @@ static void drop(search *x)
     x->set = NULL;
 }
 
-/* Whether a step by that policy's homes may take less: no plan with them is below the bound, and a
- * quick one, by which no policy alone is left out, is faster. */
+/* Whether a step by that policy's homes may take less: no plan with them is below the bound, which
+ * is asked of one policy alone, as in a list others may pack values by options of their own; and a
+ * quick plan, by which no policy alone is left out, is faster. */
 static dt_status is_promising(search *x, const char *more, double seconds, bool *yes, dt_err *err)
 {
     bool may = false;
@@ -215,7 +216,7 @@ static dt_status is_promising(search *x, const char *more, double seconds, bool 
     dt_prediction of = {0};
     *yes = false;
     DT_CHECK(open_homes(x, more, NULL, 0, true, &may, err));
-    if (may)
+    if (may && x->r->policies->n == 1)
         DT_CHECK(dt_plan_set_bound(x->set, x->r->budgets.device, &least, err));
     if (may && least < seconds)
         DT_CHECK(plan_homes(x, false, yes, err));

@@ -98,9 +98,7 @@ dt_traffic dt_plan_set_traffic(const dt_plan_set *p)
 
 /* ---- what no plan is below ---- */
 
-/* The least share of its bytes that a value has where plans pack it, by the policy's own option or
- * by what was counted; 1: none is packed. */
-static double least_share(const dt_plan_set *p)
+double dti_plan_set_least_share(const dt_plan_set *p)
 {
     double least = 1;
     for (size_t i = 0; i < p->n; i++) {
@@ -120,8 +118,9 @@ static double least_share(const dt_plan_set *p)
     return least;
 }
 
-static dt_status bound_of(
-    const dt_plan_set *kept, const dt_densities *d, uint64_t budget, double *seconds, dt_err *err)
+/* @by_host: updates are made there, beside the device. */
+static dt_status bound_of(const dt_plan_set *kept, const dt_densities *d, bool by_host,
+    uint64_t budget, double *seconds, dt_err *err)
 {
     const dt_session *s = kept->session;
     const dt_simulate_opts o = dti_session_simulate_opts(s);
@@ -137,7 +136,7 @@ static dt_status bound_of(
         const double times = (double)dti_plan_set_times(kept, x);
         dt_timeline t = {0};
         double least = 0;
-        if (times <= 0)
+        if (times <= 0 || (x->kind == DT_PROGRAM_UPDATE && by_host))
             continue;
         dt_status st = x->kind == DT_PROGRAM_UPDATE
                            ? dt_simulate(&t, x->plan, &s->costs, &o, err)
@@ -162,7 +161,9 @@ static dt_status bound_by(const dt_plan_set *p, dt_algorithm_choice algorithms, 
     dt_policies keep_all;
     dt_plan_set *kept = NULL;
     dt_densities own = {0};
-    const double share = least_share(p);
+    const double share = dti_plan_set_least_share(p);
+    const bool by_host =
+        p->session->context.device != DT_CPU && dt_policies_host_updates(p->policies);
     dt_plan_request r = p->asked;
     r.policies = &keep_all;
     r.fates = NULL;
@@ -176,8 +177,8 @@ static dt_status bound_by(const dt_plan_set *p, dt_algorithm_choice algorithms, 
     if (st == DT_OK && share < 1)
         st = dt_densities_add(&own, "*", share, share, err);
     if (st == DT_OK)
-        st = bound_of(kept, share < 1 ? &own : &p->session->densities, with_homes(p, kept, budget),
-            seconds, err);
+        st = bound_of(kept, share < 1 ? &own : &p->session->densities, by_host,
+            with_homes(p, kept, budget), seconds, err);
     dt_densities_close(&own);
     dt_plan_set_destroy(kept);
     dt_policies_close(&keep_all);
@@ -189,8 +190,8 @@ static dt_status bound_by(const dt_plan_set *p, dt_algorithm_choice algorithms, 
 dt_status dt_plan_set_bound(const dt_plan_set *p, uint64_t budget, double *seconds, dt_err *err)
 {
     double small = 0;
-    if (p->asked.algorithms != DT_ALGORITHMS_FIT)
-        return bound_by(p, p->asked.algorithms, budget, seconds, err);
+    if (p->algorithms != DT_ALGORITHMS_FIT) /* of a ladder's, those of its rung */
+        return bound_by(p, p->algorithms, budget, seconds, err);
     DT_CHECK(bound_by(p, DT_ALGORITHMS_FAST, budget, seconds, err));
     DT_CHECK(bound_by(p, DT_ALGORITHMS_SMALL, budget, &small, err));
     *seconds = fmin(*seconds, small);

@@ -133,7 +133,7 @@ static void no_optimum_is_below_and_several_moments_are_seen(void **state)
         const uint64_t least = dt_remat_least_peak(&g);
         dti_remat_bounds *bounds;
         fresh();
-        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, &err), &err);
+        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, NULL, &err), &err);
         for (uint64_t budget = least; budget < least + 30; budget += 6) {
             dt_remat_sequence s = {0};
             dt_remat_taken taken;
@@ -165,7 +165,7 @@ static uint64_t bound_alone(const dt_remat_graph *g, uint64_t budget)
 {
     dti_remat_bounds *bounds;
     fresh();
-    assert_ok(dti_remat_bounds_open(&bounds, g, NULL, &err), &err);
+    assert_ok(dti_remat_bounds_open(&bounds, g, NULL, NULL, &err), &err);
     const uint64_t is = dti_remat_bounds_by(bounds, budget, UINT64_MAX);
     dti_remat_bounds_close(bounds);
     return is;
@@ -182,7 +182,7 @@ static void many_budgets_are_answered_as_each_alone_is(void **state)
         uint64_t last = 0;
         dti_remat_bounds *bounds;
         fresh();
-        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, &err), &err);
+        assert_ok(dti_remat_bounds_open(&bounds, &g, NULL, NULL, &err), &err);
         for (uint64_t budget = least + 40; budget >= least && budget > 8; budget -= 8) {
             const uint64_t is = bound_alone(&g, budget);
             assert_true(dti_remat_bounds_by(bounds, budget, is - 2) >= is - 2); /* enough */

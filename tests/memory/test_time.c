@@ -342,7 +342,8 @@ static void who_waits_for_ever_is_named(void **state)
 
 /* ---- costs ---- */
 
-static dti_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double flops_a_sample)
+static dti_cost ask(
+    const dt_costs *c, int64_t n, const char *layer, double flops_a_sample, bool pieces)
 {
     dt_plan_arg arg[2] = {{.port = DT_X, .mode = DT_READ, .to = (uint64_t)(64 * n)},
         {.port = DT_Y, .mode = DT_WRITE, .to = (uint64_t)(64 * n)}};
@@ -351,7 +352,18 @@ static dti_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double 
     dt_plan p = {.arg = arg, .n_arg = 2, .node = &node, .n_node = 1, .text = opts, .n_text = 1};
     dt_plan_op op = {.node = 0, .n = 2, .n1 = n, .flops = flops_a_sample * (double)n};
     snprintf(op.layer, sizeof op.layer, "%s", layer);
-    return dti_costs_op(c, &p, &op);
+    return pieces ? (dti_cost){.seconds = dti_costs_op_in_pieces(c, &p, &op)}
+                  : dti_costs_op(c, &p, &op);
+}
+
+static dti_cost cost_at(const dt_costs *c, int64_t n, const char *layer, double flops_a_sample)
+{
+    return ask(c, n, layer, flops_a_sample, false);
+}
+
+static double in_pieces(const dt_costs *c, int64_t n)
+{
+    return ask(c, n, "relu", 10, true).seconds;
 }
 
 static void learn(dt_costs *c, int64_t n, double seconds, double floor)
@@ -385,6 +397,24 @@ static void a_cost_says_where_it_is_from(void **state)
     assert_true(at.source == DT_COST_BETWEEN && fabs(at.seconds - 340) < 1e-9);
     c.scale = 2;
     assert_true(fabs(cost_at(&c, 4, "relu", 10).seconds - 120) < 1e-9);
+    dt_costs_deinit(&c);
+}
+
+/* What fits in a cache in halves may take less in halves, which measured numbers alone tell. */
+static void pieces_take_no_less_than_is_said(void **state)
+{
+    (void)state;
+    dt_costs c = ticks();
+    c.bytes = 1e30;
+    assert_true(fabs(in_pieces(&c, 32) - 320) < 1e-9);
+    learn(&c, 32, 704, 320);
+    assert_true(fabs(in_pieces(&c, 32) - 704) < 1e-9);
+    learn(&c, 16, 320, 160);
+    assert_true(fabs(cost_at(&c, 32, "relu", 10).seconds - 704) < 1e-9);
+    for (int64_t n = 1; n < 32; n++)
+        assert_true(
+            in_pieces(&c, 32) <= cost_at(&c, n, "relu", 10).seconds * 32 / (double)n + 1e-9);
+    assert_true(in_pieces(&c, 32) <= 640 + 1e-9);
     dt_costs_deinit(&c);
 }
 
@@ -1021,6 +1051,7 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(the_host_computes_beside_the_device),
         cmocka_unit_test(who_waits_for_ever_is_named),
         cmocka_unit_test(a_cost_says_where_it_is_from),
+        cmocka_unit_test(pieces_take_no_less_than_is_said),
         cmocka_unit_test(every_card_has_numbers),
         cmocka_unit_test(tf32_is_faster_where_tensor_cores_are),
         cmocka_unit_test(a_sheet_makes_16_bits_no_slower_than_it_says),

@@ -79,6 +79,29 @@ static void auto_is_not_behind_what_has_homes(void **state)
     cli_done(&r);
 }
 
+/* What packs by an option of its own has a bound of its own, as plans beside it do not pack so. */
+static void what_packs_is_not_below_the_bound(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("compare FILE --json --set memory.simulate=p100 --set memory.tier=disk "
+                    "--policies cdma;vdnn_all --set policy.cdma.density=0.01 --budgets 4",
+        heavy());
+    assert_code(&r, 0);
+    cJSON *all = json_of(r.out, strlen(r.out));
+    const cJSON *o;
+    int held = 0;
+    cJSON_ArrayForEach(o, all)
+    {
+        if (!json_flag(o, "fits"))
+            continue;
+        assert_true(json_number(o, "bound_seconds") <= json_number(o, "step_seconds") * (1 + 1e-9));
+        held++;
+    }
+    assert_true(held > 4);
+    cJSON_Delete(all);
+    cli_done(&r);
+}
+
 /* It may run a weight's copy into another layout before the input is there. */
 static void what_has_another_order_is_not_below_the_bound(void **state)
 {
@@ -1404,6 +1427,7 @@ DT_TEST_GROUP(compare)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(auto_is_not_behind_what_has_homes),
+        cmocka_unit_test(what_packs_is_not_below_the_bound),
         cmocka_unit_test(what_has_another_order_is_not_below_the_bound),
         cmocka_unit_test(each_plan_is_the_one_that_plan_makes),
         cmocka_unit_test(auto_is_behind_no_exact_plan_that_fits),

@@ -183,6 +183,27 @@ static void no_plan_is_below_its_bound_where_gradients_meet(void **state)
             (void)peak_or_bound_of(cli_file("sums.ini", sums), words[i], budget);
 }
 
+/* The sum lies over a pool's output, made long before, whose own input need not be there until
+ * then.
+ */
+static void no_plan_is_below_its_bound_where_a_sum_lies_over_an_early_value(void **state)
+{
+    NEED_BINARY();
+    static const char words[] =
+        "--set memory.simulate=p100 --set memory.tier=disk --set device.threads=1";
+    char ini[2048] = "[model]\nimage = 64\nclasses = 10\n[data]\nsource = synthetic\n[train]\n"
+                     "batch = 32\nprecision = fp32\n[conv c]\nout = 32\nkernel = 3\npad = 1\n"
+                     "[avgpool s]\nkernel = 2\ninput = c\n[avgpool m]\nkernel = 2\ninput = c\n";
+    for (int i = 1; i <= 8; i++)
+        snprintf(ini + strlen(ini), sizeof ini - strlen(ini),
+            "[conv k%d]\nout = 32\nkernel = 3\npad = 1\n", i);
+    strcat(ini, "[add z]\ninput = s, k8\n[global_avgpool g]\n[fc f]\nout = 10\n");
+    char file[1024];
+    snprintf(file, sizeof file, "%s", cli_file("early.ini", ini));
+    const double peak = peak_or_bound_of(file, words, 0);
+    (void)peak_or_bound_of(file, words, peak);
+}
+
 /* Of plans that keep states elsewhere, pack better than is known, or choose algorithms. */
 static void no_plan_is_below_its_bound(void **state)
 {
@@ -720,6 +741,7 @@ DT_TEST_GROUP(plan_time)
         cmocka_unit_test(a_card_of_the_file_stands_beside_one_of_the_list),
         cmocka_unit_test(no_plan_is_below_its_bound),
         cmocka_unit_test(no_plan_is_below_its_bound_where_gradients_meet),
+        cmocka_unit_test(no_plan_is_below_its_bound_where_a_sum_lies_over_an_early_value),
         cmocka_unit_test(timelines_of_its_programs_make_the_step),
         cmocka_unit_test(the_map_has_lanes_in_seconds_where_costs_are_known),
         cmocka_unit_test(a_rate_out_of_reach_is_refused),

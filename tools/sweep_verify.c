@@ -226,10 +226,13 @@ static dt_status run_child(const child *c, int *code, dt_err *err)
     for (size_t i = 0; i < CAUGHT; i++)
         sigaddset(&block, caught[i]);
     (void)sigprocmask(SIG_BLOCK, &block, &mask);
-    const pid_t pid = stop_asked ? 0 : fork();
-    if (pid == 0 && !stop_asked)
+    const bool stop = stop_asked; /* which a signal to another thread may change at any time */
+    const pid_t pid = stop ? 0 : fork();
+    if (pid == 0 && !stop)
         become(c, out, &mask);
     running = pid;
+    if (pid > 0 && stop_asked)
+        (void)kill(pid, SIGTERM);
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
         continue;

@@ -240,6 +240,7 @@ dt_status dti_load_start(dti_loads *l, int i, dt_err *err)
     x->bytes = x->seconds = 0;
     x->why = &l->why;
     dt_err_clear(x->why);
+    l->on = i;
     l->running = dt_thread_start(&l->thread, 0, copy_on, x) == 0;
     if (!l->running)
         return DT_FAIL(err, DT_E_NOMEM, "no thread to copy beside the ops");
@@ -247,17 +248,18 @@ dt_status dti_load_start(dti_loads *l, int i, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_load_stop(dti_loads *l, int i, dt_err *err)
+dt_status dti_load_stop(dti_loads *l, dt_err *err)
 {
     if (!l->running)
         return DT_OK;
-    atomic_store(&l->load[i].stop, true);
+    atomic_store(&l->load[l->on].stop, true);
     (void)pthread_join(l->thread, NULL);
     l->running = false;
     if (l->why.code == DT_OK)
         return DT_OK;
     (void)dt_err_append(err, l->why.code, l->why.text);
-    return DT_FAIL(err, l->why.code, "copies %s, beside the steps of a profile", l->load[i].name);
+    return DT_FAIL(
+        err, l->why.code, "copies %s, beside the steps of a profile", l->load[l->on].name);
 }
 
 /* ---- threads that wake each other ---- */

@@ -3,6 +3,7 @@
 #include "session/profile.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,17 +46,26 @@ static dt_status list_waiting(dti_profiling *p, dt_err *err)
 
 /* ---- stages of the run ---- */
 
-/* The row's seconds in this step, beside those of the steps before. Between programs the host sums
- * the squares of the gradients and reads the loss. */
+/* What lies before a row: between programs the host sums the squares of the gradients and reads the
+ * loss; between rows it comes from one to the next in no more than this, and else does not run. */
+static const double from_row_to_row = 5e-6;
+
+static double gap_before(const dti_profiling *p, const dt_trace_row *r)
+{
+    const double gap = p->last.step == p->in_stage ? r->begin - p->last.end : 0;
+    const bool begins = (size_t)r->plan != p->last.plan || r->row <= p->last.row;
+    return begins ? fmax(gap, 0) : fmin(fmax(gap, 0), from_row_to_row);
+}
+
+/* The row's seconds in this step, beside those of the steps before. */
 static void ran(void *self, const dt_trace_row *r)
 {
     dti_profiling *p = self;
     if (p->in_stage >= dti_most_timed(p))
         return;
     p->row[r->plan][(int64_t)r->row * dti_most_timed(p) + p->in_stage] += r->end - r->begin;
-    const bool begins = p->last.step == p->in_stage && p->last.end < r->begin &&
-                        ((size_t)r->plan != p->last.plan || r->row <= p->last.row);
-    p->between[p->in_stage] += begins ? r->begin - p->last.end : 0;
+    p->between[p->in_stage] += gap_before(p, r);
+    p->first = p->last.step == p->in_stage ? p->first : r->begin;
     p->last.step = p->in_stage;
     p->last.plan = (size_t)r->plan;
     p->last.row = r->row;
@@ -177,7 +187,7 @@ static dt_status next_load(dti_profiling *p, int64_t done, dt_err *err)
 {
     const int64_t next = (done - p->beside) / DTI_BESIDE;
     if (next > 0) {
-        DT_CHECK(dti_load_stop(&p->loads, (int)next - 1, err));
+        DT_CHECK(dti_load_stop(&p->loads, err));
         p->loads.load[next - 1].step = dti_lower_quartile(p->step, DTI_BESIDE);
     }
     p->in_stage = 0;
@@ -229,11 +239,20 @@ static bool is_done(void *self)
     return p->done;
 }
 
+/* What a step takes before its first row and behind its last: the batch is looked through and
+ * handed over, numbers are read. */
+static double around_rows(const dti_profiling *p, double step)
+{
+    return fmax(step - (p->last.end - p->first), 0);
+}
+
 static dt_status step_done(void *self, const dt_step_report *r, dt_err *err)
 {
     dti_profiling *p = self;
     if (p->step != NULL && p->in_stage < dti_most_timed(p) + DTI_BESIDE)
         p->step[p->in_stage] = r->step_seconds - r->wait_seconds;
+    if (p->last.step == p->in_stage && p->in_stage < dti_most_timed(p))
+        p->between[p->in_stage] += around_rows(p, r->step_seconds - r->wait_seconds);
     if (!p->o->timed && r->step == p->o->steps)
         return DT_OK;
     DT_CHECK(next_stage(p, r->step, err));
@@ -264,10 +283,8 @@ static dt_status run_steps(dti_profiling *p, dt_err *err)
         dt_err_clear(err);
         st = DT_OK;
     }
-    for (int i = 0; i < p->loads.n; i++) {
-        const dt_status copied = dti_load_stop(&p->loads, i, st == DT_OK ? err : NULL);
-        st = st == DT_OK ? copied : st;
-    }
+    const dt_status copied = dti_load_stop(&p->loads, st == DT_OK ? err : NULL);
+    st = st == DT_OK ? copied : st;
     (void)dti_relay_stop(&p->relay);
     dt_runner_set_probe(p->rig.runner, NULL);
     return st;

@@ -51,13 +51,14 @@ typedef struct dti_load {
 } dti_load;
 
 /* @costs: which the rates of links become
- * @why:   what the copies of the load that runs failed for */
+ * @on:    the load that runs, if one is @running
+ * @why:   what its copies failed for */
 typedef struct dti_loads {
     const dt_session *s;
     dti_device_rates *device; /* NULL: the device is the processor */
     dt_costs *costs;
     dti_load load[DTI_MOST_LOADS];
-    int n;
+    int n, on;
     pthread_t thread;
     bool running;
     dt_err why;
@@ -69,10 +70,10 @@ dt_status dti_loads_open(dti_loads *l, const dti_density_count *count, dt_err *e
 void dti_loads_close(dti_loads *l);
 /* Comes back when copies flow. */
 dt_status dti_load_start(dti_loads *l, int i, dt_err *err) DT_NODISCARD;
-/* Of one that runs, or none. What a copy failed with: beside the last of the steps was nothing
+/* Of the one that runs, or none. What a copy failed with: beside the last of the steps was nothing
  * then.
  */
-dt_status dti_load_stop(dti_loads *l, int i, dt_err *err) DT_NODISCARD;
+dt_status dti_load_stop(dti_loads *l, dt_err *err) DT_NODISCARD;
 
 /* How long who waits for an event takes to go on. @asked: one has been told and not answered */
 typedef struct dti_relay {
@@ -105,7 +106,8 @@ typedef struct dti_profiling {
     double *step;    /* of the stage's steps */
     bool *quiet;     /* of the timed steps the quarter that took least */
     double spread;   /* what those lie apart */
-    double *between; /* of each timed step, from the end of a program to the start of the next */
+    double *between; /* of each timed step, what lies between its rows and around them */
+    double first;    /* when the first row of the step began */
     struct {
         int64_t step;
         size_t plan;
@@ -132,7 +134,7 @@ double dti_mean_of_quiet(const dti_profiling *p, const double *v);
  * not add up to the step. */
 dt_status dti_profile_rows(dti_profiling *p, dt_err *err) DT_NODISCARD;
 
-/* Whether what rows and the gaps between programs take, together, is a step: within 2 % of it and
+/* Whether what rows and the gaps around them take, together, is a step: within 2 % of it and
  * 50 microseconds besides. */
 bool dti_profile_adds_up(double step, double told);
 

@@ -156,7 +156,7 @@ static dt_status check_sum(const dti_profiling *p, dt_err *err)
     if (dti_profile_adds_up(p->out->step, told))
         return DT_OK;
     return DT_FAIL(err, DT_E_DEVICE,
-        "of a step of %.6f s its rows and what lies between programs take %.6f s: something else "
+        "of a step of %.6f s its rows and what lies between them take %.6f s: something else "
         "was at work here, and such a "
         "profile would not hold; profile again when the machine is quiet, or with more --steps",
         p->out->step, told);

@@ -1,6 +1,8 @@
 /* Whole runs whose moved tensors wait on a disk that fails, fills up, is slow or lies: what is
  * said, the exit status, and that the weights of the last whole step are kept. Numbers are those of
  * docs/faults.md. The calls fail in this process. */
+#include <dnntrain/source.h>
+
 #include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -256,6 +258,52 @@ static void copies_that_fail_beside_the_steps_of_a_profile_end_it(void **state)
     }
 }
 
+static dt_status count_samples(void *self, const dt_samples *s, int64_t *n, dt_err *err)
+{
+    (void)self, (void)s, (void)err;
+    *n = 16;
+    return DT_OK;
+}
+
+static dt_status read_in_stage(
+    void *self, const dt_samples *s, int64_t i, float *x, int32_t *label, dt_err *err)
+{
+    (void)self;
+    for (int64_t k = 0; k < s->h * s->w * s->c; k++)
+        x[k] = (float)((k * 7 + i) % 5) - 2;
+    *label = (int32_t)(i % s->classes);
+    return atomic_load(&fails.on) ? DT_FAIL(err, DT_E_DATA, "sample %d is gone", (int)i) : DT_OK;
+}
+
+/* The thread that copies has to be told, whichever link it copies over. */
+static void a_step_that_fails_beside_copies_ends_a_profile(void **state)
+{
+    NEED_BINARY();
+    static const dt_source_spec source = {.name = "gone",
+        .summary = "samples that are gone when a stage begins",
+        .count = count_samples,
+        .read = read_in_stage};
+    static const char *const stages[] = {"copies to the host", "copies from the host"};
+    dt_err err = {0};
+    assert_ok(dt_register_source(&source, &err), &err);
+    put_text("c.ini",
+        "[model]\nname = lenet5\nclasses = 4\n[data]\nsource = gone\n[train]\n"
+        "batch = 4\nepochs = 0\nsteps = 200\neval_every = 0\n[device]\nthreads = 1\n");
+    for (size_t i = 0; i < DT_COUNT(stages); i++) {
+        dt_session *s = NULL;
+        dt_profile p = {0};
+        err = (dt_err){0};
+        fails.stage = stages[i];
+        atomic_store(&fails.on, false);
+        const dt_profile_opts o = {
+            .steps = 2, .margin = 0.05, .timed = true, .line = told_of_stage};
+        assert_ok(dt_session_open(&s, in_workspace("c.ini"), NULL, 0, &err), &err);
+        assert_fails(dt_profile_measure(s, &o, &p, &err), DT_E_DATA, &err, "is gone");
+        dt_profile_deinit(&p);
+        dt_session_close(s);
+    }
+}
+
 #define T(f) cmocka_unit_test_teardown(f, disk_is_well)
 DT_TEST_GROUP(disk_runs)
 {
@@ -267,6 +315,7 @@ DT_TEST_GROUP(disk_runs)
         T(a_disk_without_direct_access_is_told_and_used),
         T(a_slow_disk_is_told),
         T(copies_that_fail_beside_the_steps_of_a_profile_end_it),
+        T(a_step_that_fails_beside_copies_ends_a_profile),
         T(a_killed_run_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

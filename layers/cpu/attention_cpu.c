@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
+#include "engine/base/numbers.h"
 #include "engine/implementations.h"
 #include "layers/blocked/tile.h"
 #include "layers/blocked/transpose.h"
@@ -22,20 +23,21 @@ enum { T = DTI_TILE_SIDE };
  * @t @c @d @pad: positions, channels, those of a head, padded to vectors
  * @tiles: of positions
  * @factor: floats of a tile of positions, as rows, transposed or packed
- * @scratch: floats of it that a thread has
+ * @tasks: in which it is done, @each of a head
+ * @scratch: floats of it that a thread has, or a task where these are fewer: so many @copies
  * @scale: of scores
  * @direct: the product reads rows of bf16, which are whole vectors, where they lie */
 typedef struct attend_job {
     const dt_args *a;
     dt_dtype type;
     bool causal;
-    int64_t t, c, d, pad, heads, tiles, factor, scratch;
+    int64_t t, c, d, pad, heads, tiles, factor, tasks, each, scratch, copies;
     float scale;
     dti_tile_fn *product;
     bool direct;
 } attend_job;
 
-/* One head of one sample, with the scratch of the task's thread. */
+/* One head of one sample, with a task's scratch. */
 typedef struct head {
     const attend_job *j;
     int64_t sample, h;
@@ -64,11 +66,12 @@ static float *carve(float **work, int64_t n)
 
 /* --- positions to scratch and back --- */
 
-/* Head i of the batch. */
+/* The head of the batch that task i is of. */
 static head head_of(const attend_job *j, int64_t i)
 {
-    float *work = (float *)j->a->port[DT_WORK] + dt_team_member() * j->scratch;
-    return (head){j, i / j->heads, i % j->heads, work};
+    const int64_t at = j->tasks > j->copies ? dt_team_member() : i, h = i / j->each;
+    float *work = (float *)j->a->port[DT_WORK] + at * j->scratch;
+    return (head){j, h / j->heads, h % j->heads, work};
 }
 
 /* Part 0, 1, 2 (q, k, v) of what has three; a head of what has one. */
@@ -444,7 +447,7 @@ static void attend_keys(const head *h, const queries *w, int64_t first)
 static void efficient_task(const void *job, int64_t i)
 {
     const attend_job *j = job;
-    head h = head_of(j, i / j->tiles);
+    head h = head_of(j, i);
     queries w = {.tile = i % j->tiles, .n = left(j, i % j->tiles * T)};
     float *packed_q = carve(&h.work, j->factor);
     w.v = carve(&h.work, j->factor);
@@ -701,14 +704,17 @@ static attend_job job_of(const dt_call *c, const dt_args *a, dti_tile_fn *produc
                 : o->kind == DTI_ATTENTION_NAIVE ? naive_scratch(&j)
                                                  : efficient_scratch(&j);
     j.scratch = dti_tile_padded(j.scratch);
+    j.each = c->form != DT_BACKWARD && o->kind != DTI_ATTENTION_NAIVE ? j.tiles : 1;
+    j.tasks = c->n * j.heads * j.each;
+    j.copies = dt_min_i64(j.tasks, omp_get_max_threads());
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
 }
 
 static void need(const dt_call *c, dti_tile_fn *product, dt_facts *f)
 {
-    f->work_bytes =
-        (size_t)job_of(c, NULL, product).scratch * (size_t)omp_get_max_threads() * sizeof(float);
+    const attend_job j = job_of(c, NULL, product);
+    f->work_bytes = (size_t)(j.scratch * j.copies) * sizeof(float);
 }
 
 static void attend(const dt_call *c, const dt_args *a, dti_tile_fn *product)
@@ -716,13 +722,10 @@ static void attend(const dt_call *c, const dt_args *a, dti_tile_fn *product)
     const dt_attention *o = c->node->opts;
     const attend_job j = job_of(c, a, product);
     const bool naive = o->kind == DTI_ATTENTION_NAIVE;
-    const int64_t n = a->n * j.heads;
     if (c->form == DT_BACKWARD)
-        dti_run_tasks(n, naive ? naive_backward_task : efficient_backward_task, &j);
-    else if (naive)
-        dti_run_tasks(n, naive_task, &j);
+        dti_run_tasks(j.tasks, naive ? naive_backward_task : efficient_backward_task, &j);
     else
-        dti_run_tasks(n * j.tiles, efficient_task, &j);
+        dti_run_tasks(j.tasks, naive ? naive_task : efficient_task, &j);
 }
 
 /* Its factors are rounded to bf16. */

@@ -69,7 +69,8 @@ struct job {
     int64_t rows, channels, part_rows, parts;
     void *y; /* or dy */
     const float *bias;
-    float *work, *dbias;
+    double *work;
+    float *dbias;
 };
 
 static struct job job_of(const dt_call *c)
@@ -100,20 +101,33 @@ DT_CLONES static void add_bias(const void *job, int64_t i)
         }
 }
 
+/* Of n channels from c on a block of rows, to the sums: in single precision no more of them are
+ * added up, as a sum of many values of one sign would take up none at last. */
+DT_CLONES static void add_block(
+    const struct job *j, dti_span rows, int64_t c, int64_t n, double *sum)
+{
+    float block[TILE] = {0}, from[TILE];
+    for (int64_t r = rows.begin; r < rows.end; r++) {
+        const float *dy = dti_values_read(j->type, j->y, r * j->channels + c, from, n);
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            block[k] += dy[k];
+    }
+    for (int64_t k = 0; k < n; k++)
+        sum[k] += (double)block[k];
+}
+
 /* Sums of a part, which are then added up in the order of parts. */
-DT_CLONES static void add_rows(const void *job, int64_t i)
+static void add_rows(const void *job, int64_t i)
 {
     const struct job *j = job;
-    const dti_span s = dti_span_of(j->rows, j->part_rows, i);
-    float *sum = j->work + i * j->channels, from[TILE];
+    const dti_span part = dti_span_of(j->rows, j->part_rows, i);
+    double *sum = j->work + i * j->channels;
     memset(sum, 0, (size_t)j->channels * sizeof *sum);
-    for (int64_t r = s.begin; r < s.end; r++)
+    for (int64_t r = part.begin; r < part.end; r += ROWS)
         for (int64_t c = 0; c < j->channels; c += TILE) {
-            const int64_t n = j->channels - c < TILE ? j->channels - c : TILE;
-            const float *dy = dti_values_read(j->type, j->y, r * j->channels + c, from, n);
-#pragma omp simd
-            for (int64_t k = 0; k < n; k++)
-                sum[c + k] += dy[k];
+            const dti_span rows = {r, r + ROWS < part.end ? r + ROWS : part.end};
+            add_block(j, rows, c, j->channels - c < TILE ? j->channels - c : TILE, sum + c);
         }
 }
 
@@ -122,7 +136,7 @@ static void add_parts(const struct job *j)
     for (int64_t c = 0; c < j->channels; c++) {
         double sum = 0;
         for (int64_t p = 0; p < j->parts; p++)
-            sum += (double)j->work[p * j->channels + c];
+            sum += j->work[p * j->channels + c];
         j->dbias[c] = (float)sum;
     }
 }
@@ -134,7 +148,7 @@ static dt_status facts(const dt_call *c, dt_facts *f, dt_err *err)
     const dt_call t = convolution_of(c);
     DT_CHECK(library_facts(&t, f, err));
     const struct job j = job_of(c);
-    const size_t sums = (size_t)(j.parts * j.channels) * sizeof(float);
+    const size_t sums = (size_t)(j.parts * j.channels) * sizeof(double);
     if (c->form == DT_BACKWARD && has_bias(c) && f->work_bytes < sums)
         f->work_bytes = sums; /* after the gradient of the weight, in the same scratch */
     return DT_OK;

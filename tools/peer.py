@@ -637,6 +637,11 @@ def describe_torch(kind, run, torch):
           "(lib{cu,nv,nccl}*)")
 
 
+def seconds(value, width=0):
+    """Four digits behind the point, or as many as a step of less than ten milliseconds has."""
+    return f"{value:{width}.{4 if value >= 0.01 else 6}f}"
+
+
 def table(sides):
     width = max(24, *(len(s.name) for s in sides))
     blank = " " * width
@@ -649,8 +654,8 @@ def table(sides):
             print(f"{s.name:{width}}  failed: {row['error'].splitlines()[0]} (see below)")
             continue
         q = row["ratio"]
-        print(f"{s.name:{width}}  {row['step_seconds']:8.4f} "
-              f"{row['least']:7.4f}..{row['most']:.4f} "
+        print(f"{s.name:{width}}  {seconds(row['step_seconds'], 8)} "
+              f"{seconds(row['least'], 7)}..{seconds(row['most'])} "
               f"{q['time']:6.2f} {q['time_least']:6.2f}..{q['time_most']:.2f}  "
               f"{human(row['resident_peak']):>11} {q['memory']:5.2f}")
     for s in sides:

@@ -343,7 +343,7 @@ static void tensors_of_tokens_come_in_file_order(void **state)
     }
     s->desc->close(s);
     o.shape.h = o.labels = CONTEXT / 2;
-    open_fails("tensors", &o, DT_E_DATA, "the network takes [steps, N, 4]");
+    open_fails("tensors", &o, DT_E_DATA, "the network takes [N, 4] or [steps, N, 4]");
     f.y[CONTEXT * BATCH + 2] = 20;
     o = text_opts(put_tokens(&f, CONTEXT));
     o.batch = BATCH;
@@ -395,8 +395,7 @@ static void tokens_may_have_one_label_or_some(void **state)
         }
         s->desc->close(s);
         o.labels = 3;
-        open_fails("tensors", &o, DT_E_DATA,
-            labels > 1 ? "the network takes [steps, N, 3]" : "must be I64 of 3 dimensions");
+        open_fails("tensors", &o, DT_E_DATA, "the network takes [steps, N, 3]");
     }
 }
 

@@ -69,8 +69,8 @@ static void a_picture_of_one_column_has_a_label_a_pixel(void **state)
     dt_err err = {0};
     assert_ok(try_train(COLUMN("3"), colours, &err), &err);
     assert_ok(try_train(COLUMN("1"), grey, &err), &err);
-    assert_fails(try_train(COLUMN("1"), tokens, &err), DT_E_DATA, &err,
-        "'x' is I64 [2, 4, 8], must be F32 of 5 dimensions");
+    assert_fails(
+        try_train(COLUMN("1"), tokens, &err), DT_E_DATA, &err, "'x' is I64 [2, 4, 8], must be F32");
 }
 
 static void a_sequence_of_tokens_has_one_label(void **state)
@@ -85,8 +85,8 @@ static void a_sequence_of_tokens_has_one_label(void **state)
     dt_err err = {0};
     assert_ok(try_train(SEQUENCE, one, &err), &err);
     assert_ok(try_train(SEQUENCE, values, &err), &err);
-    assert_fails(try_train(SEQUENCE, wide, &err), DT_E_DATA, &err,
-        "'x' is F32 [2, 4, 8], must be I64 of 3 dimensions");
+    assert_fails(
+        try_train(SEQUENCE, wide, &err), DT_E_DATA, &err, "'x' is F32 [2, 4, 8], must be I64");
 }
 
 static int go_there(void **state)

@@ -142,16 +142,25 @@ static dt_status find_chains(dti_planner *x, dt_err *err)
 
 /* ---- opening ---- */
 
+/* Bytes that the host has for more, where the disk does not take what is too much for it. */
+static uint64_t room_of_host(const dti_planner *x)
+{
+    const uint64_t all = x->env->budgets.tier[DT_TIER_HOST];
+    if (dti_offload_tier(x->env) != DT_TIER_HOST || all == 0 || dti_pass_lower_opts(x->env).spill)
+        return UINT64_MAX;
+    const uint64_t homes = x->p->map != NULL ? x->p->map->tier_bytes[DT_TIER_HOST] : 0;
+    const uint64_t used = homes + x->curve.plan->tier_peak[DT_TIER_HOST];
+    return used < all ? all - used : 0;
+}
+
 dt_status dti_planner_open(
     dti_planner *x, dt_program *p, const dt_pass_env *e, const dti_planner_opts *o, dt_err *err)
 {
     *x = (dti_planner){
         .p = p, .env = e, .o = *o, .n_tensor = p->n_tensor, .n_op = p->n_op, .peak = UINT64_MAX};
-    x->room = dti_offload_tier(e) == DT_TIER_HOST && e->budgets.tier[DT_TIER_HOST] > 0
-                  ? e->budgets.tier[DT_TIER_HOST]
-                  : UINT64_MAX;
     DT_CHECK(dt_program_index(p, err));
     DT_CHECK(dti_load_curve_open(&x->curve, p, e, 0, err));
+    x->room = room_of_host(x);
     x->n_gap = count_gaps(x);
     const size_t n = x->n_gap + dti_gaps_there(p, e, NULL);
     x->gaps.idle = dt_alloc(n + 1, sizeof *x->gaps.idle);

@@ -15,8 +15,9 @@
  * Ours differs: a copy back is charged as what it takes, where the published code charges another
  * copy out. When the highest place is within the limit, the next that is above is looked at; the
  * paper has one peak. A value is taken to be finished with the op that made it, where the code
- * waits for some ops more. Without a limit, wdoa and swdoa count from no load at all. The input is
- * not copied out, but fetched again.
+ * waits for some ops more. Without a limit, wdoa and swdoa count from no load at all. wdoa is above
+ * the limit that was asked for, also where a lower one is tried as addresses leave holes. The input
+ * is not copied out, but fetched again.
  *
  * The paper finds the weights of its combination by Bayesian optimization, which proposes each next
  * set by a model of those tried; its release adds up ranks instead. Here a set is drawn without

@@ -13,8 +13,9 @@
  *   back early enough to hide. The release of its authors blocks for both. Where bytes between
  *   others are lost, the replay has a lower limit and goes on. Where it still comes to more than
  *   the budget, what the convolutions make leaves as without one, if that is less.
- * - The largest layer is that of our ops, which read less in backward than the paper's, and no
- *   gradient of a response norm is counted twice. memory/accounts/superneurons.h has their count.
+ * - The largest layer is that of our ops, which read less in backward than the paper's, without
+ *   their workspaces, and no gradient of a response norm is counted twice.
+ * memory/accounts/superneurons.h has their count.
  * - Dropout draws the same mask again. The release draws another one.
  * - Workspaces by the bytes that are free (section 3.5) are memory.algorithms = fit, which any
  *   policy may have.

@@ -5,7 +5,8 @@
  * the graph, that is ops on the longest path; neither bytes a second nor seconds are looked at.
  *
  *     threshold  a reader so many levels behind the op that made the value is near
- *     ahead      the trigger is an op on the reader's longest path so many levels before it
+ *     ahead      the trigger is an op on the reader's longest path, one level more before it than
+ *                that
  *     groupby    readers whose levels differ by no more than that share one swap
  *     sync       ops wait for copies out (1), in (2), both (3), or for neither beforehand (0)
  *

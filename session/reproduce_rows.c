@@ -295,7 +295,7 @@ static dt_status read_line(reader *r, char *line)
         dt_status (*read)(reader *r, char *text);
     } lines[] = {{"let ", read_let}, {"paper ", read_paper}, {"row ", read_row}};
     for (const char *c = line; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
+        if ((unsigned char)*c < ' ' || *c == 127 || (*c == '\xC2' && (unsigned char)c[1] < 0xA0))
             return WRONG(r, "%s:%d: a control character (%d)", AT(r), (unsigned char)*c);
     if (dt_utf8_bad(line, strlen(line)) < strlen(line))
         return WRONG(r, "%s:%d: no UTF-8 at byte %zu", AT(r), dt_utf8_bad(line, strlen(line)) + 1);

@@ -152,7 +152,7 @@ def keyed(path, state, key):
     first, dot, rest = key.partition(".")
     if dot and isinstance(state, dict) and first in state:
         return keyed(path, state[first], rest)
-    there = ", ".join(map(str, list(state)[:20])) if isinstance(state, dict) else "no keys"
+    there = ", ".join(shown(str(k)) for k in list(state)[:20]) if isinstance(state, dict) else "no keys"
     raise Bad(f"{path}: nothing lies at '{key}'; there are {there}")
 
 
@@ -169,15 +169,20 @@ def load_torch(torch, path, key=None):
         if isinstance(state, dict) and isinstance(state.get(usual), dict):
             state = state[usual]
     if not isinstance(state, dict) or not all(isinstance(t, torch.Tensor) for t in state.values()):
-        keys = f": --key names where, of {', '.join(map(str, list(state)[:20]))}" if isinstance(state, dict) else ""
+        keys = f": --key names where, of {', '.join(shown(str(k)) for k in list(state)[:20])}" if isinstance(state, dict) else ""
         raise Bad(f"{path}: holds no state_dict, which is names and tensors{keys}")
     return {name: t.detach() for name, t in state.items() if not is_needless(name, t.shape)}
+
+
+def shown(name):
+    """As it may be printed: names of a stranger's file may hold what a terminal obeys."""
+    return name if name.isprintable() else ascii(name)
 
 
 def floating(path, state):
     """Without what is no weight: tables of places, masks, counts."""
     for name in [name for name, t in state.items() if not t.is_floating_point()]:
-        print(f"{path}: left out: {name} is {state.pop(name).dtype}, no floating type")
+        print(f"{path}: left out: {shown(name)} is {state.pop(name).dtype}, no floating type")
     return state
 
 
@@ -286,9 +291,9 @@ def load(torch, path, key=None):
 
 
 def show(state):
-    width = max((len(n) for n in state), default=0)
+    width = max((len(shown(n)) for n in state), default=0)
     for name, t in state.items():
-        print(f"{name:{width}}  {'x'.join(map(str, t.shape)) or 'scalar':>16}  {t.numel():>12,}")
+        print(f"{shown(name):{width}}  {'x'.join(map(str, t.shape)) or 'scalar':>16}  {t.numel():>12,}")
     print(f"{len(state)} tensors, {sum(t.numel() for t in state.values()):,} values")
 
 

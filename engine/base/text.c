@@ -62,6 +62,16 @@ size_t dt_printable(const char *text)
     return !control && strnlen(text, n) == n && dt_utf8_bad(text, n) == n ? n : 0;
 }
 
+void dt_text_clean(char *text)
+{
+    while (*text != '\0') {
+        const size_t n = dt_printable(text);
+        if (n == 0)
+            *text = '?';
+        text += n > 0 ? n : 1;
+    }
+}
+
 bool dt_scan_u64(const char **at, const char *end, uint64_t *out)
 {
     uint64_t value = 0;

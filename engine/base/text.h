@@ -18,6 +18,10 @@ void dt_utf8_mend(char *text);
  * character (C1 included), for a byte that is not valid UTF-8, and at the end. */
 size_t dt_printable(const char *text);
 
+/* A '?' in place of each byte of a line that begins none of these, and of each newline within it:
+ * what strangers have written could speak for the program, or to the terminal. */
+void dt_text_clean(char *text);
+
 /* The decimal digits from *at on, before @end, and *at behind the last of them: 0 of none. False
  * when their number is beyond 64 bits. */
 bool dt_scan_u64(const char **at, const char *end, uint64_t *out) DT_NODISCARD;

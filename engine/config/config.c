@@ -175,11 +175,18 @@ static void cut_blanks(char *s)
         s[--n] = '\0';
 }
 
+/* Of ASCII, or C1 of UTF-8, which terminals may take for the begin of a sequence. */
+static bool is_control(const char *s, size_t n)
+{
+    const uint8_t c = (uint8_t)s[0];
+    return (c < 0x20 && c != '\t') || c == 0x7F || (c == 0xC2 && n > 1 && (uint8_t)s[1] < 0xA0);
+}
+
 /* Offset of the first control character other than a tab, or n. */
 size_t dti_control_at(const char *s, size_t n)
 {
     size_t i = 0;
-    while (i < n && ((uint8_t)s[i] >= 0x20 || s[i] == '\t') && s[i] != 0x7F)
+    while (i < n && !is_control(s + i, n - i))
         i++;
     return i;
 }

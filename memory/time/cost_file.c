@@ -92,6 +92,7 @@ static dt_status text(const reading *r, const cJSON *o, const char *key, char *t
         return DT_FAIL(r->err, DT_E_DATA, "%s: '%s' must be a text of less than %zu bytes", r->path,
             key, bytes);
     memcpy(to, v->valuestring, strlen(v->valuestring) + 1);
+    dt_text_clean(to);
     return DT_OK;
 }
 

@@ -17,6 +17,7 @@
 #include "engine/base/clock.h"
 #include "engine/base/cpu.h"
 #include "engine/base/numbers_text.h"
+#include "engine/base/text.h"
 #include "engine/checkpoint/weights.h"
 #include "engine/config/outside.h"
 #include "session/run/run_internal.h"
@@ -34,6 +35,7 @@ void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...)
     va_start(ap, fmt);
     dt_vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    dt_text_clean(text);
     r->observer.line(r->observer.self, label, text);
 }
 
@@ -450,7 +452,9 @@ static dt_status train(dt_run *r, int64_t until, dt_err *err)
         .observer = &o};
     const double began = dt_seconds();
     r->began_seconds = began - r->course.seconds;
+    r->trains = true;
     const dt_status st = train_on(r, &j, err);
+    r->trains = false;
     dti_run_trace_flush(r);
     r->course.seconds = dt_seconds() - r->began_seconds;
     dti_run_tell_skips(r);

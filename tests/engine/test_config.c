@@ -209,6 +209,7 @@ static void bad_files_are_named(void **state) /* case 6 */
     refuse_file(
         "latin.ini", "[s]\nname = caf\xE9\n", 16, ":2: column 11: invalid UTF-8, byte 0xe9");
     refuse_file("escape.ini", "[s]\na = \x1b[2J\n", 13, "control character 0x1b");
+    refuse_file("c1.ini", "[s]\na = \xC2\x9B\n", 11, ":2: column 5: control character");
 }
 
 static void long_lines_are_refused_and_never_cut(void **state) /* case 6 */

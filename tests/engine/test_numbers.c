@@ -1,4 +1,4 @@
-/* Small arithmetic, and numbers that stand in texts. */
+/* Small arithmetic, numbers that stand in texts, and what of a text may be shown. */
 #include "tests/fixture/check.h"
 
 #include <string.h>
@@ -68,10 +68,30 @@ static void what_is_rounded_up_too_far_is_told(void **state)
 }
 
 #define T(f) cmocka_unit_test(f)
+static void nothing_stays_that_a_terminal_would_obey(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *shown;
+    } line[] = {{"", ""}, {"plain", "plain"},
+        {"na\xC3\xAFve \xE2\x86\x92", "na\xC3\xAFve \xE2\x86\x92"}, {"\x1B[2J", "?[2J"},
+        {"a\nspeed", "a?speed"},
+        {"\xC2\x9B"
+         "1m",
+            "??1m"},
+        {"cut \xE2\x86", "cut ??"}, {"\x7F", "?"}};
+    for (size_t i = 0; i < DT_COUNT(line); i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", line[i].text);
+        dt_text_clean(text);
+        assert_string_equal(text, line[i].shown);
+    }
+}
+
 DT_TEST_GROUP(numbers)
 {
     const struct CMUnitTest tests[] = {T(digits_are_read_as_far_as_they_go),
-        T(digits_end_with_the_text), T(a_divisor_is_common_and_the_greatest),
-        T(what_is_rounded_up_too_far_is_told)};
+        T(digits_end_with_the_text), T(nothing_stays_that_a_terminal_would_obey),
+        T(a_divisor_is_common_and_the_greatest), T(what_is_rounded_up_too_far_is_told)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

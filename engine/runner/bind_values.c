@@ -830,6 +830,10 @@ dt_status dti_values_fetch(dti_values *v, const dt_row *r, dt_err *err)
     const uint64_t sample = labels ? sizeof(int32_t) * (uint64_t)dt_graph_labels(v->graph)
                                    : dti_graph_value_bytes(v->graph, DT_GRAPH_INPUT);
     uint64_t bytes;
+    if (v->program == DT_PROGRAM_UPDATE)
+        return DT_FAIL(err, DT_E_DATA,
+            "program '%s' has no batch, of which '%s' is fetched: plan again", v->plan->program,
+            v->plan->tensor[r->tensor].name);
     if (__builtin_mul_overflow(sample, (uint64_t)v->plan->batch, &bytes) || r->bytes != bytes)
         return DT_FAIL(err, DT_E_DATA,
             "'%s' has %" PRIu64 " bytes, but %s of %" PRId64 " samples have %" PRIu64

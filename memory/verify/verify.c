@@ -487,7 +487,8 @@ static dt_status copy_checks(verifier *v, const dt_row *r)
     if (r->bytes != v->p->tensor[r->tensor].bytes)
         return wrong_bytes(v, r);
     if (r->tier == DT_TIER_INPUT && r->kind == DT_ROW_COPY_IN)
-        return v->p->tensor[r->tensor].role == DT_ROLE_INPUT && r->slot <= 1
+        return v->p->tensor[r->tensor].role == DT_ROLE_INPUT &&
+                       !v->p->tensor[r->tensor].persistent && r->slot <= 1
                    ? DT_OK
                    : refuse(v, "%s is no part of the batch", named(v, r->tensor));
     if (r->tier != DT_TIER_HOST && r->tier != DT_TIER_DISK)

@@ -369,6 +369,24 @@ static void a_plan_that_lacks_an_op_is_refused(void **state)
     leave_out_each("eval", "keep_all", DT_PROGRAM_EVAL);
 }
 
+static void a_batch_fetched_for_an_update_is_refused(void **state)
+{
+    (void)state;
+    subject s;
+    dt_err err = {0};
+    int id;
+    open_subject(&s, "first", model("lenet5", 0, 0), "keep_all", DT_PROGRAM_FIRST);
+    dt_plan *p = s.m.plan;
+    p->batch = 0;
+    snprintf(p->program, sizeof p->program, "update");
+    for (size_t i = 0; i < p->n_row; i++) /* of no samples, so that none are missed */
+        if (p->row[i].tier == DT_TIER_INPUT)
+            p->row[i].bytes = p->row[i].stored = 0;
+    assert_int_equal(dt_runner_add(s.runner, p, &id, &err), DT_E_DATA);
+    assert_non_null(strstr(err.text, "program 'update' has no batch"));
+    close_subject(&s);
+}
+
 static dt_graph *text_model(void)
 {
     const dt_model_opts o = {
@@ -417,6 +435,7 @@ DT_TEST_GROUP(hostile_plans)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
+        cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_with_packed_values_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_of_moments_in_8_bits_is_refused_or_the_same),

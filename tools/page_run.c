@@ -54,7 +54,10 @@ static void push_column(dt_json *to, const char *name, const dti_course_table *t
 {
     dt_json list = dt_json_list(to, name);
     for (size_t i = 0; i < t->n; i++)
-        dt_json_push_real(&list, t->v[column][i]);
+        if (column == DTI_STEP) /* a whole number, of which no digit may be lost */
+            dt_json_push(&list, (uint64_t)t->v[column][i]);
+        else
+            dt_json_push_real(&list, t->v[column][i]);
     dt_json_leave(to, &list);
 }
 
@@ -285,7 +288,7 @@ static dt_status fill(dti_page *p, const report *x, dt_err *err)
         .saving = &x->r->saving,
         .measured = x->measured,
         .moved = &x->moved,
-        .seconds = x->r->course.seconds};
+        .seconds = dt_run_own_seconds(x->r)};
     DT_CHECK(draw_course(p, &x->c, dt_run_skipped(x->r), err));
     dti_page_samples(p, x->r, x->sample, x->n_sample);
     DT_CHECK(dti_page_policy(p, &plan, err));

@@ -306,6 +306,8 @@ static void told_of_bar(char to[NUMBER_BYTES], double share_of_rows, double bar)
 static void bars(const counted *others)
 {
     char within[NUMBER_BYTES], within_near[NUMBER_BYTES];
+    if (rows_of(others) == 0)
+        return;
     told_of_bar(within, share(others, 0), WITHIN_BAR);
     told_of_bar(within_near, near(others, 0), NEAR_BAR);
     printf("\nOf times, batches and memory that are not better %.0f %% are to be within their "

@@ -34,7 +34,7 @@ typedef struct dti_replan dti_replan;
  * @point:    where the weights stand
  * @saved_step: of the newest checkpoint; -1: none
  * @rewritten: weights were written from outside since that
- * @began_seconds: of the course, when this process began to train
+ * @began_seconds: of the course, when this process began to train; @trains: it does
  * @fingerprint: of the data to train on, once it is open
  * @names:    of classes, where a run's folder had them; zero: ask the data
  * @asked:    plans were made for questions
@@ -71,6 +71,7 @@ struct dt_run {
     double best_before, improved;
     int64_t best_step_before, improved_step;
     double began_seconds;
+    bool trains;
     int64_t began_step, began_skipped;
     char fingerprint[DT_FINGERPRINT];
     dt_class_names names;
@@ -147,6 +148,9 @@ dt_status dt_run_write(dt_run *r, const char *name,
 
 /* The plan with the highest peak. */
 const dt_plan *dt_run_largest_plan(const dt_run *r);
+
+/* Seconds of the steps that this process made: of a resumed run without those before. */
+double dt_run_own_seconds(const dt_run *r);
 
 /* A sum of all that results depend on, as far as the configuration tells: where two have the same,
  * exact plans of both train the same bits on one machine. DT_E_NOMEM. */

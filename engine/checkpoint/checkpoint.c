@@ -566,7 +566,9 @@ static bool remove_any(const char *path)
     return is_folder(path) ? remove_folder(path, NULL) == DT_OK : dt_io->unlink(path) == 0;
 }
 
-static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_err *err)
+/* What saves that were cut short have left: a checkpoint without its name gets it back, and with
+ * @all the rest is removed. */
+static dt_status leftovers(const char *folder, bool all, const dt_teller *tell, dt_err *err)
 {
     char path[DTI_PATH_BYTES];
     DIR *dir = opendir(folder);
@@ -582,6 +584,8 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
             continue;
         if (step >= 0 && put_back(folder, path, step))
             say(tell, "%s is whole, and the checkpoint of step %" PRId64 " again", path, step);
+        else if (!all)
+            continue;
         else if (remove_any(path))
             say(tell, "removed %s, left by a save that was cut short", path);
         else
@@ -589,6 +593,11 @@ static dt_status remove_leftovers(const char *folder, const dt_teller *tell, dt_
     }
     closedir(dir);
     return st;
+}
+
+dt_status dt_checkpoint_put_back(const char *folder, const dt_teller *tell, dt_err *err)
+{
+    return leftovers(folder, false, tell, err);
 }
 
 /* NAME becomes "aside-NAME", or "aside-K-NAME" with the first K that is free. */
@@ -623,7 +632,7 @@ dt_status dt_checkpoint_tidy(
     char name[DT_CHECKPOINT_NAME];
     int64_t *steps;
     size_t n;
-    DT_CHECK(remove_leftovers(folder, tell, err));
+    DT_CHECK(leftovers(folder, true, tell, err));
     DT_CHECK(list_steps(&steps, &n, folder, err));
     dt_status st = ended > step ? set_end_aside(folder, tell, err) : DT_OK;
     for (size_t i = 0; i < n && steps[i] > step && st == DT_OK; i++)

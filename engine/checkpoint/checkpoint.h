@@ -104,6 +104,12 @@ typedef struct dt_teller {
     void (*tell)(void *self, const char *line);
 } dt_teller;
 
+/* A checkpoint that a save had taken the name from, to put another in its place, when it was cut
+ * short has that again; each is told. For the run whose folder it is, before it looks for the
+ * newest. DT_E_IO. */
+dt_status dt_checkpoint_put_back(
+    const char *folder, const dt_teller *tell, dt_err *err) DT_NODISCARD;
+
 /* The newest valid checkpoint of a folder. Others that are newer are passed over, each with a line
  * told. *out is NULL when there is none at all; DT_E_DATA when there are some, but none is valid,
  * with the reason for each. */

@@ -48,16 +48,17 @@ static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err
 /* Go on where an earlier run stopped. */
 static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
-    if (j->goes_on || (p->step == 0 && j->feed->at == 0))
+    if (j->goes_on)
         return DT_OK;
     DT_TRY(err,
         j->feed->seek_to(
             j->feed->self, p->step / j->steps_per_epoch, p->step % j->steps_per_epoch, p->at, err),
         "go on after step %" PRId64, p->step);
-    if (!p->evaluated)
-        DT_CHECK(evaluate_after(j, p->step - 1, err));
+    if (p->evaluated)
+        return DT_OK;
+    DT_CHECK(evaluate_after(j, p->step - 1, err));
     p->evaluated = true;
-    return DT_OK;
+    return j->observer->point != NULL ? j->observer->point(j->observer->self, p, err) : DT_OK;
 }
 
 static bool has_enough(const dt_observer *o)

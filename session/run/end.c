@@ -7,12 +7,17 @@
 
 #define STALL_SHARE 0.1 /* of the time: more of it spent on copies is worth a line */
 
+double dt_run_own_seconds(const dt_run *r)
+{
+    const double before = r->from != NULL ? dt_checkpoint_course(r->from)->seconds : 0;
+    return r->course.seconds - before;
+}
+
 /* What moving cost, when it cost much: a slow run should say why. */
 static void tell_moves(dt_run *r, const dt_runner_stats *m)
 {
     const double copies = m->copy_seconds + m->stall_seconds;
-    const double before = r->from != NULL ? dt_checkpoint_course(r->from)->seconds : 0;
-    const double seconds = r->course.seconds - before;
+    const double seconds = dt_run_own_seconds(r);
     const bool disk = m->out[DT_TIER_DISK] > 0;
     if (!r->begun || !(seconds > 0))
         return;

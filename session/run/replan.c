@@ -245,6 +245,16 @@ static void tell(dt_run *r, const dt_plan_set *set)
         r->replan->timed ? " by what it took" : "", moves, packed);
 }
 
+/* Some rows that are timed are of plans that go, and some plans that run were never compared. */
+static void end_all_timing(dt_run *r)
+{
+    dt_err why; /* the run ends by another error anyway */
+    if (r->replan->timed && dt_runner_set_trace(r->rig.runner, NULL, &why) != DT_OK)
+        return;
+    dti_row_times_close(&r->replan->times);
+    r->replan->timed = false;
+}
+
 static dt_status plan_and_take(dt_run *r, dt_err *err)
 {
     dti_replan *p = r->replan;
@@ -265,6 +275,8 @@ static dt_status plan_and_take(dt_run *r, dt_err *err)
         r->point.packing = (dt_packing){0}; /* of the plans before */
         if (st == DT_OK)
             tell(r, set);
+        else
+            end_all_timing(r);
         dt_plan_set_destroy(p->set);
         p->set = set;
         return st;

@@ -84,6 +84,20 @@ static dt_status resolve(char **dir, char **checkpoint, const char *named, dt_er
         named);
 }
 
+/* A run has a step's checkpoint under that step's name, which it would take for this one. */
+static dt_status check_name(const dt_checkpoint *c, const char *named, dt_err *err)
+{
+    char name[DT_CHECKPOINT_NAME];
+    const char *slash = strrchr(dt_checkpoint_path(c), '/');
+    const int64_t step = dt_checkpoint_course(c)->step;
+    if (slash != NULL && strcmp(slash + 1, dt_checkpoint_name(name, step)) == 0)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_CONFIG,
+        "resume '%s': a run goes on from its checkpoint of step %" PRId64
+        " under that name alone: rename this one to %s, in the place of one that is there",
+        named, step, name);
+}
+
 static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
 {
     char *dir, *checkpoint;
@@ -94,6 +108,8 @@ static dt_status go_on_named(dt_run *r, const char *named, dt_err *err)
         st = dti_run_dir_continue(&r->dir, dir, err);
     if (st == DT_OK && checkpoint != NULL)
         st = dt_checkpoint_open(&r->from, checkpoint, err);
+    if (st == DT_OK && checkpoint != NULL)
+        st = check_name(r->from, named, err);
     free(dir);
     free(checkpoint);
     return st;
@@ -129,6 +145,7 @@ static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
 {
     const dt_teller tell = dti_run_teller(r);
     const char *folder = dti_run_dir_file(r->dir, DT_CHECKPOINTS);
+    DT_CHECK(dt_checkpoint_put_back(folder, &tell, err));
     DT_TRY(err, dt_checkpoint_newest(&r->from, folder, &tell, err),
         "there is nothing to go on from; run.overwrite = on without --resume moves that run aside "
         "and begins anew");

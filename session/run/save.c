@@ -69,7 +69,7 @@ static dt_course course_now(dt_run *r)
     c.at = r->point.at;
     c.evaluated = r->point.evaluated;
     c.waits = r->point.pending;
-    c.seconds = dt_seconds() - r->began_seconds;
+    c.seconds = r->trains ? dt_seconds() - r->began_seconds : r->course.seconds;
     c.skipped = dt_run_skipped(r);
     return c;
 }

@@ -45,8 +45,17 @@ static bool same_file(int fd, const char *path)
            a.st_dev == b.st_dev;
 }
 
+/* Whether it was removed or replaced: a file system that does not answer says neither. */
+static bool is_gone(int fd, const char *path)
+{
+    struct stat a, b;
+    if (lstat(path, &b) != 0)
+        return errno == ENOENT || errno == ENOTDIR;
+    return fstat(fd, &a) == 0 && (a.st_ino != b.st_ino || a.st_dev != b.st_dev);
+}
+
 /* Lock and sign. A file that was removed or replaced meanwhile locks nothing. */
-static dt_status lock_file(int fd, const char *path, const char *folder, dt_err *err)
+static dt_status lock_file(int fd, const char *path, const char *folder, bool *locked, dt_err *err)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     char text[DTI_HOLDER_BYTES], host[64] = "";
@@ -59,6 +68,7 @@ static dt_status lock_file(int fd, const char *path, const char *folder, dt_err 
         return DT_FAIL(err, DT_E_BUSY,
             "run directory '%s' is in use by %s; set run.dir to another folder", folder, text);
     }
+    *locked = true;
     if (!same_file(fd, path))
         return DT_FAIL(err, DT_E_BUSY,
             "run directory '%s' was taken by another process just now; set run.dir to another "
@@ -84,7 +94,7 @@ void dti_run_lock_drop(int fd, const char *folder)
 bool dti_run_lock_lasts(int fd, const char *folder)
 {
     char path[PATH_BYTES];
-    return lock_path(path, folder) && same_file(fd, path);
+    return lock_path(path, folder) && !is_gone(fd, path);
 }
 
 dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err)
@@ -100,13 +110,14 @@ dt_status dti_run_lock_take(int *fd, const char *folder, dt_err *err)
             folder, path, strerror(why),
             why == EMFILE ? "raise RLIMIT_NOFILE (ulimit -n)"
                           : "make it writable, or set run.dir to another folder");
-    const dt_status st = lock_file(got, path, folder, err);
+    bool locked = false;
+    const dt_status st = lock_file(got, path, folder, &locked, err);
     if (st == DT_OK)
         *fd = got;
-    else if (st == DT_E_BUSY) /* the file is the other's */
-        (void)dt_io->close(got);
-    else
+    else if (locked)
         dti_run_lock_drop(got, folder);
+    else /* the file may be another's */
+        (void)dt_io->close(got);
     return st;
 }
 

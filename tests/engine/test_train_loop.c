@@ -24,6 +24,15 @@ static dt_status next(void *self, dt_batch *out, dt_err *err)
     return DT_OK;
 }
 
+/* All batches are the same. */
+static dt_status seek_to(void *self, int64_t epoch, int64_t step, int64_t at, dt_err *err)
+{
+    (void)epoch, (void)step, (void)err;
+    source *s = self;
+    s->feed.at = at;
+    return DT_OK;
+}
+
 /* Fails after the step that it is told of as number 2. */
 static dt_status after_step(void *self, const dt_step_report *r, dt_err *err)
 {
@@ -43,7 +52,8 @@ static dt_status train(
     dt_trainee *t, const dt_observer *o, int64_t steps, dt_train_point *p, dt_err *err)
 {
     source s = {.t = t};
-    s.feed = (dt_feed){.self = &s, .next = next, .samples = BATCH * STEPS, .batch = BATCH};
+    s.feed = (dt_feed){
+        .self = &s, .next = next, .seek_to = seek_to, .samples = BATCH * STEPS, .batch = BATCH};
     const dt_ready ready[] = {{DT_PROGRAM_FIRST, DT_TRAINEE_BATCH, false, t->id[DT_PROGRAM_FIRST]},
         {DT_PROGRAM_AGAIN, DT_TRAINEE_BATCH, false, t->id[DT_PROGRAM_AGAIN]},
         {DT_PROGRAM_UPDATE, 0, false, t->id[DT_PROGRAM_UPDATE]}};

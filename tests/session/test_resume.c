@@ -476,6 +476,41 @@ static void what_is_cut_from_the_metrics_is_kept(void **state)
     dt_free(cut);
 }
 
+/* Saves that replace a checkpoint may end between two renames. The newest is looked for behind
+ * that, so that it is not passed over. */
+static void one_that_lost_its_name_is_gone_on_with(void **state)
+{
+    NEED_BINARY();
+    char at[512];
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    snprintf(at, sizeof at, "%s", in_workspace("part/checkpoints/step-00000011"));
+    assert_int_equal(rename(at, in_workspace("part/checkpoints/.step-00000011.old-77")), 0);
+    ran r = cli_run("c.ini --set run.dir=part --resume --set train.steps=12", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "is whole, and the checkpoint of step 11 again");
+    assert_has(r.err, "step-00000011");
+    cli_done(&r);
+    remove_all("part");
+}
+
+/* A run would have two checkpoints of one step, and remove one that it reads. */
+static void one_of_another_name_is_no_place_to_go_on_from(void **state)
+{
+    NEED_BINARY();
+    char at[512];
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set checkpoint.every=4 --set checkpoint.keep_last=0");
+    run_well("c.ini --resume part/checkpoints/step-00000004/ --set train.steps=5");
+    snprintf(at, sizeof at, "%s", in_workspace("part/checkpoints/aside-step-00000008"));
+    assert_true(is_there("part/checkpoints/aside-step-00000008"));
+    refused("c.ini --resume part/checkpoints/aside-step-00000008", DT_E_CONFIG,
+        "rename this one to step-00000008");
+    assert_int_equal(rename(at, in_workspace("part/checkpoints/step-00000008")), 0);
+    run_well("c.ini --resume part/checkpoints/step-00000008");
+    remove_all("part");
+}
+
 /* ---- what has changed ---- */
 
 static void a_changed_run_is_refused_with_a_table(void **state)
@@ -1521,6 +1556,8 @@ DT_TEST_GROUP(resume)
         T(killed_with_homes_elsewhere_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),
         T(what_is_cut_from_the_metrics_is_kept),
+        T(one_that_lost_its_name_is_gone_on_with),
+        T(one_of_another_name_is_no_place_to_go_on_from),
         T(links_in_a_run_are_not_written_through),
         T(a_changed_run_is_refused_with_a_table),
         T(a_run_goes_on_by_its_own_configuration),

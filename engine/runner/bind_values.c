@@ -8,6 +8,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/mix.h"
+#include "engine/program/saved.h"
 #include "engine/state_codes.h"
 #include "engine/runner/bind_values.h"
 
@@ -91,17 +92,19 @@ dt_status dti_values_init(
     v->gradient = dt_alloc(g->n_node, sizeof *v->gradient);
     v->last_sharing = dt_alloc(g->n_node, sizeof *v->last_sharing);
     v->sharing = dt_alloc(g->n_node, sizeof *v->sharing);
+    v->sign = dt_alloc(g->n_node, sizeof *v->sign);
     v->written = dt_alloc(map->n, sizeof *v->written);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
     v->entry = dt_alloc(p->n_tensor, sizeof *v->entry);
     if (v->entry == NULL || v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL ||
-        v->last_sharing == NULL || v->sharing == NULL || v->written == NULL || v->holds == NULL ||
-        v->saved == NULL)
+        v->last_sharing == NULL || v->sharing == NULL || v->sign == NULL || v->written == NULL ||
+        v->holds == NULL || v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     find_entries(v);
     dti_graph_trained(g, v->needs_dx, v->trained);
     dti_graph_sharing(g, v->last_sharing, v->sharing);
+    dti_find_signs(g, v->sign);
     sum_gradients(v);
     return DT_OK;
 }
@@ -113,6 +116,7 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->gradient);
     dt_free(v->last_sharing);
     dt_free(v->sharing);
+    dt_free(v->sign);
     dt_free(v->written);
     dt_free(v->entry);
     dt_free(v->holds);
@@ -323,15 +327,10 @@ static void want_stash(op_check *k, int32_t node, int i, int mode)
         want(k, DT_S + i, mode, value_of(STASH, node, i), bytes);
 }
 
-/* Where backward reads of an output only its sign, that of a reader which keeps it serves. */
+/* Where backward reads of an output only its sign, that of its one reader which keeps it serves. */
 static uint64_t sign_of(const dti_values *v, int32_t node)
 {
-    const dt_graph *g = v->graph;
-    for (size_t i = (size_t)node + 1; i < g->n_node && g->node[node].desc->reads_sign; i++)
-        for (int k = 0; k < g->node[i].n_in; k++)
-            if (g->node[i].in[k] == node && g->node[i].desc->keeps_sign)
-                return value_of(OUTPUT, (int64_t)i, 0);
-    return 0;
+    return v->sign[node] != node ? value_of(OUTPUT, v->sign[node], 0) : 0;
 }
 
 static void want_saved(op_check *k, const dt_node *nd, int32_t node)

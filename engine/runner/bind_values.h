@@ -11,7 +11,7 @@
  * struct dti_values - values, by tensor.
  * @program:  dt_program_kind
  * @needs_dx @trained @gradient: by node of the graph; the last is the gradient of its output
- * @last_sharing @sharing: by node: see dti_graph_sharing
+ * @last_sharing @sharing: by node: see dti_graph_sharing; @sign: dti_find_signs
  * @holds:    by tensor: the value; 0: none, or scratch
  * @entry:    by tensor: the entry of the map that it is, or is a part of; DT_NONE: it is a
  * transient
@@ -24,7 +24,7 @@ typedef struct dti_values {
     const dt_plan *plan;
     int program;
     bool *needs_dx, *trained;
-    int32_t *entry, *last_sharing, *sharing;
+    int32_t *entry, *last_sharing, *sharing, *sign;
     uint64_t *gradient, *holds, *saved, *written;
 } dti_values;
 

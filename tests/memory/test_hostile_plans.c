@@ -9,6 +9,10 @@
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
 #include "engine/runner/runner.h"
+#include "layers/conv.h"
+#include "layers/dropout.h"
+#include "layers/fc.h"
+#include "layers/plain.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
 #include "memory/tier.h"
@@ -397,6 +401,54 @@ static dt_graph *text_model(void)
     return g;
 }
 
+/* A ReLU that two layers read, of which a dropout alone would tell its signs. */
+static dt_graph *beside_dropout(void)
+{
+    const dt_conv conv = {.out = 4, .kernel = 1, .stride = 1, .dilation = 1, .groups = 1};
+    const dt_dropout half = {0.5};
+    const dt_fc fc = {2, true};
+    int32_t x = DT_GRAPH_INPUT, y[2], v;
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_graph_create(&g, "beside", (dt_shape){1, 4, 4, 3}, 2, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_conv, "conv", &conv, &x, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_relu, "relu", NULL, &v, 1, &y[0], &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_dropout, "drop", &half, &y[0], 1, &y[1], &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_add, "add", NULL, y, 2, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &v, 1, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
+    return g;
+}
+
+static int32_t tensor_of(const dt_plan *p, const char *name)
+{
+    int32_t t = 0;
+    while (strcmp(p->tensor[t].name, name) != 0)
+        t++;
+    return t;
+}
+
+static void signs_are_read_of_a_sole_reader_alone(void **state)
+{
+    (void)state;
+    subject s;
+    dt_err err = {0};
+    int id;
+    open_subject(&s, "beside", beside_dropout(), "keep_all", DT_PROGRAM_FIRST);
+    const dt_plan *p = s.m.plan;
+    const int32_t relu = tensor_of(p, "relu.y"), drop = tensor_of(p, "drop.y");
+    int changed = 0;
+    for (size_t i = 0; i < p->n_op; i++)
+        for (int32_t a = p->op[i].first; a < p->op[i].first + p->op[i].n; a++)
+            if (strcmp(p->op[i].name, "relu.b") == 0 && p->arg[a].tensor == relu) {
+                p->arg[a].tensor = drop;
+                changed++;
+            }
+    assert_int_equal(changed, 1);
+    assert_int_equal(dt_runner_add(s.runner, p, &id, &err), DT_E_DATA);
+    close_subject(&s);
+}
+
 static void a_changed_plan_of_lenet_is_refused_or_the_same(void **state)
 {
     (void)state;
@@ -436,6 +488,7 @@ DT_TEST_GROUP(hostile_plans)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
         cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
+        cmocka_unit_test(signs_are_read_of_a_sole_reader_alone),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_with_packed_values_is_refused_or_the_same),
         cmocka_unit_test(a_changed_plan_of_moments_in_8_bits_is_refused_or_the_same),

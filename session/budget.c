@@ -197,7 +197,7 @@ static dt_status check_budgets(
             first = first != DT_OK ? first : st;
         }
     const uint64_t size =
-        fs != NULL ? times((uint64_t)fs->f_blocks, (uint64_t)fs->f_bsize) : UINT64_MAX;
+        fs != NULL ? times((uint64_t)fs->f_blocks, dt_block_bytes(fs)) : UINT64_MAX;
     if (all[2].most > size) {
         char from[600];
         snprintf(from, sizeof from, "the file system of '%.500s'", dt_session_disk_path(s));
@@ -209,7 +209,7 @@ static dt_status check_budgets(
 
 static uint64_t disk_free(const struct statfs *fs)
 {
-    return times((uint64_t)fs->f_bavail, (uint64_t)fs->f_bsize);
+    return times((uint64_t)fs->f_bavail, dt_block_bytes(fs));
 }
 
 static dt_status check_disk(const dt_session *s, const struct statfs *fs, dt_err *err)

@@ -66,6 +66,12 @@ const dt_io_ops dt_io_system = {
 };
 const dt_io_ops *dt_io = &dt_io_system;
 
+/* f_bsize is what it likes to move at a time, on networks and in user space a multiple. */
+uint64_t dt_block_bytes(const struct statfs *fs)
+{
+    return (uint64_t)(fs->f_frsize > 0 ? fs->f_frsize : fs->f_bsize);
+}
+
 int dt_open(const char *path, int flags, mode_t mode)
 {
     int fd;

@@ -35,6 +35,9 @@ typedef struct dt_io_ops {
 extern const dt_io_ops dt_io_system;
 extern const dt_io_ops *dt_io;
 
+/* Bytes of the blocks that a file system counts. */
+uint64_t dt_block_bytes(const struct statfs *fs);
+
 /* open, again while it is interrupted; close, of which an interruption is no failure. */
 int dt_open(const char *path, int flags, mode_t mode);
 int dt_close(int fd);

@@ -160,7 +160,7 @@ dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err)
     if (dt_io->statfs(folder, &fs) != 0)
         return DT_OK;
     uint64_t left;
-    if (__builtin_mul_overflow((uint64_t)fs.f_bavail, (uint64_t)fs.f_bsize, &left) || left >= bytes)
+    if (__builtin_mul_overflow((uint64_t)fs.f_bavail, dt_block_bytes(&fs), &left) || left >= bytes)
         return DT_OK;
     return DT_FAIL(err, DT_E_IO,
         "'%s' has %s bytes free, a checkpoint takes up to %s: make room there, or set "

@@ -680,7 +680,10 @@ static uint64_t free_blocks, group_bytes;
 static int made_up_disk(const char *path, struct statfs *to)
 {
     (void)path;
-    *to = (struct statfs){.f_bsize = 4096, .f_blocks = 100000, .f_bavail = (fsblkcnt_t)free_blocks};
+    *to = (struct statfs){.f_bsize = 1 << 20, /* as on networks: what it likes to move */
+        .f_frsize = 4096,
+        .f_blocks = 100000,
+        .f_bavail = (fsblkcnt_t)free_blocks};
     return 0;
 }
 

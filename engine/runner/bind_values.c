@@ -43,6 +43,11 @@ static dti_what what_is(uint64_t value)
     return (value & GRADIENT) != 0 ? NOTHING : (dti_what)(value >> 48 & 0xff);
 }
 
+static int32_t of_value(uint64_t value)
+{
+    return (int32_t)(uint32_t)(value >> 16);
+}
+
 /* The gradient that a node gives its input i: a number that no sum of others is likely to be. */
 static uint64_t part_of(int64_t node, int i)
 {
@@ -51,7 +56,7 @@ static uint64_t part_of(int64_t node, int i)
 
 int32_t dti_values_maker(const dti_values *v, int32_t tensor)
 {
-    return (int32_t)(uint32_t)(v->holds[tensor] >> 16);
+    return of_value(v->holds[tensor]);
 }
 
 /* ---- of the graph ---- */
@@ -94,12 +99,14 @@ dt_status dti_values_init(
     v->sharing = dt_alloc(g->n_node, sizeof *v->sharing);
     v->sign = dt_alloc(g->n_node, sizeof *v->sign);
     v->written = dt_alloc(map->n, sizeof *v->written);
+    v->owed = dt_alloc(map->n, sizeof *v->owed);
+    v->ran = dt_alloc(g->n_node, sizeof *v->ran);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
     v->entry = dt_alloc(p->n_tensor, sizeof *v->entry);
     if (v->entry == NULL || v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL ||
         v->last_sharing == NULL || v->sharing == NULL || v->sign == NULL || v->written == NULL ||
-        v->holds == NULL || v->saved == NULL)
+        v->owed == NULL || v->ran == NULL || v->holds == NULL || v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
     find_entries(v);
     dti_graph_trained(g, v->needs_dx, v->trained);
@@ -118,6 +125,8 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->sharing);
     dt_free(v->sign);
     dt_free(v->written);
+    dt_free(v->owed);
+    dt_free(v->ran);
     dt_free(v->entry);
     dt_free(v->holds);
     dt_free(v->saved);
@@ -542,27 +551,31 @@ static int32_t home_at(const op_check *k, int port)
 }
 
 /* Two gradients of a value, or one more of a parameter to what is there. */
-static void want_sum(op_check *k)
+static dt_status want_sum(op_check *k)
 {
-    const uint64_t bytes = (uint64_t)k->op->count * dt_dtype_bytes((dt_dtype)k->op->dtype);
+    const dt_dtype type = (dt_dtype)k->op->dtype;
+    const uint64_t bytes = (uint64_t)k->op->count * dt_dtype_bytes(type);
     const int32_t home = home_at(k, DT_Y);
     const uint64_t one = held(k, DT_X), other = held(k, DT_X + 1);
-    if (home != DT_NONE && k->v->map->home[home].port == DT_DP && k->op->dtype == DT_F32) {
+    const bool more = home != DT_NONE && k->v->map->home[home].port == DT_DP;
+    const dt_dtype should = more || what_is(one) == PART ? DT_F32 : k->v->graph->dtype;
+    if (type != should)
+        return wrong_type(k, should);
+    if (more) {
         want_home(k, DT_X, DT_READ, home);
         want(k, DT_X + 1, DT_READ, value_of(READY, home, 0), bytes);
         want_home(k, DT_Y, DT_WRITE, home);
         k->want[DT_X].bytes = k->want[DT_Y].bytes = bytes;
-        return;
-    }
-    if (what_is(one) == PART) { /* one more, where it has no home */
+    } else if (what_is(one) == PART) { /* where it has no home */
         want(k, DT_X, DT_READ, one, bytes);
-        want(k, DT_X + 1, DT_READ, value_of(READY, (int64_t)(one >> 16 & UINT32_MAX), 0), bytes);
+        want(k, DT_X + 1, DT_READ, value_of(READY, of_value(one), 0), bytes);
         want(k, DT_Y, DT_WRITE, one + 1, bytes);
-        return;
+    } else {
+        want(k, DT_X, DT_READ, GRADIENT | one, bytes);
+        want(k, DT_X + 1, DT_READ, GRADIENT | other, bytes);
+        want(k, DT_Y, DT_WRITE, GRADIENT | (one + other), bytes);
     }
-    want(k, DT_X, DT_READ, GRADIENT | one, bytes);
-    want(k, DT_X + 1, DT_READ, GRADIENT | other, bytes);
-    want(k, DT_Y, DT_WRITE, GRADIENT | (one + other), bytes);
+    return DT_OK;
 }
 
 /* The gradients that a parameter's is the sum of: one of each layer that has it. */
@@ -651,8 +664,7 @@ static dt_status want_plain(op_check *k)
         return wrong(k, "whether it is a vector", 1, 0);
     if (codec)
         return want_codec(k);
-    want_sum(k);
-    return DT_OK;
+    return want_sum(k);
 }
 
 /* ---- what is bound ---- */
@@ -758,16 +770,59 @@ static dt_status check_args(const op_check *k)
     return check_safe(k);
 }
 
-static void note_results(const op_check *k)
+/* Forward and backward of a layer go through the batch once, in its order: what they add to must
+ * not get it twice. */
+static dt_status check_turn(const op_check *k, int32_t node)
+{
+    const bool once = k->op->kind == DT_OP_FORWARD || k->op->kind == DT_OP_BACKWARD;
+    int64_t *ran = &k->v->ran[node][k->op->form];
+    if (!once)
+        return DT_OK;
+    if (k->op->n0 != *ran)
+        return wrong(k, "its first sample", k->op->n0, *ran);
+    *ran = k->op->n1;
+    return DT_OK;
+}
+
+/* The parameter's home that a value is a gradient for, on its way there; DT_NONE. */
+static int32_t owed_to(const dti_values *v, uint64_t value)
+{
+    const int32_t of = of_value(value);
+    if (what_is(value) == RAW)
+        return dti_map_find(v->map, dti_graph_owner(v->graph, of), 0, DT_P);
+    return what_is(value) == READY ? of : DT_NONE;
+}
+
+/* A gradient on its way is read once, by what adds it or brings it into its own layout. */
+static void note_reads(const op_check *k)
 {
     for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
         const dt_plan_arg *a = &k->v->plan->arg[i];
+        const int32_t to = owed_to(k->v, k->v->holds[a->tensor]);
+        if (a->mode != DT_READ || to == DT_NONE)
+            continue;
+        k->v->owed[to]--;
+        k->v->holds[a->tensor] = 0;
+    }
+}
+
+static void note_results(const op_check *k)
+{
+    note_reads(k);
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
+        const dt_plan_arg *a = &k->v->plan->arg[i];
         const int32_t entry = k->v->entry[a->tensor];
-        if (a->mode != DT_READ && entry != DT_NONE)
+        if (a->mode == DT_READ)
+            continue;
+        if (entry != DT_NONE) {
             k->v->written[entry] =
                 k->want[a->port].to > 0 ? k->want[a->port].to : k->v->map->home[entry].bytes;
-        else if (a->mode != DT_READ)
-            k->v->holds[a->tensor] = k->want[a->port].value;
+            continue;
+        }
+        const int32_t to = owed_to(k->v, k->want[a->port].value);
+        if (to != DT_NONE)
+            k->v->owed[to]++;
+        k->v->holds[a->tensor] = k->want[a->port].value;
     }
 }
 
@@ -787,6 +842,8 @@ dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_laye
     if (f->work_bytes > 0)
         want(&k, DT_WORK, DT_WRITE, 0, f->work_bytes);
     DT_CHECK(check_args(&k));
+    if (node != DT_NONE)
+        DT_CHECK(check_turn(&k, node));
     note_results(&k);
     return DT_OK;
 }
@@ -812,8 +869,33 @@ static bool must_be_written(const dti_values *v, int32_t home)
     }
 }
 
+/* Each layer has given the gradients of its parameters, and each of them came home: of those that
+ * share one, all have. */
+static dt_status check_gradients(const dti_values *v, dt_err *err)
+{
+    if (v->program != DT_PROGRAM_FIRST && v->program != DT_PROGRAM_AGAIN)
+        return DT_OK;
+    for (size_t i = 0; i < v->graph->n_node; i++) {
+        const dt_node *nd = &v->graph->node[i];
+        const dt_form_kind form = backward_that(nd->desc, false, DT_DP);
+        const bool gives = !dti_graph_kept(v->graph, (int32_t)i) && dti_graph_params(nd) > 0 &&
+                           v->trained[i] && (nd->desc->form[form].writes & DT_BIT(DT_DP)) != 0;
+        if (gives && v->ran[i][form] != v->plan->batch)
+            return DT_FAIL(err, DT_E_DATA,
+                "no op of program '%s' makes the gradients of '%s': plan again", v->plan->program,
+                nd->name);
+    }
+    for (size_t i = 0; i < v->map->n; i++)
+        if (v->owed[i] != 0)
+            return DT_FAIL(err, DT_E_DATA,
+                "program '%s' makes a gradient of '%s' that no op adds: plan again",
+                v->plan->program, v->map->home[i].name);
+    return DT_OK;
+}
+
 dt_status dti_values_check_end(const dti_values *v, dt_err *err)
 {
+    DT_CHECK(check_gradients(v, err));
     for (size_t i = 0; i < v->map->n; i++)
         if (must_be_written(v, (int32_t)i) && v->written[i] < v->map->home[i].bytes)
             return DT_FAIL(err, DT_E_DATA, "no op of program '%s' writes %s'%s': plan again",

@@ -16,6 +16,8 @@
  * @entry:    by tensor: the entry of the map that it is, or is a part of; DT_NONE: it is a
  * transient
  * @written:  by entry of the map: up to which byte ops of the plan have written it
+ * @owed:     by entry of the map: gradients for it that were made and not added yet
+ * @ran:      by node and form: the samples that forward and backward have gone through
  * @saved:    by the step that copied it out: the value
  */
 typedef struct dti_values {
@@ -24,7 +26,8 @@ typedef struct dti_values {
     const dt_plan *plan;
     int program;
     bool *needs_dx, *trained;
-    int32_t *entry, *last_sharing, *sharing, *sign;
+    int32_t *entry, *last_sharing, *sharing, *sign, *owed;
+    int64_t (*ran)[DT_FORMS];
     uint64_t *gradient, *holds, *saved, *written;
 } dti_values;
 

@@ -336,8 +336,24 @@ static void leave_out(dt_plan *p, size_t row)
             p->row[i].op = op;
 }
 
+static dt_graph *lenet(void)
+{
+    return model("lenet5", 0, 0);
+}
+
+static dt_graph *text_model(void)
+{
+    const dt_model_opts o = {
+        .vocab = 12, .context = 4, .layers = 1, .heads = 2, .width = 8, .dropout = -1};
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_model_build(dt_model_find("gpt2"), &o, &g, &err), &err);
+    return g;
+}
+
 /* Gradients of weights are read by other programs alone, so their ops leave no hole in this one. */
-static void leave_out_each(const char *what, const char *policies, dt_program_kind kind)
+static void leave_out_each(
+    const char *what, dt_graph *(*build)(void), const char *policies, dt_program_kind kind)
 {
     size_t n = 1;
     for (size_t k = 0; k < n; k++) {
@@ -345,7 +361,7 @@ static void leave_out_each(const char *what, const char *policies, dt_program_ki
         dt_err err = {0};
         size_t row = 0;
         int id;
-        open_subject(&s, what, model("lenet5", 0, 0), policies, kind);
+        open_subject(&s, what, build(), policies, kind);
         dt_plan *p = s.m.plan;
         n = p->n_op;
         for (size_t left = k;; row++)
@@ -366,11 +382,12 @@ static void leave_out_each(const char *what, const char *policies, dt_program_ki
 static void a_plan_that_lacks_an_op_is_refused(void **state)
 {
     (void)state;
-    leave_out_each("first", "keep_all", DT_PROGRAM_FIRST);
-    leave_out_each("again", "vdnn_all", DT_PROGRAM_AGAIN);
-    leave_out_each("update", "keep_all", DT_PROGRAM_UPDATE);
-    leave_out_each("packed", "8bit", DT_PROGRAM_UPDATE);
-    leave_out_each("eval", "keep_all", DT_PROGRAM_EVAL);
+    leave_out_each("first", lenet, "keep_all", DT_PROGRAM_FIRST);
+    leave_out_each("again", lenet, "vdnn_all", DT_PROGRAM_AGAIN);
+    leave_out_each("update", lenet, "keep_all", DT_PROGRAM_UPDATE);
+    leave_out_each("packed", lenet, "8bit", DT_PROGRAM_UPDATE);
+    leave_out_each("tied", text_model, "keep_all", DT_PROGRAM_AGAIN);
+    leave_out_each("eval", lenet, "keep_all", DT_PROGRAM_EVAL);
 }
 
 static void a_batch_fetched_for_an_update_is_refused(void **state)
@@ -391,16 +408,6 @@ static void a_batch_fetched_for_an_update_is_refused(void **state)
     close_subject(&s);
 }
 
-static dt_graph *text_model(void)
-{
-    const dt_model_opts o = {
-        .vocab = 12, .context = 4, .layers = 1, .heads = 2, .width = 8, .dropout = -1};
-    dt_graph *g;
-    dt_err err = {0};
-    assert_ok(dt_model_build(dt_model_find("gpt2"), &o, &g, &err), &err);
-    return g;
-}
-
 /* A ReLU that two layers read, of which a dropout alone would tell its signs. */
 static dt_graph *beside_dropout(void)
 {
@@ -418,6 +425,57 @@ static dt_graph *beside_dropout(void)
     assert_ok(dt_graph_add(g, &dt_layer_fc, "fc", &fc, &v, 1, &v, &err), &err);
     assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
     return g;
+}
+
+/* The plan with op @op run once more right behind itself, under another name. */
+static void run_again(dt_plan *p, int32_t op)
+{
+    dt_plan_op *more = dt_alloc(p->n_op + 1, sizeof *more);
+    dt_row *rows = dt_alloc(p->n_row + 1, sizeof *rows);
+    size_t at = 0;
+    assert_true(more != NULL && rows != NULL);
+    while (p->row[at].op != op)
+        at++;
+    memcpy(more, p->op, p->n_op * sizeof *more);
+    more[p->n_op] = more[op];
+    snprintf(more[p->n_op].name, sizeof more->name, "once.more");
+    memcpy(rows, p->row, ++at * sizeof *rows);
+    rows[at] = (dt_row){.kind = DT_ROW_COMPUTE,
+        .op = (int32_t)p->n_op,
+        .tensor = DT_NONE,
+        .event = DT_NONE,
+        .over = DT_NONE};
+    memcpy(rows + at + 1, p->row + at, (p->n_row - at) * sizeof *rows);
+    dt_free(p->op);
+    dt_free(p->row);
+    p->op = more;
+    p->row = rows;
+    p->n_op++;
+    p->n_row++;
+}
+
+/* What is added to a gradient, to running statistics or to metrics would be added twice. */
+static void an_op_that_runs_twice_is_refused(void **state)
+{
+    (void)state;
+    int tried = 0;
+    for (size_t k = 0, n = 1; k < n; k++) {
+        subject s;
+        dt_err err = {0};
+        int id;
+        open_subject(&s, "resnet20", model("resnet20", 8, 4), "keep_all", DT_PROGRAM_AGAIN);
+        dt_plan *p = s.m.plan;
+        n = p->n_op;
+        const dt_op_kind kind = (dt_op_kind)p->op[k].kind;
+        if ((kind == DT_OP_FORWARD || kind == DT_OP_BACKWARD) && !seen(p, k)) {
+            run_again(p, (int32_t)k);
+            if (dt_runner_add(s.runner, p, &id, &err) != DT_E_DATA)
+                fail_msg("%s twice: taken", p->op[k].name);
+            tried++;
+        }
+        close_subject(&s);
+    }
+    assert_true(tried > 10);
 }
 
 static int32_t tensor_of(const dt_plan *p, const char *name)
@@ -487,6 +545,7 @@ DT_TEST_GROUP(hostile_plans)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
+        cmocka_unit_test(an_op_that_runs_twice_is_refused),
         cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
         cmocka_unit_test(signs_are_read_of_a_sole_reader_alone),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),

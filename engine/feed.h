@@ -22,7 +22,7 @@ typedef struct dt_feed {
     /* Go to the first batch of an epoch; evaluation rewinds to 0 before each pass. */
     dt_status (*seek)(void *self, int64_t epoch, dt_err *err);
     /* Go on where a run stopped: to a batch of an epoch, counted from 0, which begins at place @at
-     * of the epoch's order, as the feed's own at said then. */
+     * of the epoch's order, as the feed's own at said then. May be NULL where all runs begin. */
     dt_status (*seek_to)(void *self, int64_t epoch, int64_t batch, int64_t at, dt_err *err);
     /* No batch is wanted until seek or seek_to: all are dropped, the one handed out last included,
      * with the memory that they take. May be NULL. */

@@ -48,7 +48,7 @@ static dt_status evaluate_after(const dt_train_job *j, int64_t step, dt_err *err
 /* Go on where an earlier run stopped. */
 static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
 {
-    if (j->goes_on)
+    if (j->goes_on || (p->step == 0 && j->feed->seek_to == NULL))
         return DT_OK;
     DT_TRY(err,
         j->feed->seek_to(

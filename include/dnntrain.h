@@ -232,9 +232,9 @@ DT_API dt_status dt_run_write_weight(
  * values, n times what the network gives, in rows, columns and channels, of bce before the sigmoid.
  * Of a run that has not begun: the weights are those of model.weights or the first ones, nothing is
  * written, its plans take the place of those of dt_run_plan, and it can no longer begin.
- * DT_E_CONFIG for another count, and where it trains and holds nothing out, as its plans have no
- * evaluation then; DT_E_DATA for tokens that are none; DT_E_BUDGET, DT_E_NOMEM, DT_E_IO,
- * DT_E_DEVICE. */
+ * DT_E_CONFIG for another count, and where it trains and holds nothing out, or by plans that were
+ * given (dt_run_take_plans), as it has no plan of an evaluation to ask then; DT_E_DATA for tokens
+ * that are none; DT_E_BUDGET, DT_E_NOMEM, DT_E_IO, DT_E_DEVICE. */
 DT_API dt_status dt_run_scores(
     dt_run *r, const float *x, int64_t n, float *to, size_t count, dt_err *err) DT_NODISCARD;
 

@@ -33,12 +33,14 @@ typedef enum dt_compare_standing {
  * @other_algorithms: than keep_all of the variant takes, as these are chosen plan by plan
  * @at_once: of the batch at once, though a run would leave train.micro_batch to a policy
  * @in_vain: no plan of the list for the variant takes less than keep_all, though a budget below
-XX * @algorithms: a sum of those
+ * that was given, or none counts; @too_small: why, where its values are, else ""
+ * @alone @alone_stands: of a list a policy that alone is as good or better, and how its plans stand
+ * to these; NULL and DT_COMPARE_BEHIND: none is
+ * @algorithms: a sum of those
  * @traffic: expected of a step
  * @lives:   bytes of what outlives steps, by the tier where it lives
  * @least:   where some does, or values are packed (@own_least), as dt_compare_under has it: of
-plans
- * that do so, within @budget and any
+ * plans that do so, within @budget and any
  * @bound:   what no placement of these plans is below
  * @floor:   what no plan of as many samples is below
  * @measured @spread: seconds of a step and the range of its middle half; 0: it was not run

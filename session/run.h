@@ -35,17 +35,17 @@ typedef struct dti_replan dti_replan;
  * @saved_step: of the newest checkpoint; -1: none
  * @rewritten: weights were written from outside since that
  * @began_seconds: of the course, when this process began to train; @trains: it does
- * @fingerprint: of the data to train on, once it is open
+ * @fingerprint: of the data to train on, once it is open; @eval_fingerprint: of what is held out
+ * @weights_step: after which DT_RUN_WEIGHTS was written; -1: it is not there, or of no known step
  * @names:    of classes, where a run's folder had them; zero: ask the data
  * @asked:    plans were made for questions
  * @begun:    the observer's ready was called
  * @launches_told: that the device keeps no plans
  * @ready:    to train
  * @open:     its configuration is read and its network built
+ * @turned:   the run that goes on has begun to change what is in its folder
  * @failed:   its begin did, so that it can only be closed
  * @goes_straight: the data stands where the weights do
- * @improved @improved_step: the best evaluation for train.patience, by what checkpoint.best names:
- * also one that could not be saved; at least where the run began to look
  * @best_before @best_step_before: of the course, before @is_best, which is until it is saved
  * @saved @summarised: DT_RUN_WEIGHTS and summary.json are written
  * @process_peak @outside: in bytes, at the end: of the process, and what lies beside the arena
@@ -68,15 +68,15 @@ struct dt_run {
     dt_train_point point;
     int64_t saved_step;
     bool saved_evaluated, rewritten, is_best;
-    double best_before, improved;
-    int64_t best_step_before, improved_step;
+    double best_before;
+    int64_t best_step_before, weights_step;
     double began_seconds;
     bool trains;
     int64_t began_step, began_skipped;
-    char fingerprint[DT_FINGERPRINT];
+    char fingerprint[DT_FINGERPRINT], eval_fingerprint[DT_FINGERPRINT];
     dt_class_names names;
     size_t skips_told, eval_skips_told;
-    bool open, asked, begun, ready, failed, goes_straight, saved, summarised, launches_told;
+    bool open, asked, begun, ready, turned, failed, goes_straight, saved, summarised, launches_told;
     uint64_t process_peak, outside;
 };
 

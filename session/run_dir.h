@@ -128,9 +128,10 @@ dt_status dti_run_dir_facts(dt_run_dir *d, const dti_run_facts *f, dt_err *err) 
 /* What the run in @folder called its network, by its env.json: letters, digits, '.', '_', '-', as
  * files may be called so. False, and @to as it was, where that says nothing of the kind. */
 bool dti_run_dir_network(const char *folder, char *to, size_t bytes);
-/* After which step the run in @folder last came to an end, by its summary.json; -1: that does not
- * say, or there is none. A run that went on since may be further. */
-int64_t dt_run_dir_ended(const char *folder);
+/* After which step the weights of the run in @folder, DT_RUN_WEIGHTS, were written, by its
+ * summary.json; -1: that does not say, or there is none. A run that went on since may be further.
+ */
+int64_t dt_run_dir_weights_step(const char *folder);
 
 /* The best evaluation of a run by checkpoint.best, of which it keeps a checkpoint. */
 typedef struct dt_run_best {
@@ -157,9 +158,10 @@ uint64_t dt_run_dir_lost(const dt_run_dir *d, const char **why);
  * struct dti_run_summary - summary.json, at the end of a run of any outcome.
  * @status:  DT_OK, DT_E_STOPPED or the failure; @error: its trail, or NULL
  * @steps @epochs: done; whole epochs
+ * @weights_step: -1: there are none of a known step, written as null
  * @samples: trained on, over all steps; @skipped: how often a bad one was left out
  * @seconds: of training, evaluation included
- * @images_per_second: median of the steps; NaN, written as null: this process did none
+ * @images_per_second: median of this process's steps; NaN, written as null: this process did none
  * @device_peak_measured: 0: not measured, written as null
  * @first_loss @final_loss: of the first and the last step done; null without any
  * @eval:    the last evaluation; NULL: none
@@ -171,11 +173,11 @@ typedef struct dti_run_summary {
     const char *model, *policy, *chosen_by, *device, *precision, *pool, *isa, *library_isa;
     bool exact;
     int64_t batch, micro_batch, threads, parameters;
-    int64_t steps, steps_planned, epochs, samples, skipped;
+    int64_t steps, steps_planned, weights_step, epochs, samples, skipped;
     double seconds, images_per_second, first_loss, final_loss;
     uint64_t device_budget, device_peak_planned, device_peak_measured;
     uint64_t host_peak_planned, disk_peak_planned;
-    const dt_runner_stats *moved; /* since step 0; NULL: nothing was run */
+    const dt_runner_stats *moved; /* by this process; NULL: nothing was run */
     int64_t reruns;               /* steps run again because packed values did not fit */
     uint64_t process_peak, outside_arena_bytes;
     const dt_eval_report *eval;

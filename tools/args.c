@@ -401,6 +401,9 @@ dt_status dti_cli_idle_fates(const dt_session *s, dt_err *err)
     return dt_session_idle_fates(s, &(dt_teller){NULL, tell}, err);
 }
 
+const char *const dti_short_run[DTI_SHORT_RUN] = {
+    "train.epochs=0", "train.eval_every=0", "train.patience=0"};
+
 dt_status dti_cli_session(
     dt_session **out, const char *path, const char *const *sets, size_t n_sets, dt_err *err)
 {

@@ -67,6 +67,10 @@ dt_status dti_cli_idle_fates(const dt_session *s, dt_err *err) DT_NODISCARD;
 dt_status dti_cli_session(dt_session **out, const char *path, const char *const *sets,
     size_t n_sets, dt_err *err) DT_NODISCARD;
 
+/* Of a run of some steps: no epochs, and no evaluations that could be waited for. */
+enum { DTI_SHORT_RUN = 3 };
+extern const char *const dti_short_run[DTI_SHORT_RUN]; /* SECTION.KEY=VALUE */
+
 /* "device cuda: H200   precision bf16" on stdout, of these what is asked for, and the line's end.
  */
 void dti_cli_print_device(const dt_session *s, bool device, bool precision);

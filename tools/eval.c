@@ -242,6 +242,8 @@ static dt_status check(const dti_cli *cli, const evaluation *e, const eval_flags
     if (f->generate != NULL && (e->json || e->outputs != NULL))
         return DT_FAIL(err, DT_E_CONFIG, "--%s and --generate exclude each other; give one of them",
             e->json ? "json" : "outputs");
+    if (e->outputs != NULL && strcmp(e->outputs, "-") == 0)
+        return DT_FAIL(err, DT_E_CONFIG, "--outputs names a file; stdout has what is printed");
     const char *trace = getenv("DT_TRACE");
     if (e->outputs != NULL && trace != NULL && dt_same_file(e->outputs, trace))
         return DT_FAIL(err, DT_E_CONFIG,

@@ -145,7 +145,7 @@ static dt_status of_run(const char *run, found_weights *to, dt_err *err)
     char checkpoints[DTI_RUN_PATH];
     int64_t last;
     if (join(to->path, run, DT_RUN_WEIGHTS) && is_file(to->path))
-        to->step = dt_run_dir_ended(run);
+        to->step = dt_run_dir_weights_step(run);
     else
         to->path[0] = '\0';
     if (!join(checkpoints, run, DT_CHECKPOINTS))

@@ -302,7 +302,7 @@ class Dnntrain:
             "data.source": "tensors", "data.eval_path": "", "train.epochs": 0, "train.lr": LR,
             "train.micro_batch": 0, "train.schedule": "constant", "train.milestones": "",
             "train.final_lr": 0, "train.warmup": 0,
-            "train.eval_every": 0, "run.dir": there,
+            "train.eval_every": 0, "train.patience": 0, "run.dir": there,
         }
         run(self.command([self.a.config], {**fixed, **sets}), self.env, self.cpus)
         return there

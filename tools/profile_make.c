@@ -19,16 +19,16 @@
 dt_status dti_profile_session(dt_session **out, const char *config, const char *const *set,
     size_t n_set, const dt_profile_opts *o, dt_err *err)
 {
-    static const char *const ours[] = {"memory.profile=", "train.eval_every=0", "train.epochs=0"};
     char steps[64];
-    const char **all = dt_alloc(n_set + DT_COUNT(ours) + 1, sizeof *all);
+    const char **all = dt_alloc(n_set + DTI_SHORT_RUN + 2, sizeof *all);
     if (all == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for settings");
     size_t n = 0;
     for (size_t i = 0; i < n_set; i++)
         all[n++] = set[i];
-    for (size_t i = 0; i < DT_COUNT(ours); i++)
-        all[n++] = ours[i];
+    for (size_t i = 0; i < DTI_SHORT_RUN; i++)
+        all[n++] = dti_short_run[i];
+    all[n++] = "memory.profile=";
     snprintf(steps, sizeof steps, "train.steps=%" PRId64, dt_profile_steps(o));
     all[n++] = steps;
     const dt_status st = dti_cli_session(out, config, all, n, err);

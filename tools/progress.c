@@ -446,6 +446,7 @@ dt_status dti_progress_create(
     p->done = f->done;
     p->samples = f->done_samples;
     p->before = f->done_seconds;
+    p->first_loss = f->first_loss;
     p->steps = f->steps;
     p->steps_per_epoch = f->steps_per_epoch;
     p->planned = f->planned;
@@ -473,7 +474,7 @@ void dti_progress_destroy(dti_progress *p)
 
 void dti_progress_past(dti_progress *p, double loss, double per_second)
 {
-    if (p->told++ == 0)
+    if (p->told++ == 0 && p->done == 0)
         p->first_loss = loss;
     dt_rate_add(&p->rate, per_second);
     p->last_loss = loss;

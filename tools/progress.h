@@ -29,7 +29,7 @@ enum { DTI_PROGRESS_WINDOW = 32 }; /* latest steps, by which the line tells rate
  * @data @eval:  one line each on where samples come from; @eval NULL: no evaluation
  * @run_dir @moved: as in session/run_dir.h
  * @done @done_samples @done_seconds: steps done by the run before it was resumed, and what they
- * took
+ * took; @first_loss: that of its first step
  * @epochs:      to do in all; 0 or 1: the line counts steps, not epochs
  */
 typedef struct dti_progress_facts {
@@ -39,7 +39,7 @@ typedef struct dti_progress_facts {
     int64_t tokens, classes, values, parameters, frozen, batch, micro_batch, epochs, done, steps,
         steps_per_epoch;
     int64_t done_samples;
-    double done_seconds;
+    double done_seconds, first_loss;
     bool pixels, exact;
     int threads;
     uint64_t planned, budget, host_planned, disk_planned, role_bytes[DT_ROLE_COUNT], arena_other;

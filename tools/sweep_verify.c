@@ -22,7 +22,7 @@
 #include "tools/sweep.h"
 #include "tools/terminal.h"
 
-enum { PATH_ROOM = 1024, SETS = 16, TEXT_BYTES = 1 << 20 };
+enum { PATH_ROOM = 1024, SETS = 20, TEXT_BYTES = 1 << 20 };
 
 /* One run of the program in a folder of its own. */
 typedef struct child {
@@ -89,14 +89,15 @@ static dt_status make_text(const char *path, const dt_graph *g, int64_t batch, d
     return made ? DT_OK : DT_FAIL(err, DT_E_IO, "%s: %s", path, strerror(why));
 }
 
+/* SECTION.KEY= and a value. */
 static dt_status add_set(child *c, const char *key, const char *value, dt_err *err)
 {
-    const size_t room = strlen(key) + strlen(value) + 2;
+    const size_t room = strlen(key) + strlen(value) + 1;
     DT_ASSERT(c->n_set < SETS);
     char *set = dt_alloc(room, 1);
     if (set == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the settings of a run");
-    snprintf(set, room, "%s=%s", key, value);
+    snprintf(set, room, "%s%s", key, value);
     c->set[c->n_set++] = set;
     return DT_OK;
 }
@@ -117,29 +118,28 @@ static dt_status set_data(child *c, const dt_graph *g, int64_t batch, dt_err *er
         snprintf(path, sizeof path, "%s/text", c->folder);
         DT_CHECK(make_text(path, g, batch, err));
     }
-    DT_CHECK(add_set(c, "data.source", text ? "text" : "synthetic", err));
-    DT_CHECK(add_set(c, "data.path", path, err));
-    DT_CHECK(add_set(c, "data.eval_path", path, err));
-    return add_number(c, "data.samples", batch, err);
+    DT_CHECK(add_set(c, "data.source=", text ? "text" : "synthetic", err));
+    DT_CHECK(add_set(c, "data.path=", path, err));
+    DT_CHECK(add_set(c, "data.eval_path=", path, err));
+    return add_number(c, "data.samples=", batch, err);
 }
 
 /* What the run is given after the configuration's own settings: two steps. */
 static dt_status settings(
     child *c, const dt_graph *g, const char *policy, int64_t batch, dt_err *err)
 {
-    static const struct {
-        const char *key, *value;
-    } fixed[] = {{"train.steps", "2"}, {"train.epochs", "0"}, {"train.eval_every", "0"},
-        {"train.drop_last", "off"}, {"train.dump_gradients", ""}, {"model.weights", ""},
-        {"data.augment", "off"}};
+    static const char *const fixed[] = {"train.steps=2", "train.drop_last=off",
+        "train.dump_gradients=", "model.weights=", "model.fresh=", "data.augment=off"};
     char run[PATH_ROOM + 16];
     snprintf(run, sizeof run, "%s/run", c->folder);
+    for (size_t i = 0; i < DTI_SHORT_RUN; i++)
+        DT_CHECK(add_set(c, dti_short_run[i], "", err));
     for (size_t i = 0; i < DT_COUNT(fixed); i++)
-        DT_CHECK(add_set(c, fixed[i].key, fixed[i].value, err));
-    DT_CHECK(add_number(c, "train.batch", batch, err));
-    DT_CHECK(add_number(c, "train.micro_batch", batch, err));
-    DT_CHECK(add_set(c, "memory.policy", policy, err));
-    DT_CHECK(add_set(c, "run.dir", run, err));
+        DT_CHECK(add_set(c, fixed[i], "", err));
+    DT_CHECK(add_number(c, "train.batch=", batch, err));
+    DT_CHECK(add_number(c, "train.micro_batch=", batch, err));
+    DT_CHECK(add_set(c, "memory.policy=", policy, err));
+    DT_CHECK(add_set(c, "run.dir=", run, err));
     return set_data(c, g, batch, err);
 }
 

@@ -24,13 +24,14 @@ static _Noreturn void stop_before_it_looks(void)
     _exit(DT_E_STOPPED);
 }
 
-/* The first signal asks for an orderly end, the second one ends the program; also when two threads
- * get them at once. */
+/* The first signal asks for an orderly end. After it one that a person sends ends the program, also
+ * when two threads get them at once; the others come again by themselves: SIGXCPU each second of
+ * processor time, SIGHUP from the shell and from the system as a window closes. */
 static void on_signal(int number)
 {
     if (!atomic_load(&looks))
         stop_before_it_looks();
-    if (atomic_exchange(&stop_asked, true))
+    if (atomic_exchange(&stop_asked, true) && (number == SIGINT || number == SIGTERM))
         signal(number, SIG_DFL), raise(number);
 }
 

@@ -67,6 +67,7 @@ static dt_status create_progress(dti_train_show *show, const dt_run *r, dt_err *
         .done = r->course.step,
         .done_samples = r->course.samples,
         .done_seconds = r->course.seconds,
+        .first_loss = r->course.first_loss,
         .steps = r->feeds.steps,
         .steps_per_epoch = r->feeds.steps_per_epoch,
         .exact = dt_plan_set_exact(s->plans),

@@ -28,6 +28,9 @@ typedef struct dt_course {
     int64_t best_step; /* of the best evaluation; 0: none yet */
     int64_t best_by;   /* checkpoint.best, by which it was; 0: not told, as by older versions */
     double best;
+    int64_t improved_step; /* for train.patience: of the best, also where it could not be saved */
+    double improved;
+    int64_t worse;       /* evaluations since that were no better */
     dt_eval_report eval; /* the last; step 0: none yet; mean_iou, accuracy: NaN where not told */
     bool waits; /* gradients of the last step, whose update is delayed, are there as well */
 } dt_course;

@@ -34,8 +34,8 @@ static const number numbers[] = {WHOLE(step), WHOLE(epoch), WHOLE(at), WHOLE(eva
     WHOLE(samples), WHOLE(skipped), WHOLE(reruns), REAL(seconds), REAL(first_loss), REAL(last_loss),
     WHOLE(best_step), REAL(best), EVAL_WHOLE(step), EVAL_WHOLE(epoch), EVAL_WHOLE(samples),
     EVAL_REAL(loss), EVAL_REAL(top1), EVAL_REAL(top5), WHOLE(best_by), EVAL_REAL(mean_iou),
-    EVAL_REAL(accuracy)};
-enum { LATER = 3, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
+    EVAL_REAL(accuracy), WHOLE(improved_step), REAL(improved), WHOLE(worse)};
+enum { LATER = 6, NUMBERS = DT_COUNT(numbers) }; /* LATER: the last so many may be missing */
 
 /* A tensor of optimizer state, or a gradient that waits. */
 typedef struct row {

@@ -99,6 +99,7 @@ dt_status dti_run_summarise(dt_run *r, dt_status st, dt_err *err)
         .parameters = dt_graph_parameters(s->graph),
         .steps = c->step,
         .steps_planned = r->feeds.steps,
+        .weights_step = r->weights_step,
         .epochs = c->step / r->feeds.steps_per_epoch,
         .samples = c->samples,
         .skipped = dt_run_skipped(r),

@@ -19,7 +19,8 @@
 enum { KEY_BYTES = 160, SHOWN = 40, SUM_SHOWN = 16 };
 
 /* Keys: the place of data, and what tells it apart. */
-static const char data_path[] = "data.path", data_fingerprint[] = "data.fingerprint";
+static const char data_path[] = "data.path", data_fingerprint[] = "data.fingerprint",
+                  held_out_fingerprint[] = "data.eval_fingerprint";
 
 typedef enum kind { FIXED, TOLD, ROUNDING, RESULTS, FREE } kind;
 
@@ -256,6 +257,8 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
     DT_CHECK(add_number(f, "samples", r->feeds.train->desc->count(r->feeds.train), err));
     if (r->fingerprint[0] != '\0')
         DT_CHECK(add(f, data_fingerprint, r->fingerprint, err));
+    if (r->eval_fingerprint[0] != '\0')
+        DT_CHECK(add(f, held_out_fingerprint, r->eval_fingerprint, err));
     DT_CHECK(add(f, "isa", dt_session_isa(s), err));
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     if (r->s->context.device == DT_CPU)
@@ -334,6 +337,12 @@ static kind kind_now(const dt_run *r, const char *key)
     return strcmp(key, data_path) == 0 && data_agrees(then, r->fingerprint) ? TOLD : kind_of(key);
 }
 
+bool dti_facts_same_held_out(const dt_run *r)
+{
+    const char *then = dt_checkpoint_fact(r->from, held_out_fingerprint);
+    return then == NULL || r->feeds.eval == NULL || data_agrees(then, r->eval_fingerprint);
+}
+
 /* One key that may differ; a value that is not given is NULL. */
 static void compare_one(
     dt_run *r, const char *key, const char *then, const char *now, size_t *differ, dt_err *err)
@@ -342,6 +351,8 @@ static void compare_one(
         return;
     const kind k = kind_now(r, key);
     const bool data = strcmp(key, data_fingerprint) == 0;
+    if (strcmp(key, held_out_fingerprint) == 0)
+        return; /* no step depends on it, and what does asks for it */
     if (then == NULL && (data || strcmp(key, "library_isa") == 0))
         return; /* runs before it was told */
     if (data && data_agrees(then, now))

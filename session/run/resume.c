@@ -154,28 +154,47 @@ static dt_status find_newest(dt_run *r, bool needed, dt_err *err)
     return DT_OK;
 }
 
-/* The best so far says nothing by another measure, or where it has been given up since. */
-static void keep_best(dt_run *r)
+/* Whether the best so far still is the best: it says nothing by another measure or of other data,
+ * nor where it has been given up since. */
+static bool best_stands(dt_run *r, bool same_data)
 {
+    const dt_course *c = &r->course;
     const int now = r->s->opts.checkpoint.best;
-    const int64_t then = r->course.best_by;
-    if (r->course.best_step == 0 || now == DT_BEST_OFF || then == DT_BEST_OFF ||
-        then > DT_BEST_TOP1)
-        return;
-    if (then != now)
+    const int64_t then = c->best_by;
+    if ((c->best_step == 0 && c->improved_step == 0) || then == DT_BEST_OFF || then > DT_BEST_TOP1)
+        return true;
+    if (!same_data)
+        dti_run_tell(r, "resume", "what is held out is other data now: what is best is told anew");
+    else if (then != now)
         dti_run_tell(r, "resume", "checkpoint.best was %s, now %s: what is best is told anew",
             dt_best_name((dt_best)then), dt_best_name((dt_best)now));
-    else if (!dt_checkpoint_there(dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->course.best_step))
+    else if (c->best_step > 0 &&
+             !dt_checkpoint_there(dti_run_dir_file(r->dir, DT_CHECKPOINTS), c->best_step))
         dti_run_tell(r, "resume",
             "step %" PRId64 ", the best so far, has no checkpoint any more: what is best is told "
             "anew",
-            r->course.best_step);
+            c->best_step);
     else
-        return;
+        return true;
+    return false;
+}
+
+static void keep_best(dt_run *r)
+{
     dt_course *c = &r->course;
-    c->best = now == DT_BEST_LOSS ? -c->eval.loss : c->eval.top1;
-    c->best_by = now;
-    c->best_step = c->eval.step == c->step && isfinite(c->best) ? c->step : 0;
+    const int now = r->s->opts.checkpoint.best;
+    const bool same_data = dti_facts_same_held_out(r);
+    if (now != DT_BEST_OFF && !best_stands(r, same_data)) {
+        c->best = now == DT_BEST_LOSS ? -c->eval.loss : c->eval.top1;
+        c->best_by = now;
+        c->best_step = c->eval.step == c->step && isfinite(c->best) && same_data ? c->step : 0;
+        c->improved_step = 0;
+    }
+    if (c->improved_step == 0) { /* nor do checkpoints of older versions have it */
+        c->improved = c->best;
+        c->improved_step = c->best_step;
+        c->worse = 0;
+    }
 }
 
 /* Each step before took a batch of the epoch's samples; what was skipped lies between them. */
@@ -213,8 +232,6 @@ static dt_status stand_there(dt_run *r, dt_err *err)
     r->began_skipped = c->skipped;
     r->saved_step = c->step;
     r->saved_evaluated = r->point.evaluated;
-    r->improved = r->course.best_step > 0 ? r->course.best : -(double)INFINITY;
-    r->improved_step = r->course.best_step > 0 ? r->course.best_step : c->step;
     return DT_OK;
 }
 
@@ -222,12 +239,14 @@ dt_status dti_run_open_dir(dt_run *r, dt_err *err)
 {
     const char *resume = r->s->opts.checkpoint.resume;
     const bool by_itself = strcmp(resume, "auto") == 0;
+    r->weights_step = -1;
     if (strcmp(resume, "no") == 0)
         return begin_new(r, err);
     r->goes_on = true;
     DT_CHECK(by_itself ? go_on_auto(r, &r->goes_on, err) : go_on_named(r, resume, err));
     if (!r->goes_on)
         return DT_OK;
+    r->weights_step = dt_run_dir_weights_step(dt_run_dir_path(r->dir));
     if (r->from == NULL)
         DT_CHECK(find_newest(r, !by_itself, err));
     if (r->from == NULL)
@@ -263,9 +282,11 @@ dt_status dti_run_go_on(dt_run *r, dt_err *err)
     int64_t lines;
     if (r->from != NULL)
         DT_CHECK(load(r, err));
-    const int64_t ended = dt_run_dir_ended(dt_run_dir_path(r->dir));
+    r->turned = true;
     DT_CHECK(dt_checkpoint_tidy(
-        dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->point.step, ended, &tell, err));
+        dti_run_dir_file(r->dir, DT_CHECKPOINTS), r->point.step, r->weights_step, &tell, err));
+    if (r->weights_step > r->point.step) /* they have another name now */
+        r->weights_step = -1;
     DT_CHECK(dti_run_dir_cut(r->dir, r->point.step, r->point.evaluated, &lines, err));
     if (r->from == NULL)
         dti_run_tell(r, "resume", "no checkpoint yet: the run begins again");

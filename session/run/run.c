@@ -104,19 +104,24 @@ static void judge(dt_run *r, const dt_eval_report *report)
 {
     const int by = r->s->opts.checkpoint.best;
     const double v = by == DT_BEST_LOSS ? -report->loss : report->top1;
-    if (by == DT_BEST_OFF || !isfinite(v))
+    dt_course *c = &r->course;
+    if (by == DT_BEST_OFF)
         return;
-    if (v > r->improved) {
-        r->improved = v;
-        r->improved_step = report->step;
+    c->worse++;
+    if (!isfinite(v))
+        return;
+    if (c->improved_step == 0 || v > c->improved) {
+        c->improved = v;
+        c->improved_step = report->step;
+        c->worse = 0;
     }
-    if (r->course.best_step > 0 && !(v > r->course.best))
+    if (c->best_step > 0 && !(v > c->best))
         return;
-    r->best_before = r->course.best;
-    r->best_step_before = r->course.best_step;
-    r->course.best = v;
-    r->course.best_by = by;
-    r->course.best_step = report->step;
+    r->best_before = c->best;
+    r->best_step_before = c->best_step;
+    c->best = v;
+    c->best_by = by;
+    c->best_step = report->step;
     r->is_best = true;
 }
 
@@ -156,19 +161,15 @@ static dt_status dump_gradients(void *self, dt_err *err)
 static bool has_enough(void *self)
 {
     const dt_run *r = self;
-    const dt_train_opts *t = &r->s->opts.train;
-    int64_t steps; /* between two evaluations, and so many of them */
-    return t->patience > 0 && r->improved_step > 0 &&
-           !__builtin_mul_overflow(t->eval_every, r->feeds.steps_per_epoch, &steps) &&
-           !__builtin_mul_overflow(steps, t->patience, &steps) &&
-           r->course.eval.step - r->improved_step >= steps;
+    const int64_t patience = r->s->opts.train.patience;
+    return patience > 0 && r->course.worse >= patience;
 }
 
 static void tell_enough(dt_run *r)
 {
     char name[DT_CHECKPOINT_NAME], where[DT_CHECKPOINT_NAME + 64] = ", which could not be saved";
     const dt_best by = (dt_best)r->s->opts.checkpoint.best;
-    const int64_t n = r->s->opts.train.patience, step = r->improved_step;
+    const int64_t n = r->course.worse, step = r->course.improved_step;
     if (r->point.step == r->feeds.steps || !has_enough(r))
         return;
     if (r->course.best_step == step)
@@ -178,7 +179,7 @@ static void tell_enough(dt_run *r)
         "the run ends: %" PRId64 " evaluation%s no better than that behind step %" PRId64
         " (%s %.4g)%s",
         n, n == 1 ? " was" : "s were", step, dt_best_name(by),
-        by == DT_BEST_LOSS ? -r->improved : r->improved, where);
+        by == DT_BEST_LOSS ? -r->course.improved : r->course.improved, where);
 }
 
 static bool stop_asked(void *self)
@@ -239,7 +240,6 @@ static dt_status create(dt_run **out, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a run");
     r->opener = getpid();
     r->saved_step = -1;
-    r->improved = -(double)INFINITY;
     r->point.evaluated = true;
     return DT_OK;
 }
@@ -369,6 +369,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_session_idle_fates(s, &(dt_teller){r, tell_layers}, err));
     DT_CHECK(dti_session_check_run(s, true, err)); /* behind all that is planned */
     DT_CHECK(dt_source_fingerprint(r->fingerprint, r->feeds.train, err));
+    if (r->feeds.eval != NULL)
+        DT_CHECK(dt_source_fingerprint(r->eval_fingerprint, r->feeds.eval, err));
     return dti_facts_check(r, err);
 }
 
@@ -392,8 +394,10 @@ static dt_status begin(dt_run *r, const dt_run_observer *o, dt_err *err)
     r->failed = !r->ready;
     if (st != DT_OK && st != DT_E_IO && !r->begun) /* nobody was told yet */
         dti_run_dir_tell_moved(r->dir, err);
+    if (st == DT_OK || (r->goes_on && !r->turned)) /* then that run is as it was */
+        return st;
     if (st != DT_E_IO || r->goes_on)
-        return st == DT_OK ? st : dti_run_summarise(r, st, err);
+        return dti_run_summarise(r, st, err);
     dti_run_dir_discard(
         r->dir, err); /* or the same command would be refused when there is room again */
     return st;

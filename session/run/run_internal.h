@@ -109,6 +109,9 @@ dt_status dti_facts_check(const dt_run *r, dt_err *err) DT_NODISCARD;
  * changed; what may is told. */
 dt_status dti_facts_compare(dt_run *r, dt_err *err) DT_NODISCARD;
 
+/* Whether what is held out is what that checkpoint's evaluations were of, as far as it tells. */
+bool dti_facts_same_held_out(const dt_run *r);
+
 /* ---- trace.c ---- */
 
 /* All plans are in the runner: from now on they are traced, if that was asked for; what was

@@ -180,5 +180,7 @@ dt_status dti_run_save_last(dt_run *r, dt_err *err)
     const dt_status there = dt_run_dir_there(r->dir, err);
     const dt_status weights = there == DT_OK ? save_weights(r, err) : there;
     r->saved = weights == DT_OK;
+    if (r->saved)
+        r->weights_step = r->point.step;
     return st != DT_OK ? st : weights;
 }

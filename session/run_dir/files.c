@@ -175,11 +175,14 @@ bool dti_run_dir_network(const char *folder, char *to, size_t bytes)
     return found;
 }
 
-int64_t dt_run_dir_ended(const char *folder)
+int64_t dt_run_dir_weights_step(const char *folder)
 {
     cJSON *j = read_object(folder, DT_RUN_SUMMARY);
     uint64_t steps;
-    const bool told = dt_json_natural(cJSON_GetObjectItemCaseSensitive(j, "steps"), &steps);
+    const cJSON *of = cJSON_GetObjectItemCaseSensitive(j, "weights_step");
+    if (of == NULL) /* as older versions leave it */
+        of = cJSON_GetObjectItemCaseSensitive(j, "steps");
+    const bool told = dt_json_natural(of, &steps);
     cJSON_Delete(j);
     return told ? (int64_t)steps : -1;
 }
@@ -232,6 +235,10 @@ static void add_course(dt_json *j, const dti_run_summary *s)
 {
     add_int(j, "steps", s->steps);
     add_int(j, "steps_planned", s->steps_planned);
+    if (s->weights_step >= 0)
+        add_int(j, "weights_step", s->weights_step);
+    else
+        dt_json_null(j, "weights_step");
     add_int(j, "epochs", s->epochs);
     add_int(j, "samples", s->samples);
     add_int(j, "samples_skipped", s->skipped);

@@ -210,6 +210,17 @@ static dt_status kept_bytes(
     return error != 0 ? DT_FAIL(err, DT_E_IO, "read '%s': %s", path, strerror(error)) : DT_OK;
 }
 
+/* Where the next line of a file begins, which is its end: half a line there is ended. */
+static dt_status line_after(int fd, const char *path, off_t *end, dt_err *err)
+{
+    char last = '\n';
+    if (*end > 0)
+        DT_CHECK(dt_read_at(fd, path, &last, 1, *end - 1, err));
+    if (last == '\n')
+        return DT_OK;
+    return dt_write_at(fd, path, "\n", 1, (*end)++, err);
+}
+
 /* Append bytes of metrics.jsonl from @at on to the file of what was cut. */
 static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
 {
@@ -222,7 +233,10 @@ static dt_status set_aside(dt_run_dir *d, off_t at, dt_err *err)
     dt_status s = DT_OK;
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
         s = DT_FAIL(err, DT_E_IO, "'%s' is no regular file", path);
-    for (off_t to = st.st_size; at < d->metrics_bytes && s == DT_OK;) {
+    off_t to = st.st_size;
+    if (s == DT_OK)
+        s = line_after(fd, path, &to, err);
+    while (at < d->metrics_bytes && s == DT_OK) {
         const off_t left = d->metrics_bytes - at;
         const size_t n = left < LINE_BYTES ? (size_t)left : LINE_BYTES;
         s = dt_read_at(d->metrics, DT_RUN_METRICS, piece, n, at, err);

@@ -1239,23 +1239,65 @@ static void same_course(const cJSON *a, const cJSON *b)
     assert_true(cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(b, "images_per_second")));
 }
 
-/* Nothing is trained then, and its checkpoint is where the run stands all the same. */
+static void assert_same_summary(const char *folder, const cJSON *before)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/summary.json", folder);
+    cJSON *after = json_file(in_workspace(path));
+    assert_true(cJSON_Compare(before, after, true));
+    cJSON_Delete(after);
+}
+
+/* Nothing is trained then, and the run is what it was: of one that is done, done. */
 static void a_run_stopped_before_it_goes_on_tells_what_was_done(void **state)
 {
     NEED_BINARY();
     put_text("c.ini", INI);
-    run_well("c.ini --set run.dir=whole");
+    run_well("c.ini --set run.dir=whole --set checkpoint.every=4");
     stop_here("c.ini --set run.dir=part", NULL, "{\"step\": 5, ", "goes on after step 5");
     cJSON *before = json_file(in_workspace("part/summary.json"));
     assert_int_equal((int)json_number(before, "steps"), 5);
     stop_here("c.ini --set run.dir=part --resume", "plan.txt", NULL, "while plans were checked");
-    cJSON *after = json_file(in_workspace("part/summary.json"));
-    assert_string_equal(json_text(after, "status"), "stopped");
-    same_course(before, after);
+    assert_same_summary("part", before);
     cJSON_Delete(before);
-    cJSON_Delete(after);
     run_well("c.ini --set run.dir=part --resume");
     same_run("whole", "part", "step-00000011", "stopped before it went on");
+    before = json_file(in_workspace("whole/summary.json"));
+    assert_string_equal(json_text(before, "status"), "done");
+    stop_here("c.ini --set run.dir=whole --resume whole/checkpoints/step-00000008", "plan.txt",
+        NULL, "while plans were checked");
+    assert_same_summary("whole", before);
+    cJSON_Delete(before);
+}
+
+/* Where the end of a run that went on can write no weights, those of its earlier end stay: its
+ * checkpoint is further, and its summary says so. */
+static void weights_that_an_end_cannot_write_are_not_taken_for_its_own(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", INI);
+    run_well("c.ini --set run.dir=part --set train.steps=5");
+    cJSON *o = json_file(in_workspace("part/summary.json"));
+    assert_int_equal((int)json_number(o, "weights_step"), 5);
+    cJSON_Delete(o);
+    trap.path = ".model.safetensors";
+    trap.error = ENOSPC;
+    ran r =
+        run_here("c.ini --set run.dir=part --set train.steps=9 --set checkpoint.every=7 --resume");
+    trap.path = NULL;
+    trap.error = 0;
+    assert_code(&r, DT_E_IO);
+    cli_done(&r);
+    o = json_file(in_workspace("part/summary.json"));
+    assert_int_equal((int)json_number(o, "steps"), 9);
+    assert_int_equal((int)json_number(o, "weights_step"), 5);
+    cJSON_Delete(o);
+    r = cli_run("eval FILE --json", in_workspace("part"));
+    assert_code(&r, 0);
+    o = cJSON_Parse(r.out);
+    assert_int_equal((int)json_number(o, "step"), 5);
+    cJSON_Delete(o);
+    cli_done(&r);
 }
 
 static void with_nothing_left_to_do_a_summary_tells_the_same(void **state)
@@ -1583,6 +1625,7 @@ DT_TEST_GROUP(resume)
         T(a_best_that_is_gone_is_found_anew),
         T(a_signal_anywhere_saves_and_the_rest_is_the_same),
         T(a_run_stopped_before_it_goes_on_tells_what_was_done),
+        T(weights_that_an_end_cannot_write_are_not_taken_for_its_own),
         T(with_nothing_left_to_do_a_summary_tells_the_same),
         T(a_second_signal_while_saving_does_no_damage),
         T(a_checkpoint_that_cannot_be_written_ends_no_run),

@@ -558,6 +558,18 @@ static void put_colours(const char *part)
     }
 }
 
+/* One of them in grey. */
+static void put_a_grey_one(const char *part)
+{
+    char path[2048];
+    uint8_t px[8 * 8 * 3];
+    memset(px, 99, sizeof px);
+    blob b = make_rgb_png(px, 8, 8);
+    snprintf(path, sizeof path, "%s/red/0.png", dt_temp_path(part));
+    put_file(path, b.p, b.n);
+    blob_free(&b);
+}
+
 /* A network of one layer learns two colours. */
 static void learn_colours(const char *train, const char *folder)
 {
@@ -1139,7 +1151,9 @@ static void a_share_of_the_data_is_held_out(void **state)
 static void a_run_ends_when_evaluations_get_no_better(void **state)
 {
     NEED_BINARY();
-    char ini[4096], train[1024], folder[1024];
+    char ini[4096], train[1024], folder[1024], other[1024], line[2048];
+    put_colours("others");
+    snprintf(other, sizeof other, "%s", dt_temp_path("others"));
     put_colours("tired");
     snprintf(train, sizeof train, "%s", dt_temp_path("tired"));
     snprintf(folder, sizeof folder, "%s", dt_temp_path("ends"));
@@ -1176,6 +1190,39 @@ static void a_run_ends_when_evaluations_get_no_better(void **state)
     assert_code(&r, 0);
     assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 24 (loss ");
     assert_has(r.out, "after 36 of 200 steps");
+    cli_done(&r);
+    /* evaluations count, however far they lie from one another */
+    r = cli_run("FILE --set train.epochs=6", cli_file("tired.ini", ini));
+    assert_code(&r, 0);
+    assert_has(r.out, "after 12 of 12 steps");
+    cli_done(&r);
+    r = cli_run("FILE --resume --set train.epochs=100 --set train.eval_every=1", folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 4 (loss ");
+    assert_has(r.out, "after 14 of 200 steps");
+    cli_done(&r);
+    /* the same data may lie elsewhere; of other data nothing is known */
+    snprintf(line, sizeof line, "FILE --resume --set data.eval_path=%s", other);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 4 (loss ");
+    assert_has(r.out, "after 14 of ");
+    cli_done(&r);
+    put_a_grey_one("others");
+    snprintf(
+        line, sizeof line, "FILE --resume --set data.eval_path=%s --set train.eval_every=1", other);
+    r = cli_run(line, folder);
+    assert_code(&r, 0);
+    assert_has(r.err, "what is held out is other data now");
+    assert_has(r.err, "the run ends: 3 evaluations were no better than that behind step 16 (loss ");
+    assert_has(r.out, "after 22 of 200 steps");
+    cli_done(&r);
+    r = cli_run("profile FILE --steps 2", cli_file("tired.ini", ini));
+    assert_true(r.code == 0 || r.code == DT_E_DEVICE); /* where too much else is at work */
+    cli_done(&r);
+    r = cli_run("sweep FILE --verify --policies keep_all --set memory.device_budget=100KiB",
+        cli_file("tired.ini", ini));
+    assert_code(&r, 0);
     cli_done(&r);
     static const char *const wrong[][2] = {
         {"--set checkpoint.best=off", "patience needs checkpoint.best = loss or top1"},

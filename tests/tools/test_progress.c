@@ -838,6 +838,7 @@ static void a_run_that_goes_on_tells_of_the_whole_run(void **state)
     f.done = 2;
     f.done_samples = 64;
     f.done_seconds = 10;
+    f.first_loss = 4;
     fix *x = begin_with(&f, (dti_terminal){.utf8 = true, .width = 80});
     dti_progress_past(x->p, 4, 8);
     dti_progress_past(x->p, 3, 32);

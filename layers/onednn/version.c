@@ -356,23 +356,32 @@ dnnl_status_t dti_post_ops_add(dnnl_post_ops_t ops)
 
 #endif
 
-/* Of four dimensions. Nobody says what else the library keeps with a weight, but its size does. */
+/* Of four dimensions. */
 static bool read_bf16(dti_read_desc d, dti_blocks *to)
 {
-    return dti_desc_blocks(d, dnnl_bf16, to) && to->rank == 4 && to->offset == 0 &&
-           dnnl_memory_desc_get_size(d) ==
-               (size_t)(to->dims[0] * to->dims[1] * to->dims[2] * to->dims[3]) * 2;
+    return dti_desc_blocks(d, dnnl_bf16, to) && to->rank == 4 && to->offset == 0;
+}
+
+/* Whether a weight with @out outputs, those that fill its last columns among them, is all there is:
+ * nobody says what else the library keeps with it, but its size does. */
+static bool is_all(dti_read_desc d, const dti_blocks *b, int64_t out)
+{
+    return dnnl_memory_desc_get_size(d) == (size_t)(out * b->dims[1] * b->dims[2] * b->dims[3]) * 2;
 }
 
 int64_t dti_desc_pairs(dti_read_desc d)
 {
     dti_blocks b;
-    return read_bf16(d, &b) ? columns_of(b) : 0;
+    const int64_t columns = read_bf16(d, &b) ? columns_of(b) : 0;
+    if (columns == 0)
+        return 0;
+    const int64_t out = (b.dims[0] + columns - 1) / columns * columns;
+    return is_all(d, &b, out) ? columns : 0;
 }
 
 bool dti_desc_plain_rows(dti_read_desc d)
 {
     dti_blocks b;
     return read_bf16(d, &b) && b.n == 0 && b.dims[2] * b.dims[3] == 1 && b.strides[1] == 1 &&
-           b.strides[0] == b.dims[1];
+           b.strides[0] == b.dims[1] && is_all(d, &b, b.dims[0]);
 }

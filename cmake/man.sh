@@ -44,7 +44,7 @@ done
     function safe(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); gsub(/'"'"'/, "\\(aq", s); return s }
     NR == 1 {
         printf ".TH DNNTRAIN 1 \"%s\" \"dnntrain %s\" \"dnntrain\"\n", date, version
-        print ".SH NAME\ndnntrain \\- trains deep neural networks in less memory than they need"
+        print ".SH NAME\ndnntrain \\- trains deep neural networks in less memory than all their values take"
         print ".SH SYNOPSIS\n.B dnntrain\nCONFIG | COMMAND [ARGUMENT]...\n.SH COMMANDS"; next
     }
     /^  dnntrain/ { print ".TP"; sub(/^  /, ""); usage = $0; next }

@@ -317,6 +317,7 @@ static dt_status open_folder(class_folders *f, const dt_source_opts *o, dt_err *
         st = put_classes(f, &l, o->path, o->classes, err); /* says so */
     if (st == DT_OK && !bare)
         st = number_classes(f, &l, o, err);
+    f->ignored += bare ? 0 : l.files;
     listing_free(&l);
     for (size_t i = 0; st == DT_OK && i < f->n_classes; i++)
         if (f->here[i])

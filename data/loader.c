@@ -158,6 +158,8 @@ static int64_t sample_at(const dt_loader *l, int64_t at)
 static dt_status put_own_labels(
     const dt_loader *l, int64_t sample, const float *x, int32_t *label, dt_err *err)
 {
+    const dt_shape *s = &l->source->opts.shape;
+    const size_t c = l->o.by_channel ? (size_t)s->c : 1, places = l->label / c;
     for (size_t i = 0; i < l->label; i++) {
         if (!dt_is_value(l->o.label_kind, x[i]))
             return DT_FAIL(err, DT_E_DATA,
@@ -166,7 +168,7 @@ static dt_status put_own_labels(
                 l->o.label_kind == DT_LABEL_PROBABILITY
                     ? "values from 0 to 1: for those of pictures set data.mean = 0 and data.std = 1"
                     : "finite values");
-        label[i] = dt_label_of_value(x[i]);
+        label[i % c * places + i / c] = dt_label_of_value(x[i]);
     }
     return DT_OK;
 }

@@ -23,7 +23,8 @@ typedef struct dt_loader_opts {
     int threads;              /* that decode; 0 is 1 */
     bool rests;               /* decode nothing before the first seek */
     bool own_labels;          /* a sample's labels are its own values, for an autoencoder ... */
-    dt_label_kind label_kind; /* ... whose loss takes such */
+    bool by_channel;          /* ... which gives a vector: channel by channel ... */
+    dt_label_kind label_kind; /* ... and whose loss takes such */
     uint64_t seed;
 } dt_loader_opts;
 

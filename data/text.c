@@ -94,7 +94,8 @@ static dt_status count_tokens(
     const char *at = lines, *end = lines + bytes;
     for (*n = 0; at < end; ++*n) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
-        const size_t length = (size_t)((stop != NULL ? stop : end) - at);
+        size_t length = (size_t)((stop != NULL ? stop : end) - at);
+        length -= stop != NULL && length > 0 && at[length - 1] == '\r'; /* as names are read */
         if (length >= DTI_BYTE_NAME)
             return DT_FAIL(err, DT_E_DATA,
                 "%s:%" PRId64 ": a line of %zu bytes, and one that names a byte has at most %d: "

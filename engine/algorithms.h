@@ -1,7 +1,8 @@
 /* The algorithms with which a device can compute an op: several, where the faster one takes more
  * bytes. Which one is taken is fixed for a whole run, before any program is built: a table holds
  * the most bytes that the algorithm of each op may take, and each op takes the fastest within its
- * limit. So every program, recompute and policy of a run computes the same bits. */
+ * limit. So every program, recompute and policy of a run computes the same bits. Where the bytes of
+ * an algorithm go by the samples, a rest of fewer may be computed by another. */
 #ifndef DT_ENGINE_ALGORITHMS_H
 #define DT_ENGINE_ALGORITHMS_H
 

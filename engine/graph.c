@@ -90,7 +90,7 @@ void dt_graph_destroy(dt_graph *g)
 bool dt_graph_batch_statistics(const dt_graph *g)
 {
     for (size_t i = 0; i < g->n_node; i++)
-        if (g->node[i].desc->batch_statistics)
+        if (g->node[i].desc->batch_statistics && !g->node[i].frozen)
             return true;
     return false;
 }
@@ -483,12 +483,62 @@ dt_status dt_graph_check_types(const dt_graph *g, dt_err *err)
     return DT_OK;
 }
 
+/* Whether node @i gives a map that a flatten marks as a vector, or that is still one behind layers
+ * that leave it so; @flat: of the nodes before it. */
+static bool is_flat(const dt_graph *g, size_t i, const bool *flat)
+{
+    const dt_node *nd = &g->node[i];
+    const dt_shape y = dt_graph_shape(g, (int32_t)i);
+    bool any = nd->desc->identity;
+    for (int k = 0; k < nd->n_in; k++)
+        any = any || (nd->in[k] != DT_GRAPH_INPUT && flat[nd->in[k]]);
+    return any && nd->desc->reads_flat && y.h * y.w > 1;
+}
+
+/* A flatten computes nothing: who reads the map behind it place by place would not see it. */
+static dt_status check_flat(const dt_graph *g, dt_err *err)
+{
+    bool *flat = dt_alloc(g->n_node, sizeof *flat);
+    dt_status st = DT_OK;
+    if (flat == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory to check network '%s'", g->name);
+    for (size_t i = 0; i < g->n_node && st == DT_OK; i++) {
+        const dt_node *nd = &g->node[i];
+        flat[i] = is_flat(g, i, flat);
+        for (int k = 0; k < nd->n_in && !nd->desc->reads_flat && !nd->desc->outside; k++)
+            if (st == DT_OK && nd->in[k] != DT_GRAPH_INPUT && flat[nd->in[k]])
+                st = DT_FAIL(err, DT_E_CONFIG,
+                    "network '%s': '%s' (%s) reads '%s' as a map, though a flatten makes it a "
+                    "vector: fc is the layer that reads one; without flatten it is a map",
+                    g->name, nd->name, nd->desc->name, value_name(g, nd->in[k]));
+    }
+    dt_free(flat);
+    return st;
+}
+
+/* Tokens are whole numbers up to 2^24, which the input alone keeps in another type. */
+static dt_status check_ids(const dt_graph *g, dt_err *err)
+{
+    for (size_t i = 0; i < g->n_node && g->dtype != DT_F32; i++) {
+        const dt_node *nd = &g->node[i];
+        if (nd->desc->reads_ids && dt_graph_behind(g, nd->in[0]) != DT_GRAPH_INPUT)
+            return DT_FAIL(err, DT_E_CONFIG,
+                "network '%s': '%s' (%s) reads '%s' as tokens, which do not fit into %s; set "
+                "train.precision = fp32",
+                g->name, nd->name, nd->desc->name, value_name(g, nd->in[0]),
+                dt_dtype_name(g->dtype));
+    }
+    return DT_OK;
+}
+
 dt_status dt_graph_check(const dt_graph *g, dt_err *err)
 {
     if (g->n_node == 0)
         return DT_FAIL(err, DT_E_CONFIG, "network '%s' has no layers", g->name);
     DT_CHECK(check_loss(g, err));
     DT_CHECK(dt_graph_check_types(g, err));
+    DT_CHECK(check_flat(g, err));
+    DT_CHECK(check_ids(g, err));
     for (int32_t v = DT_GRAPH_INPUT; v + 1 < (int32_t)g->n_node; v++)
         if (!value_is_read(g, v))
             return DT_FAIL(err, DT_E_CONFIG,

@@ -49,8 +49,8 @@ dt_status dt_graph_create(
     dt_graph **out, const char *name, dt_shape input, int64_t classes, dt_err *err) DT_NODISCARD;
 void dt_graph_destroy(dt_graph *g);
 
-/* Whether a layer normalises over the batch in training, so that smaller parts of one give other
- * results. */
+/* Whether a layer that is not frozen normalises over the batch in training, so that smaller parts
+ * of one give other results. */
 bool dt_graph_batch_statistics(const dt_graph *g);
 
 /**

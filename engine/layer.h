@@ -161,6 +161,8 @@ struct dt_kernels;
  * @masked:   the alternative that reads values, but signs from a stash, so that it may read values
  * that were rounded since; 0: there is none
  * @identity: no op at all: y is x, dx is dy (flatten)
+ * @reads_flat: takes each value by itself, or all as one vector, so that a flatten before it may be
+ * a mark alone
  * @shares_dy: the gradient of every input is one and the same: dy itself (add), and backward is no
  * op, or one for the parameters alone; or what a backward op writes to DX + 0 (add_relu)
  * @reads_sign: backward reads of Y only whether it is above zero (relu)
@@ -192,8 +194,8 @@ typedef struct dt_layer_desc {
     dt_form form[DT_FORMS];
     int n_alt, masked;
     dt_alt alt[DT_MAX_ALT];
-    bool identity, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable, holds_inputs,
-        mixes_positions, may_share, batch_statistics, outside;
+    bool identity, reads_flat, shares_dy, reads_sign, keeps_sign, reads_ids, loss, repeatable,
+        holds_inputs, mixes_positions, may_share, batch_statistics, outside;
     dt_label_kind labels;
     dt_ports fp32;
     struct {

@@ -28,6 +28,7 @@ static dt_status infer(
         .form = DTI_IN_PLACE_FORMS(0),                                                             \
         .n_alt = 1,                                                                                \
         .alt = {{(from), DT_BIT(port)}},                                                           \
+        .reads_flat = true,                                                                        \
         .repeatable = true,                                                                        \
         .infer = infer,                                                                            \
         .cpu = &dt_##curve##_cpu,                                                                  \
@@ -66,6 +67,7 @@ const dt_layer_desc dt_layer_gelu = {
     .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
+    .reads_flat = true,
     .repeatable = true,
     .infer = gelu_infer,
     .cpu = &dt_gelu_cpu,

@@ -28,6 +28,7 @@ const dt_layer_desc dt_layer_concat = {
     .min_in = 2,
     .max_in = DT_MAX_IN,
     .form = DTI_LINEAR_FORMS,
+    .reads_flat = true,
     .repeatable = true,
     .holds_inputs = true,
     .infer = concat_infer,

@@ -51,11 +51,11 @@ static int64_t outputs(int64_t size, int64_t reach, int64_t stride)
     return (size - reach) / stride + 1;
 }
 
-static dt_work work_of(const dt_conv *o)
+dt_work dti_conv_work(int64_t kernel, int64_t groups, int64_t out)
 {
-    if (o->groups > 1 && o->groups == o->out)
+    if (groups > 1 && groups == out)
         return DT_WORK_CONV_DEPTHWISE;
-    return o->kernel == dt_sides(1, 1) ? DT_WORK_CONV_POINTWISE : DT_WORK_CONV;
+    return kernel == dt_sides(1, 1) ? DT_WORK_CONV_POINTWISE : DT_WORK_CONV;
 }
 
 static dt_status infer(
@@ -86,7 +86,7 @@ static dt_status infer(
     info->n_stash = 0;
     info->forward_flops = 2.0 * fan_out * (double)depth * (double)info->y.h * (double)info->y.w;
     info->backward_flops[0] = info->backward_flops[1] = info->forward_flops;
-    info->work = work_of(o);
+    info->work = dti_conv_work(o->kernel, o->groups, o->out);
     return DT_OK;
 }
 

@@ -24,6 +24,9 @@ typedef struct dt_conv {
 
 extern const dt_layer_desc dt_layer_conv;
 
+/* What kind of arithmetic one is, transposed or not. */
+dt_work dti_conv_work(int64_t kernel, int64_t groups, int64_t out);
+
 /* The shape of a convolution of options @o from @x to @y, as libraries are told it: members of
  * dt_dnnl_problem and of dti_cudnn_problem. */
 #define DTI_CONV_SHAPE(o, x, y)                                                                    \

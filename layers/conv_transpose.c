@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <math.h>
 
+#include "layers/conv.h"
 #include "layers/cpu/cpu.h"
 #include "layers/weighted.h"
 
@@ -90,6 +91,7 @@ static dt_status infer(
     info->n_param = o->bias ? 2 : 1;
     info->forward_flops = 2.0 * taps * (double)dt_shape_sample(x);
     info->backward_flops[0] = info->backward_flops[1] = info->forward_flops;
+    info->work = dti_conv_work(o->kernel, o->groups, o->out);
     return DT_OK;
 }
 

@@ -41,6 +41,7 @@ const dt_layer_desc dt_layer_cross_entropy = {
         },
     .n_alt = 1,
     .alt = {{"prob", DT_BIT(DT_S)}},
+    .reads_flat = true,
     .loss = true,
     .infer = cross_entropy_infer,
     .cpu = &dt_cross_entropy_cpu,

@@ -55,6 +55,7 @@ const dt_layer_desc dt_layer_dropout = {
                 .over = {{DT_DX, DT_DY}}},
         },
     .keeps_sign = true,
+    .reads_flat = true,
     .repeatable = true,
     .infer = dropout_infer,
     .cpu = &dt_dropout_cpu,

@@ -32,6 +32,7 @@ const dt_layer_desc dt_layer_fc = {
     .form = DTI_WEIGHTED_FORMS(false),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
+    .reads_flat = true,
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_fc_cpu,

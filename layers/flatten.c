@@ -13,11 +13,13 @@ static dt_status flatten_infer(
 const dt_layer_desc dt_layer_flatten = {
     .name = "flatten",
     .summary =
-        "marks where a map is read as one vector, as fc does by itself: channel by channel; for "
-        "tokens, which PyTorch flattens place by place, put permute with order = hcw before it",
+        "marks where a map is read as one vector, as fc does by itself: channel by channel, with "
+        "layers between that go value by value; for tokens, which PyTorch flattens place by place, "
+        "put permute with order = hcw before it",
     .min_in = 1,
     .max_in = 1,
     .identity = true,
+    .reads_flat = true,
     .repeatable = true,
     .infer = flatten_infer,
 };

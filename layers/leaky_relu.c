@@ -33,6 +33,7 @@ const dt_layer_desc dt_layer_leaky_relu = {
     .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"y", DT_BIT(DT_Y)}},
+    .reads_flat = true,
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_leaky_relu_cpu,

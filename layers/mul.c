@@ -33,6 +33,7 @@ const dt_layer_desc dt_layer_mul = {
     .form = DTI_IN_PLACE_FORMS(0),
     .n_alt = 1,
     .alt = {{"x", DT_BIT(DT_X)}},
+    .reads_flat = true,
     .repeatable = true,
     .infer = infer,
     .cpu = &dt_mul_cpu,

@@ -5,10 +5,15 @@
 
 #include "engine/config/options.h"
 
+/* How far the last window may begin behind the first. Less than 0: there is no window. */
+static int64_t span_of(const dti_window_side *p, int64_t size)
+{
+    return size + 2 * p->pad - p->kernel + (p->ceil ? p->stride - 1 : 0);
+}
+
 static int64_t windows(const dti_window_side *p, int64_t size)
 {
-    const int64_t beyond = size + 2 * p->pad - p->kernel;
-    int64_t n = (beyond + (p->ceil ? p->stride - 1 : 0)) / p->stride + 1;
+    int64_t n = span_of(p, size) / p->stride + 1;
     if (p->ceil && (n - 1) * p->stride >= size + p->pad)
         n--;
     return n;
@@ -33,7 +38,7 @@ dt_status dti_windows_infer(
 {
     DT_CHECK(check(&p->h, layer, err));
     DT_CHECK(check(&p->w, layer, err));
-    if (x->h + 2 * p->h.pad < p->h.kernel || x->w + 2 * p->w.pad < p->w.kernel)
+    if (span_of(&p->h, x->h) < 0 || span_of(&p->w, x->w) < 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: kernel %s is larger than the input, %" PRId64 "x%" PRId64 " with pad %s", layer,
             dt_sides_print(dt_sides(p->h.kernel, p->w.kernel)).s, x->h, x->w,

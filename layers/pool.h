@@ -33,7 +33,7 @@ static inline dti_windows dti_windows_of(int64_t kernel, int64_t stride, int64_t
 
 /* Shape of the output. With ceil the size is rounded up, but the last window must start inside the
  * input or its left padding. DT_E_CONFIG for numbers out of range, padding over half a kernel, and
- * windows larger than the padded input. */
+ * windows larger than the padded input, with ceil by a stride or more, as in PyTorch. */
 dt_status dti_windows_infer(const dti_windows *p, const char *layer, const dt_shape *x, dt_shape *y,
     dt_err *err) DT_NODISCARD;
 

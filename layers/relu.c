@@ -27,6 +27,7 @@ const dt_layer_desc dt_layer_relu = {
     .n_alt = 2,
     .alt = {{"y", DT_BIT(DT_Y)}, {"mask", DT_BIT(DT_S)}},
     .reads_sign = true,
+    .reads_flat = true,
     .repeatable = true,
     .infer = relu_infer,
     .cpu = &dt_relu_cpu,

@@ -33,6 +33,7 @@ const dt_layer_desc dt_layer_tiled_cross_entropy = {
                 .updates = DT_BIT(DT_METRICS)},
             [DT_BACKWARD] = {.suffix = "b", .reads = DT_BIT(DT_LABELS), .writes = DT_BIT(DT_DX)},
         },
+    .reads_flat = true,
     .loss = true,
     .fp32 = DT_BIT(DT_X),
     .infer = infer,

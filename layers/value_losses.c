@@ -45,8 +45,8 @@ static dt_status bce_infer(
 
 #define VALUE_LOSS(what, of, kind, how)                                                            \
     .name = #what, .summary = (of), .min_in = 1, .max_in = 1, .form = VALUE_LOSS_FORMS,            \
-    .n_alt = 1, .alt = {{"x", DT_BIT(DT_X)}}, .loss = true, .labels = (kind), .infer = (how),      \
-    .cpu = &dt_##what##_cpu
+    .n_alt = 1, .alt = {{"x", DT_BIT(DT_X)}}, .loss = true, .reads_flat = true, .labels = (kind),  \
+    .infer = (how), .cpu = &dt_##what##_cpu
 
 const dt_layer_desc dt_layer_bce = {VALUE_LOSS(bce,
     "binary cross entropy of the sigmoid of each element and a label from 0 to 1, mean over the "

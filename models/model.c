@@ -89,7 +89,11 @@ static dt_status pick_blocks(
 {
     if (m->blocks == 0) {
         DT_CHECK(refuse(m, "layers", o->layers, err));
-        return refuse(m, "heads", o->heads, err);
+        DT_CHECK(refuse(m, "heads", o->heads, err));
+        if (o->attention != 0)
+            return DT_FAIL(
+                err, DT_E_CONFIG, "%s has no attention; remove [model] attention", m->name);
+        return DT_OK;
     }
     r->attention = o->attention;
     DT_CHECK(pick(m, "layers", o->layers, m->blocks, 1 << 12, &r->layers, err));
@@ -160,6 +164,11 @@ static dt_status pick_tokens(
         return DT_FAIL(err, DT_E_CONFIG, "%s has no image; remove [model] image = %s", m->name,
             dt_sides_print(o->image).s);
     DT_CHECK(refuse(m, "channels", o->channels, err));
+    if (o->vocab > 0 && o->classes > 0 && o->vocab != o->classes)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: [model] vocab = %" PRId64
+            " is how many classes there are; remove classes = %" PRId64,
+            m->name, o->vocab, o->classes);
     const int64_t given = o->vocab > 0 ? o->vocab : o->classes;
     DT_CHECK(pick(m, "vocab", given, m->classes, 1 << 20, &r->vocab, err));
     DT_CHECK(pick(m, "context", o->context, m->input.h, 1 << 20, &r->context, err));

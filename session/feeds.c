@@ -175,6 +175,13 @@ static dt_status hold(dt_source **source, const dt_session *s, bool held, dt_err
     return DT_OK;
 }
 
+/* Whether what the loss compares with is a vector and no map. */
+static bool gives_vector(const dt_session *s)
+{
+    const dt_shape y = dt_graph_output(s->graph);
+    return y.h * y.w == 1;
+}
+
 static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_desc *desc,
     const dt_source_opts *train, dt_err *err)
 {
@@ -199,6 +206,7 @@ static dt_status open_eval(dt_feeds *f, const dt_session *s, const dt_source_des
         .once = true,
         .rests = true,
         .own_labels = o.unlabelled,
+        .by_channel = gives_vector(s),
         .label_kind = dt_graph_label_kind(s->graph)};
     DT_CHECK(dt_loader_create(&f->eval_loader, f->eval, &l, err));
     f->eval_last = dt_batches_of(dt_loader_feed(f->eval_loader)->samples, l.batch).partial;
@@ -411,6 +419,7 @@ dt_status dt_feeds_open(dt_feeds *f, const dt_session *s, dt_err *err)
         .ahead = (int)s->opts.data.ahead,
         .threads = dti_decoders(s),
         .own_labels = o.unlabelled,
+        .by_channel = gives_vector(s),
         .label_kind = dt_graph_label_kind(s->graph),
         .seed = o.seed};
     DT_CHECK(dt_loader_create(&f->train_loader, f->train, &l, err));

@@ -164,10 +164,11 @@ static dt_status check_loss(const dt_session *s, const dt_graph *g, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: the loss, %s, learns classes; end the network in one of values, as [mse loss]",
             dt_session_asked(asked, s, "data", "target"), loss);
-    if (dt_shape_sample(&output) != dt_shape_sample(&g->input))
+    if (dt_shape_sample(&output) != dt_shape_sample(&g->input) ||
+        (output.h * output.w > 1 && (output.h != g->input.h || output.w != g->input.w)))
         return DT_FAIL(err, DT_E_CONFIG,
             "%s: the network takes %" PRId64 "x%" PRId64 "x%" PRId64 " values and gives %" PRId64
-            "x%" PRId64 "x%" PRId64 "; make these as many",
+            "x%" PRId64 "x%" PRId64 "; make these alike, or a vector of as many",
             dt_session_asked(asked, s, "data", "target"), g->input.h, g->input.w, g->input.c,
             output.h, output.w, output.c);
     return DT_OK;

@@ -20,7 +20,7 @@ static void overview(void)
 {
     size_t n;
     const dti_command *const *c = dti_command_all(&n);
-    printf("dnntrain trains deep neural networks in less memory than they need.\n\n");
+    printf("dnntrain trains deep neural networks in less memory than all their values take.\n\n");
     for (size_t i = 0; i < n; i++) {
         printf("  ");
         dti_term_wrap(stdout, 2, 10, c[i]->usage);

@@ -106,13 +106,15 @@ static const entry notes[] = {
     {"evaluation, validation, accuracy", "-",
         "What is not learned from: data.eval_path names it where the source has no such part of "
         "its own, train.eval_every says how often, and `dnntrain eval RUN` evaluates once more."},
-    {"environment, env, DT_ISA, DT_TRACE, ONEDNN_MAX_CPU_ISA, GOMP_SPINCOUNT, OMP_WAIT_POLICY, "
-     "COLUMNS, NO_COLOR, XDG_CACHE_HOME, TMPDIR",
+    {"environment, env, DT_ISA, DT_TRACE, ONEDNN_MAX_CPU_ISA, GOMP_SPINCOUNT, OMP_NUM_THREADS, "
+     "OMP_WAIT_POLICY, COLUMNS, NO_COLOR, XDG_CACHE_HOME, TMPDIR",
         "-",
         "DT_ISA=plain, avx2, avx512, avx512_bf16 or amx: no better instructions than those, so the "
-        "bits of a lesser processor. ONEDNN_MAX_CPU_ISA caps those of oneDNN alone. GOMP_SPINCOUNT "
-        "and OMP_WAIT_POLICY: how long waiting threads spin; where neither is set, the first is "
-        "for 100 microseconds. DT_TRACE=FILE: a line for each row of a plan that is run. "
+        "bits of a lesser processor. ONEDNN_MAX_CPU_ISA caps those of oneDNN, and with them "
+        "which kernels of ours compute bf16. OMP_NUM_THREADS: how many threads compute where "
+        "device.threads is 0. GOMP_SPINCOUNT and OMP_WAIT_POLICY: how long waiting threads spin; "
+        "where neither is set, the first is for 100 microseconds. DT_TRACE=FILE: a line for each "
+        "row of a plan that is run. "
         "COLUMNS: the width of tables. NO_COLOR: no colours. LC_ALL, LC_CTYPE, LANG: bars of block "
         "characters where they say UTF-8. XDG_CACHE_HOME: where dnntrain/ is, with profiles and "
         "fronts, unless memory.cache names a folder; else ~/.cache. TMPDIR: where sweep --verify "

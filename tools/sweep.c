@@ -94,8 +94,10 @@ static dt_status sweep_session(
     if (s->opts.memory.device_budget == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "[memory] device_budget is missing: the sweep looks for the largest batch in a budget; "
-            "give one, as in --set memory.device_budget=2GiB, or a card whose memory it is, as in "
-            "--set device.card=rtx3090");
+            "give one, as in --set memory.device_budget=2GiB%s",
+            dt_device_built(DT_CUDA)
+                ? ", or a card whose memory it is, as in --set device.card=rtx3090"
+                : "");
     if (f->verify && s->context.card != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "%s: --verify trains, and that card is not here",
             dt_session_asked(asked, s, "device", "card"));

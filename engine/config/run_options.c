@@ -115,7 +115,7 @@ static const dt_opt train_rows[] = {
 static const dt_opt device_rows[] = {
     {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "device that computes; auto: cuda if the build has it and a card answers, else cpu"},
     {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "card that plan, sweep, compare and explain make plans for; it need not be here. 'dnntrain list cards' names cards; those marked 'simulated alone' are only for memory.simulate"},
-    {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "number of threads that compute; 0: all cores"},
+    {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "number of threads that compute; 0: as many as OMP_NUM_THREADS says, else all cores that this process may use"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_memory_opts, f)
@@ -166,7 +166,7 @@ static const dt_opt checkpoint_rows[] = {
 #undef AT
 #define AT(f) offsetof(dt_dir_opts, f)
 static const dt_opt run_rows[] = {
-    {"dir", DT_OPT_PATH, AT(dir), "", 0, 0, NULL, NULL, "folder for everything the run writes"},
+    {"dir", DT_OPT_PATH, AT(dir), "", 0, 0, NULL, NULL, "folder for everything the run writes; not given: runs/MODEL-POLICY-N, the next N, below the folder where the command is run"},
     {"overwrite", DT_OPT_BOOL, AT(overwrite), "off", 0, 0, NULL, NULL, "use dir even if it holds a run, which is moved aside, to DIR.old-1, DIR.old-2 ..."},
     END};
 #undef AT

@@ -50,7 +50,7 @@ bool dti_amx_conv_can(const dti_amx_conv *s, dt_why *why)
             why, "%" PRId64 " channels, needs %d or a multiple of %d", s->c, (int)TILE, (int)STEP);
     if (s->out % TILE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d", s->out, (int)TILE);
-    return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
+    return dti_amx_here() || dt_refuse(why, "there is no AMX to use");
 }
 
 dti_amx_conv dti_amx_conv_transposed(const dti_amx_conv *s)

@@ -19,7 +19,7 @@ bool dti_amx_weights_can(const dti_weight_gradient *a, dt_why *why)
     if (a->c % TILE != 0 || a->out % TILE != 0)
         return dt_refuse(why, "%" PRId64 " channels, needs a multiple of %d",
             a->c % TILE != 0 ? a->c : a->out, (int)TILE);
-    return dti_amx_here() || dt_refuse(why, "this processor has no AMX");
+    return dti_amx_here() || dt_refuse(why, "there is no AMX to use");
 }
 
 #ifdef DT_AMX

@@ -17,3 +17,8 @@ bool dt_bf16_pays(void)
     return false;
 #endif
 }
+
+const char *dt_bf16_by(void)
+{
+    return !dt_bf16_pays() ? "fp32" : dti_amx_here() ? "amx" : "pairs";
+}

@@ -9,4 +9,7 @@
  * of values that are widened on the way. */
 bool dt_bf16_pays(void);
 
+/* By what: "amx", "pairs", or "fp32" where it does not. */
+const char *dt_bf16_by(void);
+
 #endif

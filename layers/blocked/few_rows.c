@@ -32,7 +32,7 @@ bool dti_few_rows_accepts(const dti_few_rows *s, dt_why *why)
     if (dti_amx_here())
         return dt_refuse(why, "the processor has AMX");
     if (dti_lane_set() != DTI_LANES_BF16)
-        return dt_refuse(why, "the processor has no AVX512_BF16");
+        return dt_refuse(why, "there is no AVX512_BF16 to use");
     if (s->in * s->out < LARGE)
         return dt_refuse(why, "%" PRId64 " weights, needs at least %d", s->in * s->out, (int)LARGE);
     if (s->in % STEP != 0 || s->out % LANES != 0)

@@ -26,7 +26,7 @@ bool dti_implicit_gemm_accepts(const dti_weight_gradient *g, dt_why *why)
 {
     enum { MANY_RESULTS = 28 * 28 };
     if (dti_lane_set() < DTI_LANES_AVX2)
-        return dt_refuse(why, "the processor has no AVX2");
+        return dt_refuse(why, "there is no AVX2 to use");
     if (g->bf16 && dti_amx_here())
         return dt_refuse(why, "the processor has AMX");
     if (!g->bf16 && dti_lane_set() > DTI_LANES_AVX2 && g->kernel == 1 && g->p * g->q < MANY_RESULTS)

@@ -35,11 +35,11 @@ bool dti_pixel_pairs_accepts(const dti_pixels *s, dt_why *why)
     if (dti_amx_here())
         return dt_refuse(why, "the processor has AMX");
     if (!dt_bf16_pays())
-        return dt_refuse(why, "the processor has no fast bf16 instructions");
+        return dt_refuse(why, "there are no fast bf16 instructions to use");
     if (s->c % LANES != 0 || s->out % LINE != 0)
         return dt_refuse(why, "%" PRId64 " and %" PRId64 " channels, needs multiples of %d and %d",
             s->c, s->out, (int)LANES, (int)LINE);
-    return dti_weight_pairs_can(&copy) || dt_refuse(why, "the processor has no AVX512_BF16");
+    return dti_weight_pairs_can(&copy) || dt_refuse(why, "there is no AVX512_BF16 to use");
 }
 
 size_t dti_pixel_pairs_weight_bytes(const dti_pixels *s)

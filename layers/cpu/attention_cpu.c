@@ -733,7 +733,7 @@ static bool bf16_accepts(const dt_call *c, dt_why *why)
 {
     if (c->dtype != DT_BF16)
         return dt_refuse(why, "%s, needs bf16", dt_dtype_name(c->dtype));
-    return dti_tile_bf16() != NULL || dt_refuse(why, "the processor has no fast bf16 instructions");
+    return dti_tile_bf16() != NULL || dt_refuse(why, "there are no fast bf16 instructions to use");
 }
 
 static dt_status bf16_facts(const dt_call *c, dt_facts *f, dt_err *err)

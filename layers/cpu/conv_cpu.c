@@ -44,9 +44,10 @@ static dti_winograd winograd_of(const dt_call *c)
     return (dti_winograd){c->n, x.h, x.w, x.c, y.h, y.w, y.c, o->pad, c->dtype};
 }
 
-/* The rule knows the shape of one sample only, so one algorithm computes batches of any size. With
- * few channels, or tiles that reach far beyond the image, the transforms cost more than they save,
- * which is half as much where plain products of bf16 take half the time. */
+/* The rule knows the shape of one sample only, so where bytes are no limit one algorithm computes
+ * batches of any size. With few channels, or tiles that reach far beyond the image, the transforms
+ * cost more than they save, which is half as much where plain products of bf16 take half the time.
+ */
 static bool winograd_accepts(const dt_call *c, dt_why *why)
 {
     enum { LEAST = 32, LEAST_BF16 = 64, WHOLE = 16 };

@@ -186,15 +186,17 @@ static bool attempt(search *s, const dti_cudnn_problem *p, const struct attempt 
     static const cudnnBackendHeurMode_t modes[] = {
         CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK};
     const size_t last = DT_COUNT(modes) - 1, from = a->fallback ? last : 0;
-    const size_t to = a->fallback || s->many ? last + 1 : last; /* algorithms may be there, too */
     dti_cudnn_bag *kept = &s->to->kept;
     *kept = (dti_cudnn_bag){0};
     s->to->n_table = 0;
     s->rules.compiled = a->compiled;
     const cudnnBackendDescriptor_t of = dti_cudnn_graph(kept, s->of, p);
     bool done = false;
-    for (size_t i = from; i < to && !done && kept->status == CUDNN_STATUS_SUCCESS; i++)
+    for (size_t i = from; i <= last && !done && kept->status == CUDNN_STATUS_SUCCESS; i++) {
+        if (i == last && !a->fallback && s->to->n_algorithm == 0)
+            break; /* it may add to what is proposed, and takes no turn of its own yet */
         done = ask(s, of, modes[i]);
+    }
     if (s->to->n_algorithm > 0)
         return true;
     if (kept->status != CUDNN_STATUS_SUCCESS) {

@@ -111,8 +111,9 @@ static dt_status climb(search *x, const dt_policy *ladder, dt_err *err)
     if (x->r->budgets.device == 0)
         return DT_FAIL(err, DT_E_CONFIG,
             "%s takes the first of several plans that fits a budget: set one, as in "
-            "memory.device_budget = 2GiB, or for plans alone device.card = rtx3090",
-            dt_session_asked(asked, x->session, "memory", "policy"));
+            "memory.device_budget = 2GiB%s",
+            dt_session_asked(asked, x->session, "memory", "policy"),
+            dt_device_built(DT_CUDA) ? ", or for plans alone device.card = rtx3090" : "");
     x->refused = dt_alloc(ladder->n_rung, sizeof *x->refused);
     if (x->refused == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for plans");

@@ -134,7 +134,7 @@ static const dt_node *single_value(const dt_graph *g, int64_t n)
 {
     for (size_t i = 0; i < g->n_node; i++) {
         const dt_shape x = dt_graph_shape(g, g->node[i].in[0]);
-        if (g->node[i].desc->batch_statistics && n * x.h * x.w == 1)
+        if (g->node[i].desc->batch_statistics && !g->node[i].frozen && n * x.h * x.w == 1)
             return &g->node[i];
     }
     return NULL;

@@ -12,6 +12,7 @@
 #include "engine/base/sha256.h"
 #include "engine/base/text.h"
 #include "engine/algorithms.h"
+#include "layers/blocked/bf16.h"
 #include "layers/onednn/onednn.h"
 #include "session/run/run_internal.h"
 #include "session/version.h"
@@ -60,6 +61,7 @@ static const struct {
     {"device.threads", ROUNDING},
     {"isa", ROUNDING},
     {"library_isa", ROUNDING},
+    {"bf16_by", ROUNDING},
     {"algorithms", ROUNDING},
     {"library", ROUNDING},
 };
@@ -263,6 +265,8 @@ static dt_status add_results(dti_facts *f, const dt_run *r, dt_err *err)
     DT_CHECK(add(f, "library", dt_onednn_version(), err));
     if (r->s->context.device == DT_CPU)
         DT_CHECK(add(f, "library_isa", dt_onednn_isa(), err));
+    if (r->s->context.device == DT_CPU && s->graph->dtype == DT_BF16)
+        DT_CHECK(add(f, "bf16_by", dt_bf16_by(), err));
     DT_CHECK(add_algorithms(f, &s->plans->table, err));
     DT_CHECK(add(f, "program", dt_version(), err));
     return add_exact(f, s, err);
@@ -353,8 +357,9 @@ static void compare_one(
     const bool data = strcmp(key, data_fingerprint) == 0;
     if (strcmp(key, held_out_fingerprint) == 0)
         return; /* no step depends on it, and what does asks for it */
-    if (then == NULL && (data || strcmp(key, "library_isa") == 0))
-        return; /* runs before it was told */
+    const bool later = data || strcmp(key, "library_isa") == 0 || strcmp(key, "bf16_by") == 0;
+    if (then == NULL && later)
+        return; /* by a run before it was told */
     if (data && data_agrees(then, now))
         return;
     if (k == TOLD)

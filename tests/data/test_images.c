@@ -369,7 +369,7 @@ static void classes_and_files_follow_byte_order(void **state)
     }
     char text[200];
     s->desc->describe(s, text, sizeof text);
-    assert_string_equal(text, "4 pictures in 3 class folders, 1 other file ignored");
+    assert_string_equal(text, "4 pictures in 3 class folders, 2 other files ignored");
     s->desc->close(s);
 }
 

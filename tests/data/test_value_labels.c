@@ -303,7 +303,7 @@ static void labels_may_be_the_input_itself(void **state)
     dt_loader *l = NULL;
     dt_batch b;
     char text[200];
-    const dt_loader_opts with = {
+    dt_loader_opts with = {
         .batch = 4, .ahead = 1, .own_labels = true, .label_kind = DT_LABEL_VALUE};
     assert_ok(dt_loader_create(&l, s, &with, &err), &err);
     for (int k = 0; k < 3; k++) {
@@ -311,6 +311,15 @@ static void labels_may_be_the_input_itself(void **state)
         for (int64_t i = 0; i < 4 * PIXELS * COLOURS; i++)
             assert_true(dt_label_value(b.labels[i]) == b.x[i]);
     }
+    dt_loader_destroy(l);
+    with.by_channel = true; /* as PyTorch flattens a picture */
+    assert_ok(dt_loader_create(&l, s, &with, &err), &err);
+    assert_ok(next_of(l, &b, &err), &err);
+    for (int64_t i = 0; i < 4; i++)
+        for (int64_t p = 0; p < PIXELS; p++)
+            for (int64_t c = 0; c < COLOURS; c++)
+                assert_true(dt_label_value(b.labels[(i * COLOURS + c) * PIXELS + p]) ==
+                            b.x[(i * PIXELS + p) * COLOURS + c]);
     dt_loader_destroy(l);
     s->desc->describe(s, text, sizeof text);
     assert_string_equal(text, "640 synthetic pictures");

@@ -333,6 +333,7 @@ static void pooling_sizes_follow_pytorch(void **state)
         {3, 1, 3, 0, true, 1}, /* or right at the end */
         {6, 3, 5, 1, true, 2}, /* a third would start in the right padding */
         {5, 2, 3, 0, true, 2}, {7, 2, 0, 0, false, 3}, /* stride 0: as kernel */
+        {2, 3, 2, 0, true, 1},                         /* one that reaches beyond the map */
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {
         const dt_shape x = {1, cases[i].in, cases[i].in + cases[i].stride, 2};
@@ -362,6 +363,7 @@ static void pooling_refuses_windows_that_cannot_be(void **state)
         {{.kernel = 3, .pad = -1}, "at least 0"},
         {{.kernel = 3, .pad = 2}, "more than half"},
         {{.kernel = 8}, "larger than the input"},
+        {{.kernel = 10, .stride = 2, .ceil = true}, "larger than the input"},
         {{.kernel = INT64_MAX}, "at least 1"},
     };
     for (size_t i = 0; i < DT_COUNT(cases); i++) {

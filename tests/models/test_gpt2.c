@@ -121,6 +121,8 @@ static void options_that_do_not_fit_are_refused(void **state)
         {"resnet18", {.context = 2}, "resnet18 has no context"},
         {"mlp", {.vocab = 2}, "mlp has no vocab"},
         {"mlp", {.layers = 2}, "mlp has no layers"},
+        {"resnet18", {.attention = 1}, "resnet18 has no attention"},
+        {"gpt2", {.vocab = 65, .classes = 10}, "vocab = 65 is how many classes there are"},
     };
     for (size_t i = 0; i < DT_COUNT(bad); i++) {
         dt_graph *g;

@@ -291,6 +291,18 @@ static void shapes_that_do_not_fit_name_both_layers_and_their_shapes(void **stat
     refuse_all(r, DT_COUNT(r));
 }
 
+static void maps_that_a_flatten_made_vectors_are_read_as_vectors(void **state)
+{
+    (void)state;
+    static const refusal cases[] = {
+        {"[flatten v]\n[linear l]\nout = 4\n[fc f]\nout = 2\n",
+            {"'l' (linear) reads 'v' as a map", "fc is the layer that reads one"}},
+        {"[flatten v]\n[relu r]\n[add s]\ninput = r, image\n[layernorm n]\n[fc f]\nout = 2\n",
+            {"'n' (layernorm) reads 's' as a map"}},
+    };
+    refuse_all(cases, DT_COUNT(cases));
+}
+
 static void kernels_larger_than_the_padded_input_are_refused(void **state)
 {
     (void)state;
@@ -697,6 +709,7 @@ DT_TEST_GROUP(ini_network)
         cmocka_unit_test(cycles_and_layers_below_are_refused),
         cmocka_unit_test(wrong_numbers_of_inputs_are_refused),
         cmocka_unit_test(shapes_that_do_not_fit_name_both_layers_and_their_shapes),
+        cmocka_unit_test(maps_that_a_flatten_made_vectors_are_read_as_vectors),
         cmocka_unit_test(kernels_larger_than_the_padded_input_are_refused),
         cmocka_unit_test(sizes_that_are_zero_or_overflow_are_refused),
         cmocka_unit_test(values_nobody_takes_are_refused),

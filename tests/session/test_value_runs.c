@@ -406,6 +406,8 @@ static void what_does_not_go_with_numbers_is_refused(void **state)
         {"[mse loss]\n", "train.label_smoothing=0.1", "it is for labels that are classes, and mse"},
         {"[mse loss]\n", "checkpoint.best=top1", "set checkpoint.best = loss"},
         {"[mse loss]\n", "data.target=input", "takes 8x8x3 values and gives 8x8x8; make these"},
+        {"[permute t]\norder = hcw\n[conv u]\nout = 8\nkernel = 1\n[mse loss]\n",
+            "data.target=input", "takes 8x8x3 values and gives"},
         {"[fc f]\nout = 2\n", "data.target=input",
             "end the network in one of values, as [mse loss]"},
         {"[mse loss]\n", "data.source=cifar10", "learns values, and samples of this source have"},

@@ -214,13 +214,16 @@ static dt_status list_budgets(dt_compare_budgets *u, const char *text, dt_err *e
     return u->n > 0 ? DT_OK : wrong_budgets(text, err);
 }
 
-/* A single small number says how many. */
+/* A single small number says how many, one of 1,024 or more is bytes, as each is in a list. */
 static dt_status read_budgets(dt_compare_budgets *to, const char *text, dt_err *err)
 {
+    enum { LEAST_BYTES = 1024 };
+    int64_t n = 0;
     if (text == NULL)
         return DT_OK;
-    if (!dt_parse_i64(text, &to->evenly))
+    if (!dt_parse_i64(text, &n) || n >= LEAST_BYTES)
         return list_budgets(to, text, err);
+    to->evenly = n;
     return to->evenly >= 1 && to->evenly <= DT_COMPARE_BUDGETS ? DT_OK : wrong_budgets(text, err);
 }
 

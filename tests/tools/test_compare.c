@@ -1383,6 +1383,7 @@ static void wrong_arguments_are_refused(void **state)
         {"compare FILE --policies vdnn_all;", "nothing stands between two semicolons"},
         {"compare FILE --budgets 0", "--budgets 0: say how many, 1..64, or which"},
         {"compare FILE --budgets 65", "--budgets 65: say how many"},
+        {"compare FILE --budgets 1023", "--budgets 1023: say how many"},
         {"compare FILE --budgets -1", "--budgets -1: say how many"},
         {"compare FILE --budgets 1GiB,", "--budgets 1GiB,: say how many"},
         {"compare FILE --budgets 1GiB,,2GiB", "say how many"},

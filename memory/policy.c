@@ -439,14 +439,15 @@ static dt_status time_plan(const dt_pass_env *e, const dt_plan *plan, dt_timelin
     return dt_simulate(t, plan, dti_pass_costs(e), &o, err);
 }
 
-/* Of a memo, which is of one search: besides the program only the pool changes there, and what is
- * enough for a quick one. */
+/* Of a memo, which is of one search: besides the program only the pool changes there, what is
+ * enough for a quick one, and where a search begins anew the bytes that plans keep to. */
 static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SHA256_TEXT])
 {
     dt_sha256 sum;
     dt_sha256_init(&sum);
     dt_sha256_add(&sum, o->pool->name, strlen(o->pool->name) + 1);
     dt_sha256_add(&sum, &o->enough, sizeof o->enough);
+    dt_sha256_add(&sum, &o->keep_to, sizeof o->keep_to);
     dti_program_key(p, &sum);
     dt_sha256_text(&sum, key);
 }

@@ -531,17 +531,52 @@ static bool may_come_later(const dt_map *m, const dt_lower_opts *o)
     return false;
 }
 
-/* Where no plan fits as much as comes ahead for any budget, all are made for the run's own: what
+/* Whether a policy alone, or two, are faster with less ahead than all that fit as much as comes
+ * ahead for any budget: where copies are what a step waits for, those that come early hold up
+ * others. */
+static dt_status is_faster_with_less(
+    const dti_auto *s, dt_lower_opts *lower, bool *faster, dt_err *err)
+{
+    const uint64_t own = s->env->budgets.device;
+    dti_auto less = *s; /* of seconds and values, which it borrows */
+    less.plan = NULL;
+    less.base = NULL;
+    less.n = less.room = less.n_base = less.room_base = less.n_light = 0;
+    less.own = own;
+    lower->keep_to = own;
+    const dt_status st = dti_auto_add_policies(&less, !s->env->hasty, err);
+    *faster = st == DT_OK && dti_pass_is_better_in_all(s->env, &best_within(&less, own)->cost,
+                                 &best_within(s, own)->cost, own);
+    lower->keep_to = 0;
+    drop_plans(&less);
+    dti_auto_drop_bases(&less);
+    dt_free(less.base);
+    return st;
+}
+
+/* Whether plans are to be made for the run's own budget: where none fits as much as comes ahead for
+ * any, or less of it is faster. What keeps all and fits has no less ahead. */
+static dt_status wants_less(const dti_auto *s, dt_lower_opts *lower, bool *less, dt_err *err)
+{
+    const uint64_t own = s->env->budgets.device;
+    *less = best_within(s, own)->cost.device > own;
+    return *less || own >= s->most ? DT_OK : is_faster_with_less(s, lower, less, err);
+}
+
+/* With as much ahead as for any budget, then, where that is too much, all for the run's own: what
  * would fit as it is comes to the same there. So the first search ends as soon as it looks so. */
 static dt_status find_within(dti_auto *s, dt_lower_opts *lower, dt_err *err)
 {
     const uint64_t own = s->env->budgets.device;
     const bool later = own > 0 && may_come_later(s->p->map, lower);
+    bool less = false;
     lower->keep_to = 0;
     s->reach = later ? own : UINT64_MAX;
     DT_CHECK(dti_auto_time_values(s, err));
     DT_CHECK(find_all(s, err));
-    if (!later || best_within(s, own)->cost.device <= own)
+    if (later)
+        DT_CHECK(wants_less(s, lower, &less, err));
+    if (!less)
         return DT_OK;
     lower->keep_to = own;
     s->reach = UINT64_MAX;

@@ -614,6 +614,55 @@ static void what_comes_ahead_is_given_up_soon(void **state)
             (long long)without);
 }
 
+/* What a policy comes to where all that outlives a step lives on the host and may come ahead
+ * altogether, but for what the budget has no room for. */
+static dti_pass_cost cost_ahead(uint64_t graph, const char *policy, uint64_t budget)
+{
+    dti_pass_cost c;
+    dt_err err = {0};
+    dt_costs costs;
+    dt_costs_of_card(&costs, dt_card_speed_find("v100"));
+    const dt_lower_opts lower = {.pool = dt_pool_find("greedy"),
+        .policy = "",
+        .ahead = {[DT_TIER_HOST] = UINT64_MAX},
+        .keep_to = budget};
+    const dt_pass_env env = {.costs = &costs, .lower = &lower, .budgets.device = budget};
+    dt_lowered m = {.graph = dt_random_graph(graph)};
+    live_in(&m, DT_TIER_HOST);
+    const bool is_auto = strcmp(policy, "auto") == 0;
+    dt_rewrite_with(m.program, policy, is_auto ? "[policy.auto]\nsearches = off\n" : NULL, &env);
+    assert_ok(dti_pass_cost_of(&env, m.program, &c, &err), &err);
+    dt_program_destroy(m.program);
+    dt_map_destroy(m.map);
+    dt_graph_destroy(m.graph);
+    dt_costs_deinit(&costs);
+    return c;
+}
+
+/* Where its second search, with less ahead, is not to go by the bytes of the first, and where what
+ * fits with all ahead is slower than with less: within the budget, and never behind no policy. */
+static void with_less_ahead_it_is_behind_nobody(void **state)
+{
+    (void)state;
+    static const uint64_t graph[] = {9, 12, 17, 57};
+    for (size_t g = 0; g < DT_COUNT(graph); g++) {
+        if (!dt_picked(g, 4, 1, 1))
+            continue;
+        const uint64_t least = cost_ahead(graph[g], "auto", 1).device;
+        const uint64_t most = cost_ahead(graph[g], "keep_all", 0).device;
+        for (uint64_t part = 0; part < 8; part += 7) {
+            const uint64_t budget = least + (most - least) / 8 * part;
+            const dti_pass_cost own = cost_ahead(graph[g], "auto", budget);
+            const dti_pass_cost all = cost_ahead(graph[g], "keep_all", budget);
+            if (own.device > budget || (all.device <= budget && own.seconds > all.seconds))
+                fail_msg("graph %d, budget %llu: auto takes %llu bytes and %.9g s, keep_all "
+                         "%llu and %.9g",
+                    (int)graph[g], (unsigned long long)budget, (unsigned long long)own.device,
+                    own.seconds, (unsigned long long)all.device, all.seconds);
+        }
+    }
+}
+
 /* What auto makes of a program with what a folder has of it: its peak; and how much is kept. */
 static bool stem_is(const void *stem, char *to, size_t bytes)
 {
@@ -1046,6 +1095,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_second_search_leaves_no_memory_behind),
         cmocka_unit_test(what_comes_ahead_is_given_up_soon),
+        cmocka_unit_test(with_less_ahead_it_is_behind_nobody),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),
         cmocka_unit_test(what_fits_nowhere_is_not_searched_for),

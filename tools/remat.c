@@ -155,16 +155,26 @@ static double extra_percent(const remat_run *r)
                                  : 0;
 }
 
-/* By Checkmate's program, or as no sequence at all costs less. */
+/* Of the file's order, by branch and bound over sets of values; or as no sequence at all costs
+ * less.
+ */
 static bool is_proved(const remat_run *r)
 {
     return r->task.proved || r->task.found.cost == r->task.bound;
+}
+
+/* Of what Checkmate's program knows, which the file's order has more than. */
+static bool is_optimum(const remat_run *r)
+{
+    return r->task.optimum || is_proved(r);
 }
 
 /* What an answer of Checkmate's is worth. */
 static const char *standing(const remat_run *r)
 {
     return is_proved(r)       ? "nothing costs less in the file's order"
+           : is_optimum(r)    ? "nothing costs less in the file's order in which each op runs at "
+                                "most once before every first run"
            : r->task.annealed ? "annealed, and not proved the least; --nodes N branches for longer"
                               : "the best in the file's order within --nodes, not proved the least";
 }
@@ -196,6 +206,7 @@ static dt_status show_json(const remat_run *r, dt_err *err)
     whole_or_null(&j, "lower_bound", r->task.bound, !r->task.published);
     if (exactly(r)) {
         dt_json_flag(&j, "proved", is_proved(r));
+        dt_json_flag(&j, "optimum", is_optimum(r));
         dt_json_flag(&j, "annealed", r->task.annealed);
         whole_or_null(&j, "relaxation", r->task.relaxation, r->task.relaxation > 0);
     }

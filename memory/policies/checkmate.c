@@ -34,9 +34,10 @@ static const dt_opt opts[] = {
 enum { ROUNDS = 6, MOVES_AN_OP = 2000, STAGES = 64 };
 
 /* How an answer was found. */
-typedef enum found_by { PROVED, BRANCHED, ANNEALED, CHAIN } found_by;
+typedef enum found_by { PROVED, OPTIMUM, BRANCHED, ANNEALED, CHAIN } found_by;
 static const char *const reasons[] = {
     [PROVED] = "checkmate: so the optimum in the order of the ops has it",
+    [OPTIMUM] = "checkmate: so the optimum of the integer program has it",
     [BRANCHED] =
         "checkmate: the best of the integer program within its nodes, not proved the least",
     [ANNEALED] = "checkmate: so annealing of the same problem has it, not proved the least",
@@ -132,7 +133,7 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
     dt_err why = {0};
     dt_remat_sequence other = {0};
     const answer *before = known(s, aim);
-    s->by = PROVED;
+    s->by = OPTIMUM;
     if (before != NULL)
         return copy_runs(runs, &before->runs, err);
     if (aim <= s->none)
@@ -141,7 +142,7 @@ static dt_status branch(search *s, uint64_t aim, dt_remat_sequence *runs, dt_err
         dti_remat_checkmate(&s->x.r.graph, aim, nodes_of(s), s->x.r.once, runs, &proved, &why);
     if (st != DT_OK && st != DT_E_BUDGET)
         return dt_err_append(err, st, why.text);
-    s->by = proved ? PROVED : BRANCHED;
+    s->by = proved ? OPTIMUM : BRANCHED;
     if (proved && st == DT_OK)
         return keep(s, aim, runs, err);
     s->none = proved ? aim : s->none;

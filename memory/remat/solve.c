@@ -159,7 +159,7 @@ static dt_status branch(dt_remat_task *r, dt_err *err)
 {
     const uint64_t nodes = r->nodes > 0 ? r->nodes : dti_remat_checkmate_nodes(r->graph);
     dt_remat_sequence runs = {0};
-    dt_status st = dti_remat_checkmate(r->graph, r->budget, nodes, NULL, &runs, &r->proved, err);
+    dt_status st = dti_remat_checkmate(r->graph, r->budget, nodes, NULL, &runs, &r->optimum, err);
     if (st == DT_OK)
         st = dti_remat_measure(r->graph, &runs, &r->found, err);
     if (st == DT_OK) {
@@ -171,9 +171,9 @@ static dt_status branch(dt_remat_task *r, dt_err *err)
     return st == DT_OK ? dti_remat_relaxation(r->graph, r->budget, NULL, &r->relaxation, err) : st;
 }
 
-/* The optimum in the graph's order: by the integer program where nodes are asked for. Else of small
- * graphs by branch and bound over sets of values, or by the program where it has an answer within
- * seconds; what is not proved is annealed, as in the policy of the name. */
+/* The optimum in the graph's order: that of the integer program where nodes are asked for. Else of
+ * small graphs by branch and bound over sets of values, or by the program where it has an answer
+ * within seconds; what neither proves is annealed, as in the policy of the name. */
 static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
 {
     const bool usual = r->graph->n_op <= DTI_REMAT_USUAL_CHECKMATE && dt_solver_name() != NULL;
@@ -185,7 +185,7 @@ static dt_status solve_exactly(dt_remat_task *r, dt_err *err)
         dt_err_clear(&why);
         st = usual ? branch(r, &why) : DT_OK;
     }
-    if (r->proved || (st != DT_OK && st != DT_E_BUDGET))
+    if (r->proved || r->optimum || (st != DT_OK && st != DT_E_BUDGET))
         return st == DT_OK ? DT_OK : dt_err_append(err, st, why.text);
     r->annealed = true;
     return anneal(r, r->bound, err);

@@ -23,14 +23,16 @@ typedef enum dt_remat_how {
  * @best @found: the sequence, and what it takes
  * @bound:     no sequence within the budget costs less; 0 where it is counted as published
  * @limit:     of the cost, when the largest batch is looked for; 0 otherwise
- * @relaxation @proved: of Checkmate's program: 0: not solved; nothing of its kind costs less
+ * @proved:    nothing in the graph's order costs less
+ * @relaxation @optimum: of Checkmate's program: 0: not solved; nothing of its kind costs less, as
+ * of dti_remat_checkmate
  * @annealed:  Checkmate's program was too large, or had no proved answer, and was searched
  */
 typedef struct dt_remat_task {
     const dt_remat_graph *graph;
     dt_remat_how how;
     const dt_remat_policy *policy;
-    bool published, proved, annealed;
+    bool published, proved, optimum, annealed;
     uint64_t budget, limit, seed, moves, nodes;
     dt_remat_taken base, found;
     dt_remat_sequence best;

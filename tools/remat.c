@@ -57,6 +57,12 @@ static const char *list_policies(char to[NAMES_BYTES], size_t from)
     return dt_list_words(to, NAMES_BYTES, names + from);
 }
 
+/* How much of what is asked for goes to stdout; nothing: the table does. */
+static int on_stdout(const remat_run *r)
+{
+    return r->json + dti_is_stdout(r->sequence) + dti_is_stdout(r->intervals);
+}
+
 static bool exactly(const remat_run *r)
 {
     return r->task.how == DT_REMAT_CHECKMATE;
@@ -463,9 +469,9 @@ static dt_status search_file(remat_run *r, dt_err *err)
         DT_CHECK(dti_write_file(r->intervals, print_intervals, r, err));
     if (r->json)
         return show_json(r, err);
-    if (r->max_batch)
+    if (r->max_batch && on_stdout(r) == 0)
         show_batch(r);
-    else
+    else if (on_stdout(r) == 0)
         show_table(r);
     return DT_OK;
 }
@@ -605,7 +611,7 @@ static dt_status chain_file(remat_run *r, dt_err *err)
         st = dti_write_file(r->sequence, print_steps, &s, err);
     if (st == DT_OK && r->json)
         st = show_chain_json(r, &s, err);
-    else if (st == DT_OK)
+    else if (st == DT_OK && on_stdout(r) == 0)
         show_chain_steps(r, &s);
     dt_chain_plan_deinit(&s.plan);
     dt_chain_deinit(&s.chain);
@@ -657,7 +663,7 @@ static dt_status run_mode(remat_run *r, const dti_cli *cli, dt_err *err)
     DT_CHECK(check_flags(r, err));
     DT_CHECK(
         dti_check_outputs(NULL, files, DT_COUNT(files), r->path != NULL ? r->path : r->chain, err));
-    if (r->json + dti_is_stdout(r->sequence) + dti_is_stdout(r->intervals) > 1)
+    if (on_stdout(r) > 1)
         return DT_FAIL(err, DT_E_CONFIG,
             "--json and what is named - all go to stdout; name files for the others");
     if (cli->n_word == 0 && r->chain != NULL)

@@ -105,6 +105,37 @@ static void its_values_can_be_placed(void **state)
     cli_done(&r);
 }
 
+/* What a file has, stdout has where the file is -, and nothing else: no table. */
+static void assert_alone(const char *words, const char *graph)
+{
+    char to[600], line[2048]; /* paths are lent */
+    snprintf(to, sizeof to, "%s", cli_file("alone.txt", ""));
+    snprintf(line, sizeof line, "%s %s", words, to);
+    ran r = cli_run(line, graph);
+    assert_code(&r, 0);
+    assert_true(r.out[0] != '\0');
+    cli_done(&r);
+    char *text = cli_text(to);
+    snprintf(line, sizeof line, "%s -", words);
+    r = cli_run(line, graph);
+    assert_code(&r, 0);
+    assert_string_equal(r.out, text);
+    cli_done(&r);
+    dt_free(text);
+}
+
+static void a_sequence_goes_to_stdout_alone(void **state)
+{
+    NEED_BINARY();
+    char words[1024];
+    assert_alone("remat FILE --budget 80% --sequence", chain());
+    assert_alone("remat FILE --budget 80% --intervals", chain());
+    assert_alone("remat FILE --max-batch --device 1000 --sequence", chain());
+    snprintf(words, sizeof words, "remat --chain %s --budget 24 --sequence",
+        cli_file("stages.txt", "3 4\n2 4 4 8 1 2\n2 4 4 8 1 2\n1 1 0 0 0 0\n"));
+    assert_alone(words, NULL);
+}
+
 static void the_checker_finds_what_is_wrong(void **state)
 {
     (void)state;
@@ -544,6 +575,7 @@ DT_TEST_GROUP(remat_tool)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_what_its_sequence_takes),
+        cmocka_unit_test(a_sequence_goes_to_stdout_alone),
         cmocka_unit_test(the_checker_finds_what_is_wrong),
         cmocka_unit_test(its_values_can_be_placed),
         cmocka_unit_test(the_same_seed_gives_the_same_sequence),

@@ -18,6 +18,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/context.h"
+#include "memory/codec.h"
 #include "memory/kept.h"
 #include "memory/policies/auto_search.h"
 #include "memory/policy.h"
@@ -417,13 +419,19 @@ static void add_homes(const dt_map *m, dt_sha256 *sum)
     }
 }
 
-/* What it is searched with: every policy, and who solves integer programs. */
-static void add_means(dt_sha256 *sum)
+/* What it is searched with: every policy, the codecs that they choose among, of which builds and
+ * devices have some or all, and who solves integer programs. */
+static void add_means(const dt_context *on, dt_sha256 *sum)
 {
-    size_t n;
+    size_t n, n_codec;
     const dt_policy *const *all = dt_policy_all(&n);
+    const dt_codec *const *codec = dt_codec_all(&n_codec);
+    const dt_device_kind device = dt_context_device(on);
     for (size_t i = 0; i < n; i++)
         dt_sha256_add_text(sum, all[i]->name);
+    for (size_t i = 0; i < n_codec; i++)
+        dt_sha256_add_text(sum, codec[i]->name);
+    ADD(*sum, device);
     dt_sha256_add_text(sum, dt_solver_name() != NULL ? dt_solver_name() : "");
 }
 
@@ -465,7 +473,7 @@ static void key_of(const dti_auto *s, uint64_t own, char key[DT_SHA256_TEXT])
         ADD(sum, e->lower->keep_to);
     }
     dt_sha256_add_text(&sum, e->pool != NULL ? e->pool->name : "");
-    add_means(&sum);
+    add_means(p->context, &sum);
     dt_sha256_text(&sum, key);
 }
 

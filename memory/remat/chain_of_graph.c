@@ -35,9 +35,11 @@ static void look(making *m)
                 m->back[v] = true;
             else if (g->out[i] > m->last[v])
                 m->last[v] = g->out[i];
-        for (uint32_t k = v; k < m->last[v]; k++)
-            m->bytes[k] += g->bytes[v];
+        m->bytes[v] += g->bytes[v]; /* from here on, up to there; it wraps round where it falls */
+        m->bytes[m->last[v]] -= g->bytes[v];
     }
+    for (uint32_t v = 1; v < m->n_forward; v++)
+        m->bytes[v] += m->bytes[v - 1];
     dti_remat_articulations(g, m->n_forward, m->point);
 }
 
@@ -71,25 +73,103 @@ static uint32_t cut(making *m, dti_chain_cuts cuts, bool *points)
     return n;
 }
 
-/* Give up the cut between the two neighbours that make the least bytes together. */
-static void merge_least(making *m)
+/* A cut, and the bytes of the two stages beside it, as they were when it was put in. */
+typedef struct beside {
+    uint64_t bytes;
+    uint32_t at;
+} beside;
+
+/**
+ * struct merging - cuts that are given up.
+ * @heap:   n of them, the least bytes at the top, of equal ones the first
+ * @before @after: by op behind which a stage ends, where its neighbours end; none: UINT32_MAX
+ * @stage:  by the same, its bytes
+ */
+typedef struct merging {
+    beside *heap;
+    uint32_t n, *before, *after;
+    uint64_t *stage;
+} merging;
+
+static bool is_less(beside a, beside b)
 {
-    uint64_t before = 0, here = 0, least = UINT64_MAX;
-    uint32_t open = UINT32_MAX, chosen = UINT32_MAX;
+    return a.bytes != b.bytes ? a.bytes < b.bytes : a.at < b.at;
+}
+
+/* In place of entry @i, with all below it in order. */
+static void sift(merging *x, uint32_t i, beside e)
+{
+    for (uint32_t k = 2 * i + 1; k < x->n; k = 2 * i + 1) {
+        k += k + 1 < x->n && is_less(x->heap[k + 1], x->heap[k]);
+        if (!is_less(x->heap[k], e))
+            break;
+        x->heap[i] = x->heap[k];
+        i = k;
+    }
+    x->heap[i] = e;
+}
+
+static uint64_t bytes_beside(const merging *x, uint32_t at)
+{
+    return x->stage[at] + x->stage[x->after[at]];
+}
+
+/* Stages by where they end, and all cuts. */
+static void list_cuts(const making *m, merging *x)
+{
+    uint32_t before = UINT32_MAX;
+    uint64_t here = 0;
     for (uint32_t v = 0; v < m->n_forward; v++) {
         here += m->g->bytes[v];
         if (!m->cut[v] && v + 1 < m->n_forward)
             continue;
-        if (open != UINT32_MAX && before + here < least) {
-            least = before + here;
-            chosen = open;
+        x->stage[v] = here;
+        x->before[v] = before;
+        x->after[v] = UINT32_MAX;
+        if (before != UINT32_MAX) {
+            x->after[before] = v;
+            x->heap[x->n++] = (beside){bytes_beside(x, before), before};
         }
-        before = here;
+        before = v;
         here = 0;
-        open = v;
     }
-    if (chosen != UINT32_MAX)
-        m->cut[chosen] = false;
+    for (uint32_t i = x->n / 2; i-- > 0;)
+        sift(x, i, x->heap[i]);
+}
+
+/* Give up the cut between the two neighbours that make the least bytes together. Stages only grow,
+ * so an entry that is out of date is too high up, and is put in anew. */
+static void merge_least(making *m, merging *x)
+{
+    while (x->heap[0].bytes != bytes_beside(x, x->heap[0].at))
+        sift(x, 0, (beside){bytes_beside(x, x->heap[0].at), x->heap[0].at});
+    const uint32_t at = x->heap[0].at, before = x->before[at], after = x->after[at];
+    m->cut[at] = false;
+    x->stage[after] += x->stage[at];
+    x->before[after] = before;
+    if (before != UINT32_MAX)
+        x->after[before] = after;
+    x->n--;
+    sift(x, 0, x->heap[x->n]);
+}
+
+static dt_status merge(making *m, uint32_t stages, uint32_t most, dt_err *err)
+{
+    const size_t n = m->n_forward;
+    merging x = {.heap = dt_alloc(n, sizeof *x.heap),
+        .before = dt_alloc(n, sizeof *x.before),
+        .after = dt_alloc(n, sizeof *x.after),
+        .stage = dt_alloc(n, sizeof *x.stage)};
+    const bool ok = x.heap != NULL && x.before != NULL && x.after != NULL && x.stage != NULL;
+    if (ok)
+        list_cuts(m, &x);
+    for (; ok && stages > most; stages--)
+        merge_least(m, &x);
+    dt_free(x.heap);
+    dt_free(x.before);
+    dt_free(x.after);
+    dt_free(x.stage);
+    return ok ? DT_OK : DT_FAIL(err, DT_E_NOMEM, "no memory to merge %" PRIu32 " stages", stages);
 }
 
 /* --- stages --- */
@@ -174,8 +254,10 @@ static dt_status make(
         return DT_FAIL(err, DT_E_NOMEM, "no memory to cut %" PRIu32 " ops", m->g->n_op);
     look(m);
     uint32_t stages = cut(m, cuts, &out->points);
-    for (; stages > most; stages--)
-        merge_least(m);
+    if (stages > most) {
+        DT_CHECK(merge(m, stages, most, err));
+        stages = most;
+    }
     out->chain.n = stages;
     out->chain.stage = dt_alloc(stages, sizeof *out->chain.stage);
     if (out->chain.stage == NULL)
@@ -331,7 +413,7 @@ dt_status dti_chain_runs(dt_remat_sequence *out, const dt_remat_graph *g, const 
         .out = out,
         .there = dt_alloc(n, 1),
         .held = dt_alloc(n, sizeof *w.held),
-        .stack = dt_alloc(n, sizeof *w.stack),
+        .stack = dt_alloc(2 * n, sizeof *w.stack),
         .next = s->first[s->chain.n],
         .input = dt_alloc((size_t)s->chain.n + 1, sizeof *w.input),
         .tape = dt_alloc((size_t)s->chain.n + 1, sizeof *w.tape)};

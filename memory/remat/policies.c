@@ -48,7 +48,7 @@ static dt_status replay_kept(
 {
     replay r = {.g = g,
         .there = dt_alloc(g->n_op, sizeof *r.there),
-        .stack = dt_alloc((size_t)g->n_op + 1, sizeof *r.stack),
+        .stack = dt_alloc(2 * (size_t)g->n_op, sizeof *r.stack),
         .out = out};
     out->n = 0;
     const dt_status st =

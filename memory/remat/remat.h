@@ -67,7 +67,7 @@ dt_status dti_remat_in_order(
     dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err) DT_NODISCARD;
 dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err) DT_NODISCARD;
 /* Run @op, and before it all that it reads and that is not @there (by op), inputs in their order.
- * @stack: room for as many ops as there are. */
+ * @stack: room for twice as many as there are ops. */
 dt_status dti_remat_push_lacking(dt_remat_sequence *s, const dt_remat_graph *g, uint32_t op,
     uint8_t *there, uint32_t *stack, dt_err *err) DT_NODISCARD;
 

@@ -118,15 +118,48 @@ uint32_t dti_runs_before(const dti_runs *r, uint32_t op, uint32_t slot)
     return t;
 }
 
-/* The last reader of the value that the run in @slot makes. */
-static uint32_t find_end(const dti_runs *r, uint32_t slot)
+static bool reads(const dt_remat_graph *g, uint32_t op, uint32_t v)
+{
+    for (uint32_t i = g->in_at[op]; i < g->in_at[op + 1]; i++)
+        if (g->in[i] == v)
+            return true;
+    return false;
+}
+
+/* The slot from which on no run below @stop reads @v, no lower than @least: what is passed over
+ * costs at most as much as to look at @v's readers. */
+static uint32_t pass_over(const dti_runs *r, uint32_t v, uint32_t least, uint32_t stop)
 {
     const dt_remat_graph *g = r->g;
-    const uint32_t v = r->op[slot];
-    const uint32_t stop = r->after[slot] != DTI_NO_RUN ? r->after[slot] : r->n_slot;
+    uint32_t left = g->out_at[v + 1] - g->out_at[v];
+    for (; stop > least; stop--) {
+        const uint32_t op = r->op[stop - 1];
+        const uint32_t looks = op != DTI_NO_RUN ? g->in_at[op + 1] - g->in_at[op] + 1 : 1;
+        if (left < looks || (op != DTI_NO_RUN && reads(g, op, v)))
+            break;
+        left -= looks;
+    }
+    return stop;
+}
+
+/* The last reader below @stop of the value that the run in @slot makes. Of a value that very many
+ * ops read one is mostly near. */
+static uint32_t find_end(const dti_runs *r, uint32_t slot, uint32_t stop)
+{
+    enum { MANY = 32 };
+    const dt_remat_graph *g = r->g;
+    const uint32_t v = r->op[slot], *out = g->out + g->out_at[v];
+    const uint32_t n = g->out_at[v + 1] - g->out_at[v];
     uint32_t end = slot;
-    for (uint32_t i = g->out_at[v]; i < g->out_at[v + 1]; i++) {
-        const uint32_t t = dti_runs_before(r, g->out[i], stop);
+    if (n > MANY) {
+        stop = pass_over(r, v, slot + 1, stop);
+        if (stop == slot + 1)
+            return slot;
+        if (r->op[stop - 1] != DTI_NO_RUN && reads(g, r->op[stop - 1], v))
+            return stop - 1;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t t = dti_runs_before(r, out[i], stop);
         end = t != DTI_NO_RUN && t > end ? t : end;
     }
     return end;
@@ -173,7 +206,7 @@ void dti_runs_put(dti_runs *r, uint32_t slot, uint32_t v)
     const uint32_t before = r->before[slot];
     if (before != DTI_NO_RUN && r->end[before] > slot) { /* the later readers are now this run's */
         r->end[slot] = r->end[before];
-        r->end[before] = find_end(r, before);
+        r->end[before] = find_end(r, before, slot);
         change(r, r->end[before] + 1, -bytes);
     } else {
         r->end[slot] = slot;
@@ -210,7 +243,7 @@ void dti_runs_take(dti_runs *r, uint32_t slot)
     for (uint32_t i = g->in_at[v]; i < g->in_at[v + 1]; i++) {
         const uint32_t made = dti_runs_before(r, g->in[i], slot);
         if (r->end[made] == slot)
-            set_end(r, made, find_end(r, made));
+            set_end(r, made, find_end(r, made, slot));
     }
 }
 

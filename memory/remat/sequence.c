@@ -22,22 +22,26 @@ dt_status dti_remat_push(dt_remat_sequence *s, uint32_t op, dt_err *err)
 dt_status dti_remat_push_lacking(dt_remat_sequence *s, const dt_remat_graph *g, uint32_t op,
     uint8_t *there, uint32_t *stack, dt_err *err)
 {
-    size_t n = 0;
-    stack[n++] = op; /* those below wait for those above */
-    while (n > 0) {
-        const uint32_t at = stack[n - 1];
-        uint32_t lacks = UINT32_MAX;
-        for (uint32_t i = g->in_at[at]; i < g->in_at[at + 1] && lacks == UINT32_MAX; i++)
-            lacks = there[g->in[i]] != 0 ? UINT32_MAX : g->in[i];
-        if (lacks != UINT32_MAX) {
-            stack[n++] = lacks; /* below @at, so the stack is at most as deep as there are ops */
+    uint32_t *top = stack; /* an op and the next of its inputs; those below wait for those above */
+    top[0] = op;
+    top[1] = g->in_at[op];
+    for (;;) {
+        const uint32_t at = top[0];
+        while (top[1] < g->in_at[at + 1] && there[g->in[top[1]]] != 0)
+            top[1]++;
+        if (top[1] < g->in_at[at + 1]) { /* it is below @at, so the stack is as deep as promised */
+            const uint32_t lacks = g->in[top[1]];
+            top += 2;
+            top[0] = lacks;
+            top[1] = g->in_at[lacks];
             continue;
         }
-        n--;
         there[at] = 1;
         DT_CHECK(dti_remat_push(s, at, err));
+        if (top == stack)
+            return DT_OK;
+        top -= 2;
     }
-    return DT_OK;
 }
 
 dt_status dti_remat_in_order(dt_remat_sequence *out, const dt_remat_graph *g, dt_err *err)

@@ -376,6 +376,45 @@ static void larger_graphs_keep_the_rules(void **state)
 
 /* Where runs cost nothing there are many, and whole stretches go at once: an op, its inputs, and an
  * input of both. */
+/* Of a value that very many ops read the last reader is found otherwise. */
+static void what_very_many_read_lives_until_the_last_of_them(void **state)
+{
+    (void)state;
+    enum { OPS = 60 };
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        uint64_t bytes[OPS], cost[OPS];
+        uint8_t backward[OPS] = {0};
+        dti_remat_edge edge[3 * OPS];
+        numbers r = {.seed = seed};
+        uint32_t n = 0;
+        for (uint32_t v = 0; v < OPS; v++) {
+            bytes[v] = 1 + next(&r, 9);
+            cost[v] = 1 + next(&r, 9);
+            if (v > 0 && next(&r, 10) < 8)
+                edge[n++] = (dti_remat_edge){0, v};
+            if (v > 1)
+                edge[n++] = (dti_remat_edge){v - 1, v};
+            if (v > OPS / 2)
+                edge[n++] = (dti_remat_edge){OPS - 1 - v, v};
+        }
+        dt_remat_graph g;
+        dt_remat_taken got;
+        dt_remat_sequence s = {0};
+        fresh();
+        assert_ok(dti_remat_graph_init(&g, OPS, bytes, cost, backward, n, edge, &err), &err);
+        assert_true(g.out_at[1] - g.out_at[0] > 32);
+        assert_ok(dti_remat_in_order(&s, &g, &err), &err);
+        assert_ok(dti_remat_measure(&g, &s, &got, &err), &err);
+        const dti_remat_search how = {
+            .budget = got.peak * 2 / 3, .seed = seed, .moves = 20000, .bound = 0};
+        assert_ok(dti_remat_anneal(&g, &how, &s, &got, &err), &err);
+        assert_true(s.n > OPS);
+        assert_valid(&g, &s, got);
+        dti_remat_sequence_deinit(&s);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
 static void free_runs_come_and_go_with_what_ran_for_them(void **state)
 {
     (void)state;
@@ -862,6 +901,7 @@ DT_TEST_GROUP(remat)
         cmocka_unit_test(an_exact_search_says_what_it_proves),
         cmocka_unit_test(no_budget_has_a_sequence_below_the_least_peak),
         cmocka_unit_test(larger_graphs_keep_the_rules),
+        cmocka_unit_test(what_very_many_read_lives_until_the_last_of_them),
         cmocka_unit_test(free_runs_come_and_go_with_what_ran_for_them),
         cmocka_unit_test(an_op_that_must_not_run_again_does_not),
         cmocka_unit_test(memory_that_runs_out_leaves_nothing),

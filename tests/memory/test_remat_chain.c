@@ -9,6 +9,74 @@
 
 static dt_err err;
 
+/* --- a graph as a chain --- */
+
+enum { FORWARD = 40 };
+
+/* A chain whose backward reads all of forward, with some values read further on, and bytes of which
+ * many are alike. */
+static dt_remat_graph cut_graph(uint64_t seed)
+{
+    enum { OPS = 2 * FORWARD };
+    uint64_t bytes[OPS], cost[OPS];
+    uint8_t backward[OPS];
+    dti_remat_edge edge[3 * OPS];
+    uint32_t n = 0;
+    for (uint32_t v = 0; v < OPS; v++) {
+        const dt_u32x4 x = dt_random(seed, DT_RANDOM_TEST, 0, 0, v);
+        bytes[v] = x.v[0] % 4;
+        cost[v] = 1;
+        backward[v] = v >= FORWARD;
+        if (v > 0)
+            edge[n++] = (dti_remat_edge){v - 1, v};
+        if (v > FORWARD)
+            edge[n++] = (dti_remat_edge){OPS - 1 - v, v};
+        if (v > 4 && v < FORWARD && x.v[1] % 3 == 0)
+            edge[n++] = (dti_remat_edge){v - 2 - x.v[2] % 3, v};
+    }
+    dt_remat_graph g;
+    assert_ok(dti_remat_graph_init(&g, OPS, bytes, cost, backward, n, edge, &err), &err);
+    return g;
+}
+
+static uint64_t bytes_of(const dt_remat_graph *g, uint32_t from, uint32_t to)
+{
+    uint64_t sum = 0;
+    for (uint32_t v = from; v < to; v++)
+        sum += g->bytes[v];
+    return sum;
+}
+
+/* Too many cuts are given up one by one, each time the first of those whose neighbours make the
+ * least bytes together. */
+static void the_least_neighbours_are_merged_first(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        dt_remat_graph g = cut_graph(seed);
+        dti_chain_stages all;
+        assert_ok(dti_chain_of_graph(&all, &g, DTI_CHAIN_LINEAR, UINT32_MAX, NULL, &err), &err);
+        uint32_t n = all.chain.n, *first = all.first;
+        assert_true(n > 8);
+        for (uint32_t most = n; most >= 1; most--) {
+            dti_chain_stages some;
+            assert_ok(dti_chain_of_graph(&some, &g, DTI_CHAIN_LINEAR, most, NULL, &err), &err);
+            assert_int_equal(some.chain.n, n);
+            assert_memory_equal(some.first, first, (n + 1) * sizeof *first);
+            dti_chain_stages_deinit(&some);
+            uint32_t least = 1;
+            for (uint32_t k = 2; k < n; k++)
+                if (bytes_of(&g, first[k - 1], first[k + 1]) <
+                    bytes_of(&g, first[least - 1], first[least + 1]))
+                    least = k;
+            memmove(first + least, first + least + 1, (n - least) * sizeof *first);
+            n--;
+        }
+        dti_chain_stages_deinit(&all);
+        dt_remat_graph_deinit(&g);
+    }
+}
+
 static void revolve_is_its_table_and_its_recurrence(void **state)
 {
     (void)state;
@@ -467,6 +535,7 @@ DT_TEST_GROUP(remat_chain)
         cmocka_unit_test(the_order_of_edges_says_nothing),
         cmocka_unit_test(more_memory_never_costs_more_and_units_stay_within),
         cmocka_unit_test(no_short_sequence_is_cheaper),
+        cmocka_unit_test(the_least_neighbours_are_merged_first),
         cmocka_unit_test(a_file_that_is_no_chain_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

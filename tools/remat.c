@@ -356,8 +356,6 @@ static dt_status search(remat_run *r, dt_err *err)
     const dt_status st = dt_remat_solve(t, err);
     if (st != DT_OK)
         return exactly(r) ? DT_FAIL(err, st, "%s", r->path) : st;
-    if (r->budget_text == NULL)
-        t->budget = t->found.peak;
     return t->found.peak <= t->budget ? DT_OK : too_small(r, t->found.peak, err);
 }
 

@@ -225,17 +225,26 @@ static dt_status search_batch(dt_remat_task *r, uint64_t room, dt_err *err)
     return st;
 }
 
+/* The bound is of the budget that there is in the end. */
+static dt_status solve_by_policy(dt_remat_task *r, dt_err *err)
+{
+    DT_CHECK(try_policy(r, r->policy, err));
+    r->budget = r->budget == DT_REMAT_MOST_SUM ? r->found.peak : r->budget;
+    return dti_remat_bound(r->graph, r->budget, &r->bound, err);
+}
+
 dt_status dt_remat_solve(dt_remat_task *r, dt_err *err)
 {
+    if (r->how == DT_REMAT_BY_POLICY)
+        return solve_by_policy(r, err);
     DT_CHECK(dti_remat_bound(r->graph, r->budget, &r->bound, err));
     switch (r->how) {
-    case DT_REMAT_BY_POLICY:
-        return try_policy(r, r->policy, err);
     case DT_REMAT_CHECKMATE:
         return solve_exactly(r, err);
     case DT_REMAT_ROTOR:
     case DT_REMAT_REVOLVE:
         return solve_chain(r, err);
+    case DT_REMAT_BY_POLICY:
     case DT_REMAT_AUTO:
         break;
     }

@@ -17,7 +17,8 @@ typedef enum dt_remat_how {
  * struct dt_remat_task - what is looked for, and what is found.
  * @policy:    DT_REMAT_BY_POLICY: that one
  * @published: what it takes is counted as in its paper
- * @budget:    the peak is to be no higher
+ * @budget:    the peak is to be no higher; DT_REMAT_MOST_SUM with DT_REMAT_BY_POLICY: as much as
+ * that takes, which it becomes
  * @seed @moves: of dti_remat_search; @nodes: of dti_remat_checkmate; 0: some seconds' worth
  * @base:      what the graph's own order takes
  * @best @found: the sequence, and what it takes

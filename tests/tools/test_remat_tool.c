@@ -289,6 +289,19 @@ static void an_optimum_in_the_only_order_is_the_bound(void **state)
     assert_true(told("remat FILE --budget 9 --json", two, "lower_bound") <= 4);
 }
 
+/* Without a budget it is as much as the policy takes, and so is that of the bound beside it. */
+static void the_bound_is_of_the_peak_beside_it(void **state)
+{
+    NEED_BINARY();
+    char words[128];
+    const char *free = "remat FILE --policy chen_sqrt --json";
+    const double peak = told(free, mirror(8), "peak"), bound = told(free, mirror(8), "lower_bound");
+    assert_int_equal(told(free, mirror(8), "budget"), peak);
+    snprintf(words, sizeof words, "%s --budget %.0f", free, peak);
+    assert_int_equal(told(words, mirror(8), "lower_bound"), bound);
+    assert_true(bound > told(free, mirror(8), "base_cost"));
+}
+
 /* Of more than 63 ops the integer program takes minutes; who wants that says for how many nodes. */
 static void what_checkmate_does_not_prove_is_said(void **state)
 {
@@ -586,6 +599,7 @@ DT_TEST_GROUP(remat_tool)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(flags_that_do_not_go_together_are_refused),
         cmocka_unit_test(an_optimum_in_the_only_order_is_the_bound),
+        cmocka_unit_test(the_bound_is_of_the_peak_beside_it),
         cmocka_unit_test(what_checkmate_does_not_prove_is_said),
         cmocka_unit_test(the_optimum_of_the_program_is_not_that_of_the_order),
         cmocka_unit_test(a_solver_that_aborts_takes_nothing_down),

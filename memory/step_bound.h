@@ -13,8 +13,8 @@
  * the step, by the links of the tiers, where they slow the ops beside them; and several moments at
  * once, with what runs and moves between them (memory/remat/moments.h). Order is the program's.
  * Values wait where the lowering's tier says, which where that is the disk leaves out what a
- * policy's own option sends to the host. DT_E_BUDGET when an op with all that it touches does not
- * fit, DT_E_NOMEM. */
+ * policy's own option sends to the host. A budget that an op with all that it touches does not fit
+ * (dt_least_room) has no plan, and what is said of it has no meaning. DT_E_NOMEM. */
 dt_status dt_step_bound(const dt_program *kept, const dt_pass_env *env, uint64_t budget,
     double *seconds, dt_err *err) DT_NODISCARD;
 

@@ -28,7 +28,8 @@ typedef struct dt_lower_opts {
  * names no budget: the caller compares its peak with one and tells the user. */
 dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
 
-/* The peak of the plan that dt_lower would make with this pool and memo, without its rows: what
+/* The peak of the plan that dt_lower would make with this pool and memo and nothing else, without
+ * its rows: of homes in a tier nothing comes ahead, so with some ahead a plan may take more. What
  * tries of a policy are scored by. */
 dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_memo *memo,
     dt_err *err) DT_NODISCARD;

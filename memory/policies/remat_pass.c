@@ -111,7 +111,9 @@ static dt_status rewrite(
     return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
 }
 
-/* Of what exceeds the budget bytes alone are compared, so rows are not made of it, nor timed. */
+/* Of what exceeds the budget bytes alone are compared, so rows are not made of it, nor timed. What
+ * does so with nothing ahead of homes in a tier does so with some ahead, too: those bytes are the
+ * least that it can be brought to, and only what fits is counted with what comes ahead. */
 static dt_status find_cost(const dti_problem *x, dt_program *p, dti_pass_cost *out, dt_err *err)
 {
     const dt_lower_opts o = dti_pass_lower_opts(x->env);

@@ -2,7 +2,7 @@
  * is the number; else it is a share of the data sheet's peak: 0.75 of it for the fastest
  * convolutions and 0.33 for those without scratch, 0.8 for products of matrices, 0.5 for
  * convolutions on tensor cores and for the others by as much more or less as in fp32, 0.75 of the
- * memory's rate and 0.8 of the link's.
+ * memory's rate and 0.8 of the link's; cards.def says which older rows have other shares.
  *
  * Convolutions of one channel each reach 0.0044 of the peak, by MobileNet's 163 images a second on
  * a Titan X with kernels made for them (Apache MXNet, pull request 7393; 167 by this table): they

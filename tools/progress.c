@@ -85,15 +85,10 @@ static void in_words(screen *s, int at, const char *text)
 {
     int width = s->t.tty ? dti_terminal_width(&s->t, s->f) : INT_MAX;
     width = width > NARROWEST ? width : NARROWEST;
-    for (;; at = LABEL) {
-        const size_t n = dti_term_fit(text, width - 1 - at);
-        say(s, "%.*s\n", (int)n, text);
-        text += n + strspn(text + n, " ");
-        text += *text == '\n';
-        if (*text == '\0')
-            return;
-        say(s, "%*s", LABEL, "");
-    }
+    if (s->lost)
+        return;
+    dti_term_flow(s->f, width - 1, at, LABEL, text);
+    s->lost = ferror(s->f) != 0 || fflush(s->f) != 0;
 }
 
 /* Behind a label. */

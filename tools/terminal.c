@@ -81,7 +81,9 @@ static int columns_of(const char *s, size_t n)
     return columns;
 }
 
-size_t dti_term_fit(const char *text, int room)
+/* How many bytes of @text stand on a line of @room columns: as many words as there is room for, at
+ * least one, up to the end of its line. What is behind them begins with blanks or ends there. */
+static size_t fit(const char *text, int room)
 {
     size_t n = 0;
     for (int used = 0;;) {
@@ -94,10 +96,10 @@ size_t dti_term_fit(const char *text, int room)
     }
 }
 
-static void flow(FILE *f, int width, int at, int indent, const char *text)
+void dti_term_flow(FILE *f, int width, int at, int indent, const char *text)
 {
     for (;; at = indent) {
-        const size_t n = dti_term_fit(text, width - at);
+        const size_t n = fit(text, width - at);
         fprintf(f, "%.*s\n", (int)n, text);
         text += n + strspn(text + n, " ");
         text += *text == '\n';
@@ -109,7 +111,7 @@ static void flow(FILE *f, int width, int at, int indent, const char *text)
 
 void dti_term_wrap(FILE *f, int at, int indent, const char *text)
 {
-    flow(f, dti_term_width(), at, indent, text);
+    dti_term_flow(f, dti_term_width(), at, indent, text);
 }
 
 void dti_term_say(const char *fmt, ...)
@@ -124,7 +126,7 @@ void dti_term_say(const char *fmt, ...)
     const int at = snprintf(text, sizeof text, "%s", name);
     vsnprintf(text + at, sizeof text - (size_t)at, fmt, ap);
     va_end(ap);
-    flow(stderr, width < LEAST_ROOM ? LEAST_ROOM : width, 0, indent, text);
+    dti_term_flow(stderr, width < LEAST_ROOM ? LEAST_ROOM : width, 0, indent, text);
 }
 
 /* ---- tables and pictures on stdout ---- */

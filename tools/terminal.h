@@ -33,12 +33,11 @@ enum { DTI_TERM_WIDEST = 100 };
 /* Columns of the terminal on stdout, between 64 and DTI_TERM_WIDEST; 80 when it is none. */
 int dti_term_width(void);
 
-/* How many bytes of @text stand on a line of @room columns: as many words as there is room for, at
- * least one, up to the end of its line. What is behind them begins with blanks or ends there. */
-size_t dti_term_fit(const char *text, int room);
+/* Print @text from column @at on, in words, in lines no wider than @width where its words allow;
+ * further lines begin at column @indent. Ends the line. */
+void dti_term_flow(FILE *f, int width, int at, int indent, const char *text);
 
-/* Print @text from column @at on, in words, in lines no wider than dti_term_width() where its words
- * allow; further lines begin at column @indent. Ends the line. */
+/* The same in lines of dti_term_width(). */
 void dti_term_wrap(FILE *f, int at, int indent, const char *text);
 
 /* A message on stderr behind the program's name: on a terminal in words, as wide as that is;

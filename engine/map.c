@@ -29,10 +29,10 @@ int dt_role_find(const char *name)
     return -1;
 }
 
-/* Parameters, optimizer state and running statistics are what a step leaves to the next. */
-static bool outlives_steps(const dt_home *h)
+/* Parameters, optimizer state and running statistics are what a step changes for the next. */
+static bool passed_on(const dt_home *h)
 {
-    return h->port == DT_P || h->role == DT_ROLE_OPTIMIZER;
+    return !h->frozen && (h->port == DT_P || h->role == DT_ROLE_OPTIMIZER);
 }
 
 /* A place behind all that are there. */
@@ -46,7 +46,7 @@ static dt_status place(dt_map *m, dt_home *h, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     size_t each = dt_align_up(h->bytes, align);
     const bool delayed = m->delayed && h->tier == DT_TIER_HOST && h->port == DT_DP;
-    if (delayed || (m->two && h->tier == DT_TIER_DISK && outlives_steps(h))) {
+    if (delayed || (m->two && h->tier == DT_TIER_DISK && passed_on(h))) {
         h->next += each;
         each *= 2;
     }
@@ -85,6 +85,7 @@ static dt_status add_parameter(dt_map *m, const dt_graph *g, const dt_context *c
     h.param_bytes = h.bytes;
     h.port = DT_P;
     h.role = p->buffer ? DT_ROLE_BUFFERS : DT_ROLE_WEIGHTS;
+    h.frozen = nd->frozen;
     snprintf(h.name, sizeof h.name, "%s.%s", nd->name, p->name);
     DT_CHECK(add(m, &h, err));
     if (nd->frozen)
@@ -191,7 +192,7 @@ dt_status dt_map_pack_moments(dt_map *m, const dt_graph *g, dt_err *err)
 bool dt_map_all_on_host(const dt_map *m)
 {
     for (size_t i = 0; i < m->n; i++)
-        if (m->home[i].tier != DT_TIER_HOST &&
+        if (m->home[i].tier != DT_TIER_HOST && !m->home[i].frozen &&
             (m->home[i].role == DT_ROLE_WEIGHTS || m->home[i].role == DT_ROLE_GRADIENTS ||
                 m->home[i].role == DT_ROLE_OPTIMIZER))
             return false;
@@ -235,7 +236,7 @@ dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err)
  * copied there; that fails only where the disk has a part in it. */
 static bool spoils(const dt_map *m, const dt_home *h)
 {
-    if (!outlives_steps(h) || h->next != h->off)
+    if (!passed_on(h) || h->next != h->off)
         return false;
     if (!m->early || h->role != DT_ROLE_BUFFERS || h->tier == DT_TIER_DISK)
         return true;

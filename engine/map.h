@@ -42,7 +42,8 @@ typedef enum dt_store { DT_STORE_F32, DT_STORE_CODES, DT_STORE_SCALES } dt_store
  * moment that is stored as codes are an entry of their own, DTI_SCALES_OF its port. tier:
  * DT_AT_DEVICE, DT_TIER_HOST or DT_TIER_DISK; off: its place in the arena, or its slot in the tier;
  * next: the slot of its next generation, to which a step writes what the steps after it read: off
- * itself where there is but one. param_bytes: of its parameter, whatever is beside it takes. */
+ * itself where there is but one. param_bytes: of its parameter, whatever is beside it takes.
+ * frozen: of a layer that stays as it is, so that no program writes it. */
 typedef struct dt_home {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
@@ -51,6 +52,7 @@ typedef struct dt_home {
     dt_port port;
     dt_store store;
     dt_tier tier;
+    bool frozen;
 } dt_home;
 
 /* Bytes of the first @n values that a tensor stored so holds, or has the scales of. Where n is no
@@ -104,7 +106,7 @@ dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) D
  */
 bool dt_map_undoes(const dt_map *m, int32_t *why);
 
-/* Whether all parameters, gradients and optimizer state live on the host. */
+/* Whether all parameters that steps change, gradients and optimizer state live on the host. */
 bool dt_map_all_on_host(const dt_map *m);
 
 /* The entry whose slot in @tier holds these bytes of it, whole or a part; -1 if there is none. Its

@@ -142,6 +142,44 @@ static void two_generations_are_planned_of_what_steps_change(void **state)
     dt_session_close(two);
 }
 
+/* Frozen layers have one generation, wherever they live: nothing writes them. */
+static void one_generation_is_planned_of_frozen_layers(void **state)
+{
+    (void)state;
+    dt_session *two = dt_session_planned(ini(STEPS, "freeze = c, b\n", AWAY));
+    uint64_t frozen = 0;
+    for (size_t i = 0; i < two->plans->map->n; i++) {
+        const dt_home *h = &two->plans->map->home[i];
+        if (!h->frozen)
+            continue;
+        assert_int_equal(h->tier, DT_TIER_DISK);
+        assert_int_equal(h->next, h->off);
+        frozen += h->bytes;
+    }
+    assert_true(frozen > 0);
+    dt_session_close(two);
+}
+
+/* Nothing spoils what no step changes, so that it may live anywhere; a step run again, too. */
+static void steps_are_discarded_beside_frozen_layers_in_memory(void **state)
+{
+    NEED_BINARY();
+    static const char *const in_memory[] = {
+        "generations = 2\n[memory.layers]\ne.* = home disk\nf.* = home disk\n",
+        "generations = 2\npolicy = cdma\n[policy.cdma]\ndensity = 0.05\n"
+        "[memory.layers]\ne.* = home disk\nf.* = home disk\n"};
+    size_t n;
+    char *want = right(STEPS, "freeze = c, b\nclip = 1\n", "", &n);
+    for (size_t i = 0; i < DT_COUNT(in_memory); i++) {
+        dt_err err = {0};
+        assert_ok(
+            train_here(ini(STEPS, "freeze = c, b\nclip = 1\n" EARLY, in_memory[i]), &err), &err);
+        assert_weights_left(want, n);
+        remove_all("out");
+    }
+    dt_free(want);
+}
+
 /* ---- refused ---- */
 
 static void what_lives_in_memory_refuses_them(void **state)
@@ -335,6 +373,8 @@ DT_TEST_GROUP(generations)
         T(early_updates_are_clipped_to_the_same_bits),
         T(a_step_run_again_for_packed_values_leaves_the_same_bits),
         T(two_generations_are_planned_of_what_steps_change),
+        T(one_generation_is_planned_of_frozen_layers),
+        T(steps_are_discarded_beside_frozen_layers_in_memory),
         T(what_lives_in_memory_refuses_them),
         T(a_step_that_is_not_finite_is_discarded),
         T(a_disk_that_fails_in_a_step_leaves_the_one_before),

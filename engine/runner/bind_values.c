@@ -22,7 +22,7 @@ typedef enum dti_what {
     STASH,   /* of a node, number i */
     DERIVED, /* weight of a node in the layout for forward (0) or backward (1) */
     RAW,     /* gradient of a node's parameter 0, in the layout that backward gives */
-    READY,   /* gradient to be added to that of a home */
+    READY,   /* gradient of a node's parameter number i, to be added to what is there */
     PART     /* where gradients have no homes: sum of i of a home's parameter */
 } dti_what;
 
@@ -100,14 +100,19 @@ dt_status dti_values_init(
     v->sign = dt_alloc(g->n_node, sizeof *v->sign);
     v->written = dt_alloc(map->n, sizeof *v->written);
     v->owed = dt_alloc(map->n, sizeof *v->owed);
+    v->summed = dt_alloc(map->n, sizeof *v->summed);
+    v->adder = dt_alloc(map->n, sizeof *v->adder);
     v->ran = dt_alloc(g->n_node, sizeof *v->ran);
     v->holds = dt_alloc(p->n_tensor, sizeof *v->holds);
     v->saved = dt_alloc(p->n_row, sizeof *v->saved);
     v->entry = dt_alloc(p->n_tensor, sizeof *v->entry);
     if (v->entry == NULL || v->needs_dx == NULL || v->trained == NULL || v->gradient == NULL ||
         v->last_sharing == NULL || v->sharing == NULL || v->sign == NULL || v->written == NULL ||
-        v->owed == NULL || v->ran == NULL || v->holds == NULL || v->saved == NULL)
+        v->owed == NULL || v->summed == NULL || v->adder == NULL || v->ran == NULL ||
+        v->holds == NULL || v->saved == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory to bind a plan");
+    for (size_t i = 0; i < map->n; i++)
+        v->adder[i] = INT32_MAX;
     find_entries(v);
     dti_graph_trained(g, v->needs_dx, v->trained);
     dti_graph_sharing(g, v->last_sharing, v->sharing);
@@ -126,6 +131,8 @@ void dti_values_deinit(dti_values *v)
     dt_free(v->sign);
     dt_free(v->written);
     dt_free(v->owed);
+    dt_free(v->summed);
+    dt_free(v->adder);
     dt_free(v->ran);
     dt_free(v->entry);
     dt_free(v->holds);
@@ -411,7 +418,7 @@ static void want_loose(op_check *k, int32_t node, int i, bool can)
     else if (can && (has & ~(uint64_t)0xffff) == parts)
         want(k, port, DT_UPDATES, has + 1, bytes);
     else
-        want(k, port, DT_WRITE, value_of(READY, home, 0), bytes);
+        want(k, port, DT_WRITE, value_of(READY, node, i), bytes);
 }
 
 /* A parameter's gradient in its own layout: in place, added to what is there by an op that @can, or
@@ -427,7 +434,7 @@ static void want_gradient(op_check *k, int32_t node, int i, bool can)
     want_home(k, DT_DP + i, add && can ? DT_UPDATES : DT_WRITE, home);
     if (add && !can) {
         k->want[DT_DP + i].home = DT_NONE;
-        k->want[DT_DP + i].value = value_of(READY, home, 0);
+        k->want[DT_DP + i].value = value_of(READY, node, i);
     }
 }
 
@@ -550,6 +557,25 @@ static int32_t home_at(const op_check *k, int port)
     return t >= 0 ? k->v->entry[t] : DT_NONE;
 }
 
+/* The parameter, an entry of the map, that a value is a gradient for on its way to the sum of them;
+ * DT_NONE. */
+static int32_t owed_to(const dti_values *v, uint64_t value)
+{
+    const int32_t node = of_value(value);
+    const int i = what_is(value) == READY ? (int)(value & 0xffff) : 0;
+    if (what_is(value) != RAW && what_is(value) != READY)
+        return DT_NONE;
+    return dti_map_find(v->map, dti_graph_owner(v->graph, node), i, DT_P);
+}
+
+/* What a sum adds: the gradient of some node for this parameter. */
+static uint64_t ready_for(const op_check *k, int32_t parameter)
+{
+    const uint64_t has = held(k, DT_X + 1);
+    const bool fits = what_is(has) == READY && owed_to(k->v, has) == parameter;
+    return fits ? has : value_of(READY, UINT32_MAX, 0);
+}
+
 /* Two gradients of a value, or one more of a parameter to what is there. */
 static dt_status want_sum(op_check *k)
 {
@@ -562,13 +588,15 @@ static dt_status want_sum(op_check *k)
     if (type != should)
         return wrong_type(k, should);
     if (more) {
+        const dt_home *h = &k->v->map->home[home];
+        const int32_t parameter = dti_map_find(k->v->map, h->node, h->param, DT_P);
         want_home(k, DT_X, DT_READ, home);
-        want(k, DT_X + 1, DT_READ, value_of(READY, home, 0), bytes);
+        want(k, DT_X + 1, DT_READ, ready_for(k, parameter), bytes);
         want_home(k, DT_Y, DT_WRITE, home);
         k->want[DT_X].bytes = k->want[DT_Y].bytes = bytes;
     } else if (what_is(one) == PART) { /* where it has no home */
         want(k, DT_X, DT_READ, one, bytes);
-        want(k, DT_X + 1, DT_READ, value_of(READY, of_value(one), 0), bytes);
+        want(k, DT_X + 1, DT_READ, ready_for(k, of_value(one)), bytes);
         want(k, DT_Y, DT_WRITE, one + 1, bytes);
     } else {
         want(k, DT_X, DT_READ, GRADIENT | one, bytes);
@@ -605,6 +633,9 @@ static dt_status want_update(op_check *k)
     if ((uint64_t)k->op->count > left)
         return wrong(k, "its count of elements", k->op->count, (int64_t)left);
     const int from = buffer ? DT_Q : DT_DP;
+    if (early && !m->loose && k->v->summed[home] != parts_of(k->v, h))
+        return wrong(
+            k, "how many layers its gradient is of", k->v->summed[home], parts_of(k->v, h));
     if (early && m->loose)
         want(k, DT_DP, DT_READ, value_of(PART, home, parts_of(k->v, h)), h->bytes);
     else
@@ -784,13 +815,40 @@ static dt_status check_turn(const op_check *k, int32_t node)
     return DT_OK;
 }
 
-/* The parameter's home that a value is a gradient for, on its way there; DT_NONE. */
-static int32_t owed_to(const dti_values *v, uint64_t value)
+/* The parameter whose gradient an op writes or adds to at this port, and the node that gives it;
+ * DT_NONE: it does neither. */
+static int32_t adds_at(const op_check *k, const dt_plan_arg *a, int32_t *node)
 {
-    const int32_t of = of_value(value);
-    if (what_is(value) == RAW)
-        return dti_map_find(v->map, dti_graph_owner(v->graph, of), 0, DT_P);
-    return what_is(value) == READY ? of : DT_NONE;
+    const dti_values *v = k->v;
+    const uint64_t value = k->want[a->port].value;
+    const int32_t home = k->want[a->port].home;
+    const dt_home *h = home != DT_NONE ? &v->map->home[home] : NULL;
+    if (a->mode == DT_READ || (h != NULL ? h->port != DT_DP : what_is(value) != PART))
+        return DT_NONE;
+    *node = k->call->node != NULL ? (int32_t)(k->call->node - v->graph->node)
+                                  : of_value(held(k, DT_X + 1));
+    return h != NULL ? dti_map_find(v->map, h->node, h->param, DT_P) : of_value(value);
+}
+
+/* Of layers that share a parameter the last one's gradient is written, those of the others are
+ * added to it from the back to the front: else one would be overwritten, and sums differ. */
+static dt_status check_sums(const op_check *k)
+{
+    for (int32_t i = k->op->first; i < k->op->first + k->op->n; i++) {
+        const dt_plan_arg *a = &k->v->plan->arg[i];
+        int32_t node;
+        const int32_t to = adds_at(k, a, &node);
+        if (to == DT_NONE)
+            continue;
+        const int32_t last = k->v->adder[to];
+        if (node > last || (node == last && k->op->n0 == 0))
+            return refuse_port(k, a,
+                "gets this layer's gradient behind that of a layer below it, with which it shares "
+                "its weight");
+        k->v->adder[to] = node;
+        k->v->summed[to] += k->op->n1 == k->v->plan->batch;
+    }
+    return DT_OK;
 }
 
 /* A gradient on its way is read once, by what adds it or brings it into its own layout. */
@@ -844,6 +902,7 @@ dt_status dti_values_check_op(dti_values *v, const dt_plan_op *op, const dt_laye
     DT_CHECK(check_args(&k));
     if (node != DT_NONE)
         DT_CHECK(check_turn(&k, node));
+    DT_CHECK(check_sums(&k));
     note_results(&k);
     return DT_OK;
 }

@@ -17,6 +17,8 @@
  * transient
  * @written:  by entry of the map: up to which byte ops of the plan have written it
  * @owed:     by entry of the map: gradients for it that were made and not added yet
+ * @summed @adder: by entry of a parameter: the gradients that its one holds the sum of, each whole;
+ * and the node whose gradient came last, INT32_MAX before the first
  * @ran:      by node and form: the samples that forward and backward have gone through
  * @saved:    by the step that copied it out: the value
  */
@@ -26,7 +28,7 @@ typedef struct dti_values {
     const dt_plan *plan;
     int program;
     bool *needs_dx, *trained;
-    int32_t *entry, *last_sharing, *sharing, *sign, *owed;
+    int32_t *entry, *last_sharing, *sharing, *sign, *owed, *summed, *adder;
     int64_t (*ran)[DT_FORMS];
     uint64_t *gradient, *holds, *saved, *written;
 } dti_values;

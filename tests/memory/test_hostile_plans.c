@@ -8,10 +8,13 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
+#include "engine/graph_share.h"
 #include "engine/runner/runner.h"
 #include "layers/conv.h"
 #include "layers/dropout.h"
+#include "layers/embedding.h"
 #include "layers/fc.h"
+#include "layers/linear.h"
 #include "layers/plain.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
@@ -66,27 +69,30 @@ static dt_status run(subject *s, int id, unsigned char *left, dt_err *err)
     return DT_OK;
 }
 
-/* Moments are in 8 bits from now on. */
-static void pack_moments(dt_lowered *m, dt_program_kind kind)
+/* Moments are in 8 bits from now on, or updates are early. */
+static void change_map(dt_lowered *m, const char *how, dt_program_kind kind)
 {
     dt_err err = {0};
+    const bool early = strcmp(how, "early") == 0;
     dt_program_destroy(m->program);
-    assert_ok(dt_map_pack_moments(m->map, m->graph, &err), &err);
+    assert_ok(early ? dt_map_update_early(m->map, false, &err)
+                    : dt_map_pack_moments(m->map, m->graph, &err),
+        &err);
     m->program = dt_program_on(m->graph, m->map, kind, BATCH);
 }
 
-/* @policies: or "8bit", of keep_all with moments in 8 bits. */
+/* @policies: or "8bit" or "early", of keep_all with moments in 8 bits or early updates. */
 static void open_subject(
     subject *s, const char *what, dt_graph *g, const char *policies, dt_program_kind kind)
 {
-    const bool packed = strcmp(policies, "8bit") == 0;
+    const bool changed = strcmp(policies, "8bit") == 0 || strcmp(policies, "early") == 0;
     dt_err err = {0};
     int id;
     (void)dt_cpu_setup(1); /* plans are for so many threads */
     *s = (subject){.m = dt_program_of(g, kind, BATCH), .what = what};
-    if (packed)
-        pack_moments(&s->m, kind);
-    policies = packed ? "keep_all" : policies;
+    if (changed)
+        change_map(&s->m, policies, kind);
+    policies = changed ? "keep_all" : policies;
     if (kind != DT_PROGRAM_UPDATE)
         dt_rewrite(s->m.program, policies);
     s->m.plan = dt_planned_by(s->m.program, policies, "greedy");
@@ -478,6 +484,101 @@ static void an_op_that_runs_twice_is_refused(void **state)
     assert_true(tried > 10);
 }
 
+/* Two heads side by side that share the weight of the embedding before them. */
+static dt_graph *two_heads(void)
+{
+    enum { VOCAB = 12 };
+    const dt_embedding tokens = {.vocab = VOCAB, .out = 8, .sigma = 0.1};
+    const dt_linear head = {.out = VOCAB};
+    int32_t in = DT_GRAPH_INPUT, x, y[2], v;
+    dt_graph *g;
+    dt_err err = {0};
+    assert_ok(dt_graph_create(&g, "heads", (dt_shape){1, 4, 1, 1}, VOCAB, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_embedding, "tokens", &tokens, &in, 1, &x, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(
+            dt_graph_add(g, &dt_layer_linear, i == 0 ? "a" : "b", &head, &x, 1, &y[i], &err), &err);
+        assert_ok(dt_graph_share(g, y[i], x, &err), &err);
+    }
+    assert_ok(dt_graph_add(g, &dt_layer_add, "add", NULL, y, 2, &v, &err), &err);
+    assert_ok(dt_graph_add(g, &dt_layer_cross_entropy, "loss", NULL, &v, 1, &v, &err), &err);
+    return g;
+}
+
+/* Where the op that gives a layer's gradient of its weight stands in the order. */
+static size_t place_of_gradient(const dt_program *p, const dt_graph *g, const char *layer)
+{
+    for (size_t at = 0; at < p->n_order; at++) {
+        const dt_op *o = &p->op[p->order[at]];
+        for (int i = 0; i < o->n_arg && o->node != DT_NONE; i++)
+            if (o->arg[i].port == DT_DP && strcmp(g->node[o->node].name, layer) == 0)
+                return at;
+    }
+    fail_msg("%s has no gradient", layer);
+    return 0;
+}
+
+/* Where the op that updates this entry of the map stands. */
+static size_t place_of_update(const dt_program *p, const char *home)
+{
+    for (size_t at = 0; at < p->n_order; at++) {
+        const dt_op *o = &p->op[p->order[at]];
+        for (int i = 0; i < o->n_arg && o->kind == DT_OP_UPDATE; i++)
+            if (o->arg[i].port == DT_P && strcmp(p->tensor[o->arg[i].tensor].name, home) == 0)
+                return at;
+    }
+    fail_msg("%s is not updated", home);
+    return 0;
+}
+
+/* The program with two ops exchanged has a plan that can be proved, but none that may run. */
+static void refuses_exchanged(subject *s, size_t one, size_t other, const char *says)
+{
+    dt_program *p = s->m.program;
+    const int32_t first = p->order[one];
+    dt_err err = {0};
+    int id;
+    p->order[one] = p->order[other];
+    p->order[other] = first;
+    p->stale = true;
+    assert_ok(dt_program_index(p, &err), &err);
+    dt_plan *changed = dt_planned_by(p, "keep_all", "greedy");
+    if (dt_runner_add(s->runner, changed, &id, &err) != DT_E_DATA)
+        fail_msg("%s: places %zu and %zu exchanged: taken", s->what, one, other);
+    assert_non_null(strstr(err.text, says));
+    dt_plan_destroy(changed);
+}
+
+/* Of gradients of a shared weight one is written and the others are added to it: exchanged, the
+ * first would be added to that of the step before, and the sum be overwritten. */
+static void gradients_of_a_shared_weight_come_in_their_order(void **state)
+{
+    (void)state;
+    static const dt_program_kind kinds[] = {DT_PROGRAM_FIRST, DT_PROGRAM_AGAIN};
+    for (size_t k = 0; k < DT_COUNT(kinds); k++) {
+        subject s;
+        open_subject(&s, "two heads", two_heads(), "keep_all", kinds[k]);
+        const size_t a = place_of_gradient(s.m.program, s.m.graph, "a");
+        const size_t b = place_of_gradient(s.m.program, s.m.graph, "b");
+        assert_true(b < a);
+        refuses_exchanged(&s, b, a, "behind that of a layer below it");
+        close_subject(&s);
+    }
+}
+
+/* An early update takes a gradient of all layers that share the weight. */
+static void an_update_before_its_gradient_is_whole_is_refused(void **state)
+{
+    (void)state;
+    subject s;
+    open_subject(&s, "two heads early", two_heads(), "early", DT_PROGRAM_FIRST);
+    const size_t gradient = place_of_gradient(s.m.program, s.m.graph, "tokens");
+    const size_t update = place_of_update(s.m.program, "tokens.weight");
+    assert_true(gradient < update);
+    refuses_exchanged(&s, gradient, update, "how many layers its gradient is of is 2");
+    close_subject(&s);
+}
+
 static int32_t tensor_of(const dt_plan *p, const char *name)
 {
     int32_t t = 0;
@@ -546,6 +647,8 @@ DT_TEST_GROUP(hostile_plans)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plan_that_lacks_an_op_is_refused),
         cmocka_unit_test(an_op_that_runs_twice_is_refused),
+        cmocka_unit_test(gradients_of_a_shared_weight_come_in_their_order),
+        cmocka_unit_test(an_update_before_its_gradient_is_whole_is_refused),
         cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
         cmocka_unit_test(signs_are_read_of_a_sole_reader_alone),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),

@@ -23,6 +23,12 @@ size_t dt_packed_samples(const dt_codec *codec, size_t count, int64_t samples, d
     return with_header(codec->drawn.capacity(count, samples));
 }
 
+size_t dt_packed_least(const dt_codec *codec, size_t count, int64_t samples)
+{
+    return codec->sparse ? dt_packed_bytes(codec, 0, 0)
+                         : dt_packed_samples(codec, count, samples, 1);
+}
+
 static bool write_header(void *dst, bool fits, size_t used)
 {
     const uint64_t header = fits ? used : overflown;

@@ -73,6 +73,9 @@ size_t dt_packed_bytes(
 bool dt_pack(const dt_codec *codec, const void *src, size_t count, void *dst, size_t bytes);
 /* The same of values of several samples, by a codec that draws or any other. */
 size_t dt_packed_samples(const dt_codec *codec, size_t count, int64_t samples, double density);
+/* The least room that is right: where the bytes depend on the values, any with a header will do, as
+ * a step whose values do not fit is run again; else all that they take. */
+size_t dt_packed_least(const dt_codec *codec, size_t count, int64_t samples);
 bool dt_pack_samples(const dt_codec *codec, const void *src, size_t count, const dt_rounding *by,
     void *dst, size_t bytes);
 size_t dti_packed_used(const void *packed, size_t bytes); /* of them, those that say something */

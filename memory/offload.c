@@ -32,7 +32,9 @@ static dt_status pack(
     if (o->codec->drawn.encode != NULL)
         return DT_FAIL(err, DT_E_CONFIG, "'%s': '%s' packs what stays on the device only", t->name,
             o->codec->name);
-    if (dt_packs(t) && t->bytes <= dt_packed_bytes(o->codec, 0, 0))
+    const size_t least = dt_packed_least(o->codec, t->bytes / sizeof(uint32_t), 1);
+    const bool small = t->bytes <= dt_packed_bytes(o->codec, 0, 0);
+    if (dt_packs(t) && (small || (o->most > 0 && o->most < least)))
         return DT_OK;
     out->codec = o->codec;
     out->count = (int64_t)(t->bytes / sizeof(uint32_t));

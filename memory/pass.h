@@ -91,7 +91,8 @@ bool dti_often_zero(const dt_program *p, int32_t node);
  * @tier:          where to; DT_TIER_INPUT: lowering decides, by the budgets of the tiers
  * @codec @density: pack on the way (NULL: do not), with room for this share of values that are not
  * zero; what is no larger than the header of packed values moves as it is
- * @most: room for no more than so many packed bytes, whatever the density; 0: any
+ * @most: room for no more than so many packed bytes, whatever the density; 0: any. What certainly
+ * takes more moves as it is
  */
 typedef struct dti_offload_opt {
     int32_t release_after, fetch_before, join_before;

@@ -676,9 +676,9 @@ static dt_status want_codec(op_check *k)
     if (!k->call->codec->exact && k->v->graph->dtype != DT_F32)
         return DT_FAIL(k->err, DT_E_DATA, "%s: '%s' packs fp32 values only: plan again",
             k->op->name, k->call->codec->name);
-    if (k->op->packed < dt_packed_bytes(k->call->codec, 0, 0))
-        return wrong(k, "the size of what is packed", (int64_t)k->op->packed,
-            (int64_t)dt_packed_bytes(k->call->codec, 0, 0));
+    const size_t least = dt_packed_least(k->call->codec, (size_t)k->op->count, k->call->n);
+    if (k->op->packed < least)
+        return wrong(k, "the size of what is packed", (int64_t)k->op->packed, (int64_t)least);
     want(k, DT_X, DT_READ, packs ? value : packed, packs ? bytes : k->op->packed);
     want(k, DT_Y, DT_WRITE, packs ? packed : value, packs ? k->op->packed : bytes);
     return DT_OK;

@@ -401,16 +401,14 @@ static size_t first_from(const verifier *v, uint8_t tier, uint64_t slot)
     return low;
 }
 
-/* Behind those that begin at the same place: of all of these but one no bytes are held. */
+/* Nothing else begins at its place by now. */
 static void add_saved(verifier *v, const saved *x)
 {
     const int32_t id = v->by_slot[v->n_saved];
     const uint64_t align = dt_tier_align((dt_tier)x->tier);
     const uint64_t end = (x->to + align - 1) / align * align;
     v->tier_peak[x->tier] = end > v->tier_peak[x->tier] ? end : v->tier_peak[x->tier];
-    size_t at = first_from(v, x->tier, x->from);
-    while (at < v->n_saved && saved_at(v, at)->tier == x->tier && saved_at(v, at)->from == x->from)
-        at++;
+    const size_t at = first_from(v, x->tier, x->from);
     memmove(v->by_slot + at + 1, v->by_slot + at, (v->n_saved++ - at) * sizeof id);
     v->by_slot[at] = id;
     v->saved[id] = *x;
@@ -423,17 +421,19 @@ static void drop_saved(verifier *v, size_t at)
     v->by_slot[v->n_saved] = id;
 }
 
-/* The last that was saved of a tensor at a slot; NULL: nothing is. */
+/* Where what was saved of a tensor at a slot stands; n_saved: nothing is. */
+static size_t place_saved(const verifier *v, uint8_t tier, uint64_t slot, int32_t tensor)
+{
+    const size_t at = first_from(v, tier, slot);
+    const saved *s = at < v->n_saved ? saved_at(v, at) : NULL;
+    return s != NULL && s->tier == tier && s->from == slot && s->tensor == tensor ? at : v->n_saved;
+}
+
+/* NULL: nothing is. */
 static saved *find_saved(const verifier *v, uint8_t tier, uint64_t slot, int32_t tensor)
 {
-    saved *found = NULL;
-    for (size_t at = first_from(v, tier, slot); at < v->n_saved; at++) {
-        saved *s = saved_at(v, at);
-        if (s->tier != tier || s->from != slot)
-            break;
-        found = s->tensor == tensor ? s : found;
-    }
-    return found;
+    const size_t at = place_saved(v, tier, slot, tensor);
+    return at < v->n_saved ? saved_at(v, at) : NULL;
 }
 
 /* ---- copies: of what is whole, to slots that nobody uses, from those that hold it still ---- */
@@ -452,9 +452,10 @@ static dt_status slot_checks(verifier *v, const dt_row *r)
     const dt_codec *codec = dt_codec_numbered(r->codec);
     if (codec == NULL && r->codec != 0)
         return refuse(v, "no codec %" PRId32, r->codec);
-    const bool fits =
-        codec == NULL ? r->stored == r->bytes : r->stored >= dt_packed_bytes(codec, 0, 0);
-    if (!fits)
+    const uint64_t words = r->bytes / sizeof(uint32_t);
+    const bool fits = codec == NULL ? r->stored == r->bytes
+                                    : r->stored >= dt_packed_least(codec, words, v->p->batch);
+    if (!fits || r->stored == 0)
         return refuse(v, "the slot of %s has %" PRIu64 " bytes", named(v, r->tensor), r->stored);
     uint64_t to;
     const uint64_t peak = v->p->tier_peak[r->tier];
@@ -505,8 +506,6 @@ static dt_status verify_copy_out(verifier *v, const dt_row *r)
         const saved *s = saved_at(v, at);
         if (s->tier != r->tier)
             break;
-        if (s->from == s->to)
-            continue; /* has no bytes, and says nothing of those before it */
         if (s->to <= r->slot)
             break;
         if (v->p->tensor[s->tensor].persistent && s->tensor != r->tensor)
@@ -710,13 +709,9 @@ static void forget_whole(verifier *v, int32_t whole)
     const dt_plan_tensor *x = &v->p->tensor[whole];
     const uint64_t slots[] = {x->home, x->next};
     for (size_t i = 0; i < DT_COUNT(slots); i++) {
-        size_t at = first_from(v, x->tier, slots[i]);
-        while (at < v->n_saved && saved_at(v, at)->tier == x->tier &&
-               saved_at(v, at)->from == slots[i])
-            if (saved_at(v, at)->tensor == whole)
-                drop_saved(v, at);
-            else
-                at++;
+        const size_t at = place_saved(v, x->tier, slots[i], whole);
+        if (at < v->n_saved)
+            drop_saved(v, at);
     }
 }
 
@@ -748,6 +743,8 @@ static dt_status home_in_tier(verifier *v, int32_t t, int32_t last)
         return refuse(v, "%s is at home in no tier %d", x->name, x->tier);
     const uint64_t peak = p->tier_peak[x->tier];
     const uint64_t align = dt_tier_align((dt_tier)x->tier);
+    if (x->bytes == 0)
+        return refuse(v, "the home of %s has no bytes", x->name);
     if (__builtin_add_overflow(x->home, x->bytes, &to) ||
         __builtin_add_overflow(x->next, x->bytes, &end) || end > peak)
         return refuse(v, "the home of %s ends past the %s's peak", x->name, dt_tier_name(x->tier));

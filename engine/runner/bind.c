@@ -303,6 +303,26 @@ static dt_status find_call(
     return DT_OK;
 }
 
+/* A part of the batch is computed as the whole would be: results are those of any other cut. */
+static dt_status check_piece(const dt_plan *p, const dt_plan_op *op, const dt_layer_desc *desc,
+    const dt_call *c, const dt_facts *f, dt_err *err)
+{
+    dt_facts whole;
+    dt_call all = *c;
+    all.n = p->batch;
+    if (c->node == NULL || c->n == p->batch)
+        return DT_OK;
+    DT_TRY(err, dti_call_facts(&all, desc, &whole, err), "%s", op->name);
+    if (strcmp(whole.impl, f->impl) == 0 && whole.layout == f->layout &&
+        whole.derived_bytes == f->derived_bytes)
+        return DT_OK;
+    return DT_FAIL(err, DT_E_DATA,
+        "%s: %" PRId64 " of %" PRId64 " samples are computed by '%s', and all by '%s'%s: plan "
+        "again",
+        op->name, c->n, p->batch, f->impl, whole.impl,
+        strcmp(whole.impl, f->impl) == 0 ? " in another layout" : "");
+}
+
 /* What the device would do now is what the plan is for. */
 static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_layer_desc *desc,
     const dt_call *c, dt_facts *f, dt_err *err)
@@ -320,7 +340,7 @@ static dt_status check_facts(const binder *b, const dt_plan_op *op, const dt_lay
             "%s: planned with %" PRIu64 " bytes of scratch, but here it wants %zu: plan again on "
             "this machine",
             op->name, work, f->work_bytes);
-    return DT_OK;
+    return check_piece(b->plan, op, desc, c, f, err);
 }
 
 /* ---- rows ---- */

@@ -18,6 +18,7 @@
 #include "layers/plain.h"
 #include "layers/registry.h"
 #include "memory/codec_op.h"
+#include "memory/pass.h"
 #include "memory/tier.h"
 #include "memory/verify/verify.h"
 #include "tests/fixture/planned.h"
@@ -579,6 +580,55 @@ static void an_update_before_its_gradient_is_whole_is_refused(void **state)
     close_subject(&s);
 }
 
+/* One sample alone is computed in another way than two, and its values may lie otherwise. */
+static dt_status other_of_one(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    snprintf(f->impl, sizeof f->impl, "%s", c->n == 1 ? "other" : "same");
+    return DT_OK;
+}
+
+static dt_status other_layout_of_one(const dt_call *c, dt_facts *f, dt_err *err)
+{
+    (void)err;
+    snprintf(f->impl, sizeof f->impl, "same");
+    f->layout = c->n == 1;
+    return DT_OK;
+}
+
+static void pieces_of_other_code_than_the_whole_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        dt_status (*facts)(const dt_call *c, dt_facts *f, dt_err *err);
+        const char *says;
+    } cases[] = {{other_of_one, "computed by 'other', and all by 'same'"},
+        {other_layout_of_one, "in another layout"}};
+    for (size_t i = 0; i < DT_COUNT(cases); i++) {
+        subject s;
+        dt_err err = {0};
+        int id;
+        open_subject(&s, "pieces", lenet(), "keep_all", DT_PROGRAM_FIRST);
+        dt_program *p = s.m.program;
+        int32_t op = 0;
+        while (p->op[op].desc != &dt_layer_relu || p->op[op].kind != DT_OP_FORWARD)
+            op++;
+        assert_ok(dti_split(p, op, BATCH, &err), &err);
+        dt_plan *split = dt_planned_by(p, "keep_all", "greedy");
+        assert_ok(dt_runner_add(s.runner, split, &id, &err), &err);
+        dt_node *nd = &s.m.graph->node[p->op[op].node];
+        dt_kernels kernels = *nd->desc->cpu;
+        dt_layer_desc desc = *nd->desc;
+        kernels.facts = cases[i].facts;
+        desc.cpu = &kernels;
+        nd->desc = &desc;
+        assert_fails(dt_runner_add(s.runner, split, &id, &err), DT_E_DATA, &err, cases[i].says);
+        nd->desc = &dt_layer_relu;
+        dt_plan_destroy(split);
+        close_subject(&s);
+    }
+}
+
 static int32_t tensor_of(const dt_plan *p, const char *name)
 {
     int32_t t = 0;
@@ -649,6 +699,7 @@ DT_TEST_GROUP(hostile_plans)
         cmocka_unit_test(an_op_that_runs_twice_is_refused),
         cmocka_unit_test(gradients_of_a_shared_weight_come_in_their_order),
         cmocka_unit_test(an_update_before_its_gradient_is_whole_is_refused),
+        cmocka_unit_test(pieces_of_other_code_than_the_whole_are_refused),
         cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
         cmocka_unit_test(signs_are_read_of_a_sole_reader_alone),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),

@@ -31,11 +31,12 @@ typedef struct dt_packing {
 
 /* Where a run stands, between two steps. */
 typedef struct dt_train_point {
-    int64_t step;   /* steps done */
-    int64_t at;     /* of the feed, where the next batch begins */
-    bool evaluated; /* if evaluation is due after that step, it has been made */
-    bool pending;   /* gradients of the step before wait for an update that is delayed */
-    bool broken;    /* an update has failed: what lives on is of no step, and not to be saved */
+    int64_t step;    /* steps done */
+    int64_t at;      /* of the feed, where the next batch begins */
+    int64_t skipped; /* of the feed, bad samples left out before that */
+    bool evaluated;  /* if evaluation is due after that step, it has been made */
+    bool pending;    /* gradients of the step before wait for an update that is delayed */
+    bool broken;     /* an update has failed: what lives on is of no step, and not to be saved */
     dt_packing packing;
 } dt_train_point;
 

@@ -25,6 +25,7 @@ static dt_status one_step(const dt_train_job *j, dt_train_point *p, dt_err *err)
     DT_CHECK(st);
     *p = (dt_train_point){.step = p->step + 1,
         .at = j->feed->at,
+        .skipped = j->feed->skipped,
         .pending = dt_map_waits(j->map, p->step + 1),
         .packing = pack_next(p->packing, r.again)};
     return j->observer->step != NULL ? j->observer->step(j->observer->self, &r, err) : DT_OK;

@@ -46,8 +46,7 @@ void dti_run_foresee_space(dt_run *r)
 
 int64_t dt_run_skipped(const dt_run *r)
 {
-    return r->began_skipped +
-           (r->feeds.train_loader != NULL ? dt_loader_feed(r->feeds.train_loader)->skipped : 0);
+    return r->began_skipped + r->point.skipped;
 }
 
 dt_run_best dt_run_best_of(const dt_run *r)

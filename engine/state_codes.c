@@ -15,7 +15,7 @@ void dt_state_unpack(const dt_state_map *m, const uint8_t *code, float scale, fl
 }
 
 /* A NaN counts for nothing: the weight that it made is one, too. */
-DT_CLONES static float scale_of(const float *v, int64_t n)
+DT_CLONES static float scale_of(const float *v, int64_t n, bool sign)
 {
     float high = 0.0f, low = 0.0f;
 #pragma omp simd reduction(max : high, low)
@@ -23,7 +23,7 @@ DT_CLONES static float scale_of(const float *v, int64_t n)
         high = v[i] > high ? v[i] : high;
         low = -v[i] > low ? -v[i] : low;
     }
-    return dt_state_scale(high, low);
+    return dt_state_scale(high, low, sign);
 }
 
 /* The map is a copy, as codes are bytes, which might lie over anything that is read through a
@@ -47,7 +47,7 @@ DT_CLONES static void codes_of(
 
 float dt_state_pack(const dt_state_map *m, const float *from, uint8_t *code, int64_t n)
 {
-    const float scale = scale_of(from, n);
+    const float scale = scale_of(from, n, m->sign);
     codes_of(m, from, dt_state_whole(scale), code, n);
     return scale;
 }

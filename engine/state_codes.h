@@ -23,7 +23,8 @@ enum {
     DT_STATE_LEVELS = DT_STATE_DECADES + 2 /* and below them, and 1 itself */
 };
 
-/* A smaller scale is 0, and with it all of its block: no share of a larger one is subnormal. */
+/* No share of a scale is subnormal that is not smaller than this. A smaller one is 0, and with it
+ * all of its block; of a state without a sign it is this, unless all are 0. */
 #define DT_STATE_SCALE 0x1p-96f
 
 /**
@@ -134,11 +135,13 @@ DT_BOTH static inline __attribute__((always_inline)) uint8_t dt_state_code(
     return dt_state_code_of(m, m->sign, x);
 }
 
-/* The scale of values whose greatest is @high, and whose greatest negative @low, made positive. */
-DT_BOTH static inline float dt_state_scale(float high, float low)
+/* The scale of values whose greatest is @high, and whose greatest negative @low, made positive.
+ * @sign: of the map */
+DT_BOTH static inline float dt_state_scale(float high, float low, bool sign)
 {
     const float scale = low > high ? -low : high;
-    return fabsf(scale) < DT_STATE_SCALE ? 0.0f : scale;
+    const float small = !sign && scale > 0.0f ? DT_STATE_SCALE : 0.0f;
+    return fabsf(scale) < DT_STATE_SCALE ? small : scale;
 }
 
 /* By what values are divided to be shares: where the scale is 0, all are 0. */

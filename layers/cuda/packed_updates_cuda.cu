@@ -64,7 +64,7 @@ DT_DEVICE void packed_take(
 }
 
 /* All threads of the block call. A NaN counts for nothing. */
-DT_DEVICE float packed_scale(const float *v, double *shared)
+DT_DEVICE float packed_scale(const dt_state_map *map, const float *v, double *shared)
 {
     float high = 0.0f, low = 0.0f;
     for (int k = 0; k < DTI_FEW; k++) {
@@ -72,7 +72,8 @@ DT_DEVICE float packed_scale(const float *v, double *shared)
         low = -v[k] > low ? -v[k] : low;
     }
     const double most = dti_block_max((double)high, shared);
-    return dt_state_scale((float)most, (float)dti_block_max((double)low, shared));
+    const double least = dti_block_max((double)low, shared);
+    return dt_state_scale((float)most, (float)least, map->sign);
 }
 
 DT_DEVICE void packed_put(const dt_state_map *map, const float *v, float scale, uint8_t *code,
@@ -122,10 +123,11 @@ DT_DEVICE void packed_block(
         packed_take(&s->second, t->v, t->of_v[i], at, n, f.v);
     packed_move(t, j, s, &f, op);
     dti_put(t->w, at, n, t->wide, DT_F32, f.w);
-    const float of_m = packed_scale(f.m, s->most); /* all have read the old one behind it */
+    const float of_m =
+        packed_scale(&s->first, f.m, s->most); /* all have read the old one behind it */
     packed_put(&s->first, f.m, of_m, t->m, t->of_m, at, n);
     if (op == PACKED_ADAM) {
-        const float of_v = packed_scale(f.v, s->most);
+        const float of_v = packed_scale(&s->second, f.v, s->most);
         packed_put(&s->second, f.v, of_v, t->v, t->of_v, at, n);
     }
 }

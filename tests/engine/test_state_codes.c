@@ -109,7 +109,7 @@ static void draw(float *v, int64_t n, bool sign, int kind, uint32_t seed)
         const float half = dt_unit(u.v[0]) - 0.5f;
         const float size = powf(10, (kind == 1 ? -30 : -9) * dt_unit(u.v[1]));
         v[i] = kind == 0 ? half : half * size;
-        v[i] *= kind == 2 ? 1e-20f : kind == 3 ? 1e30f : 1;
+        v[i] *= kind == 2 ? 1e-20f : kind == 3 ? 1e30f : kind == 5 ? 1e-30f : 1;
         v[i] = sign ? v[i] : fabsf(v[i]);
         if (kind == 4)
             v[i] = u.v[2] % 3 == 0 ? 0.0f : u.v[2] % 2 == 0 && sign ? -0.25f : 0.25f;
@@ -126,7 +126,7 @@ static void what_was_packed_packs_to_the_same_codes(void **state)
         static uint8_t code[DT_STATE_BLOCK], again[DT_STATE_BLOCK];
         const bool sign = i % 2 == 0;
         const int64_t n = sizes[i % DT_COUNT(sizes)];
-        draw(v, n, sign, (int)(i / 2 % 5), i);
+        draw(v, n, sign, (int)(i / 2 % 6), i);
         const float scale = dt_state_pack(map_of(sign), v, code, n);
         dt_state_unpack(map_of(sign), code, scale, back, n);
         float most = 0;
@@ -153,6 +153,13 @@ static void a_mean_square_never_becomes_0(void **state)
     v[1] = 1e-12f;
     (void)dt_state_pack(map_of(true), v, code, 3); /* a mean gradient may */
     assert_int_equal(code[1], 0);
+    v[0] = 1e-30f;
+    v[1] = 1e-38f; /* a block of nothing but such */
+    assert_true(dt_state_pack(map_of(false), v, code, 3) == DT_STATE_SCALE);
+    dt_state_unpack(map_of(false), code, DT_STATE_SCALE, back, 3);
+    assert_true(fabsf(back[0] - v[0]) < 0.01f * v[0] && back[1] > 0 && back[2] == 0);
+    v[0] = v[1] = 0;
+    assert_true(dt_state_pack(map_of(false), v, code, 3) == 0);
 }
 
 static void what_is_no_number_packs_to_0(void **state)
@@ -166,7 +173,7 @@ static void what_is_no_number_packs_to_0(void **state)
     assert_int_equal(code[0], 0);
     assert_int_equal(code[2], 128);
     v[0] = v[1] = v[2] = 1e-38f; /* a scale of which shares would lose their digits */
-    assert_true(dt_state_pack(map_of(false), v, code, 3) == 0);
+    assert_true(dt_state_pack(map_of(true), v, code, 3) == 0);
     assert_true(code[0] == 0 && code[1] == 0 && code[2] == 0);
 }
 

@@ -272,6 +272,12 @@ dt_status dt_checkpoint_save(const char *folder, const dt_trained *t, const dt_c
     return st;
 }
 
+dt_status dt_checkpoint_check_tensors(const dt_trained *t, dt_err *err)
+{
+    DT_CHECK(dti_weights_check(DT_CHECKPOINT_MODEL, t->graph, err));
+    return dti_state_check(DT_CHECKPOINT_STATE, t, err);
+}
+
 dt_status dt_checkpoint_link_weights(
     const char *folder, int64_t step, const char *path, dt_err *err)
 {

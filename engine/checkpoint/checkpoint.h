@@ -55,6 +55,9 @@ uint64_t dt_checkpoint_bytes(const dt_trained *t);
  * too long, or no UTF-8. Saving refuses them as well. */
 dt_status dt_checkpoint_check_facts(const dt_fact *facts, size_t n, dt_err *err) DT_NODISCARD;
 
+/* The same of the tensors of what is trained, whose number a file bounds. */
+dt_status dt_checkpoint_check_tensors(const dt_trained *t, dt_err *err) DT_NODISCARD;
+
 /* DT_E_IO with both numbers when a file system has less than @bytes free. One that does not say is
  * taken to have enough. */
 dt_status dt_space_check(const char *folder, uint64_t bytes, dt_err *err) DT_NODISCARD;

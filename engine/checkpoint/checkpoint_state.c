@@ -124,28 +124,46 @@ static dt_status next_piece(
     return dti_passage_give(&s->passage, s->t->runner, home, at, bytes, n, err);
 }
 
+/* All that the file has, NUMBERS and as many as there are rows. NULL: no memory. */
+static dt_st_out *entries_of(const rows *r)
+{
+    dt_st_out *out = dt_alloc(NUMBERS + r->n, sizeof *out);
+    for (size_t i = 0; i < NUMBERS && out != NULL; i++)
+        out[i] = (dt_st_out){.name = numbers[i].name, .type = numbers[i].type};
+    for (size_t i = 0; i < r->n && out != NULL; i++) {
+        dt_st_out *o = &out[NUMBERS + i];
+        *o = (dt_st_out){.name = r->row[i].name, .type = DT_ST_F32, .rank = r->row[i].info->rank};
+        memcpy(o->d, r->row[i].info->d, sizeof r->row[i].info->d);
+    }
+    return out;
+}
+
 dt_status dti_state_save(
     const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum, dt_err *err)
 {
     rows r;
     DT_CHECK(rows_init(&r, t, c->waits, err));
-    const size_t n = NUMBERS + r.n;
-    dt_st_out *out = dt_alloc(n, sizeof *out);
+    dt_st_out *out = entries_of(&r);
     dt_status st = DT_OK;
     if (out == NULL) {
         st = DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     } else {
-        for (size_t i = 0; i < NUMBERS; i++)
-            out[i] = (dt_st_out){.name = numbers[i].name, .type = numbers[i].type};
-        for (size_t i = 0; i < r.n; i++) {
-            dt_st_out *o = &out[NUMBERS + i];
-            *o = (dt_st_out){.name = r.row[i].name, .type = DT_ST_F32, .rank = r.row[i].info->rank};
-            memcpy(o->d, r.row[i].info->d, sizeof r.row[i].info->d);
-        }
         saving s = {.t = t, .rows = &r, .course = c};
-        st = dt_st_write(path, out, n, NULL, 0, next_piece, &s, sum, err);
+        st = dt_st_write(path, out, NUMBERS + r.n, NULL, 0, next_piece, &s, sum, err);
         dti_passage_close(&s.passage);
     }
+    dt_free(out);
+    rows_deinit(&r);
+    return st;
+}
+
+dt_status dti_state_check(const char *path, const dt_trained *t, dt_err *err)
+{
+    rows r;
+    DT_CHECK(rows_init(&r, t, t->map->delayed, err));
+    dt_st_out *out = entries_of(&r);
+    const dt_status st = out != NULL ? dti_st_check(path, out, NUMBERS + r.n, NULL, 0, err)
+                                     : DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
     dt_free(out);
     rows_deinit(&r);
     return st;

@@ -34,7 +34,7 @@ struct dt_st_file {
 /* ---- a tensor ---- */
 
 /* A tensor has at most 14 JSON values and the header at most this many in all. */
-enum { HEADER_DEPTH = 3, HEADER_VALUES = DT_ST_TENSORS * 16 };
+enum { HEADER_DEPTH = 3, HEADER_VALUES = DT_ST_TENSORS * 16 }; /* none has 16 */
 
 /* A copy that lives as long as the file. Quotes alone take more room in the header than the NUL
  * here, and escapes only shrink. */
@@ -246,7 +246,8 @@ static dt_status read_header(dt_st_file *f, const cJSON *root, size_t header_byt
 {
     if (!cJSON_IsObject(root))
         return DT_FAIL(err, DT_E_DATA, "%s: the header is no JSON object", f->path);
-    const size_t n = (size_t)cJSON_GetArraySize(root);
+    const bool tells = cJSON_GetObjectItemCaseSensitive(root, "__metadata__") != NULL;
+    const size_t n = (size_t)cJSON_GetArraySize(root) - tells;
     if (n > DT_ST_TENSORS)
         return DT_FAIL(
             err, DT_E_DATA, "%s: %zu tensors; at most %d are supported", f->path, n, DT_ST_TENSORS);

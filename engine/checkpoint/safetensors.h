@@ -13,7 +13,7 @@
 enum {
     DT_ST_RANK = 8,
     DT_ST_NAME_BYTES = 512,
-    DT_ST_TENSORS = 65536,
+    DT_ST_TENSORS = 1 << 18, /* more than the header's bytes have room for under usual names */
     DT_ST_HEADER_BYTES = 16 << 20
 };
 
@@ -85,6 +85,11 @@ typedef struct dt_st_out {
  * becomes how many there are at *bytes: at least one. */
 typedef dt_status (*dt_st_source)(
     void *arg, size_t i, size_t at, const void **bytes, size_t *n, dt_err *err);
+
+/* Before anything is written: DT_E_CONFIG when a file could not list these, and so could not be
+ * read again. */
+dt_status dti_st_check(const char *path, const dt_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dt_err *err) DT_NODISCARD;
 
 /* Write a file: beside, synced, renamed over @path, folder synced, so that a reader finds the old
  * file or the new one. Entries are written in the order given; the caller chooses an order that

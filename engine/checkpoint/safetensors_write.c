@@ -74,10 +74,26 @@ static dt_status make_header(dt_memory_stream *m, const char *path, const dt_st_
     fprintf(m->f, "%*s", (int)(-m->n % DATA_ALIGN), "");
     DT_CHECK(dt_memory_close(m, st, err));
     const uint64_t length = m->n - 8;
-    if (length > DT_ST_HEADER_BYTES || n > DT_ST_TENSORS)
-        return DT_FAIL(err, DT_E_INTERNAL, "%s: header of %" PRIu64 " bytes", path, length);
+    if (n > DT_ST_TENSORS)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: %zu tensors, and a file lists at most %d: take a network of fewer layers", path, n,
+            DT_ST_TENSORS);
+    if (length > DT_ST_HEADER_BYTES)
+        return DT_FAIL(err, DT_E_CONFIG,
+            "%s: the list of its %zu tensors takes %" PRIu64 " bytes, and at most %d are read: "
+            "take a network of fewer layers, or shorter names",
+            path, n, length, DT_ST_HEADER_BYTES);
     memcpy(m->text, &length, 8); /* little-endian hosts only, see safetensors.c */
     return DT_OK;
+}
+
+dt_status dti_st_check(const char *path, const dt_st_out *entries, size_t n,
+    const dti_st_meta *meta, size_t n_meta, dt_err *err)
+{
+    dt_memory_stream m = {0};
+    const dt_status st = make_header(&m, path, entries, n, meta, n_meta, err);
+    dt_free(m.text);
+    return st;
 }
 
 static dt_status put_tensor(

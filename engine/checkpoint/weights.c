@@ -816,7 +816,6 @@ typedef struct saving {
     dt_port port;
     const dti_weights *w;
     dti_passage passage; /* of the tensor at hand */
-    dt_sha256 *sum;      /* NULL: none */
 } saving;
 
 static dt_status next_piece(
@@ -828,15 +827,18 @@ static dt_status next_piece(
     return dti_passage_give(&s->passage, s->runner, home, at, bytes, n, err);
 }
 
-static dt_status write_all(saving *s, dt_st_out *out, const char *path, dt_err *err)
+static const dti_st_meta meta = {"format", "pt"};
+
+/* NULL: no memory. */
+static dt_st_out *entries_of(const dti_weights *w)
 {
-    static const dti_st_meta meta = {"format", "pt"};
-    for (size_t i = 0; i < s->w->n; i++) {
-        const dti_weight *row = &s->w->row[i];
+    dt_st_out *out = dt_alloc(w->n, sizeof *out);
+    for (size_t i = 0; i < w->n && out != NULL; i++) {
+        const dti_weight *row = &w->row[i];
         out[i] = (dt_st_out){.name = row->name, .type = DT_ST_F32, .rank = row->info->rank};
         memcpy(out[i].d, row->info->d, sizeof row->info->d);
     }
-    return dt_st_write(path, out, s->w->n, &meta, 1, next_piece, s, s->sum, err);
+    return out;
 }
 
 static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port port,
@@ -844,11 +846,24 @@ static dt_status save(dt_runner *r, const dt_graph *g, const dt_map *m, dt_port 
 {
     dti_weights w;
     DT_CHECK(dti_weights_init(&w, g, port == DT_P, err));
-    saving s = {.runner = r, .map = m, .port = port, .w = &w, .sum = sum};
-    dt_st_out *out = dt_alloc(w.n, sizeof *out);
-    const dt_status st = out != NULL ? write_all(&s, out, path, err)
-                                     : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
+    saving s = {.runner = r, .map = m, .port = port, .w = &w};
+    dt_st_out *out = entries_of(&w);
+    const dt_status st = out != NULL
+                             ? dt_st_write(path, out, w.n, &meta, 1, next_piece, &s, sum, err)
+                             : DT_FAIL(err, DT_E_NOMEM, "no memory to write '%s'", path);
     dti_passage_close(&s.passage);
+    dt_free(out);
+    dti_weights_deinit(&w);
+    return st;
+}
+
+dt_status dti_weights_check(const char *path, const dt_graph *g, dt_err *err)
+{
+    dti_weights w;
+    DT_CHECK(dti_weights_init(&w, g, true, err));
+    dt_st_out *out = entries_of(&w);
+    const dt_status st = out != NULL ? dti_st_check(path, out, w.n, &meta, 1, err)
+                                     : DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);
     dt_free(out);
     dti_weights_deinit(&w);
     return st;

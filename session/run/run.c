@@ -371,6 +371,8 @@ static dt_status check(dt_run *r, dt_err *err)
     DT_CHECK(dt_source_fingerprint(r->fingerprint, r->feeds.train, err));
     if (r->feeds.eval != NULL)
         DT_CHECK(dt_source_fingerprint(r->eval_fingerprint, r->feeds.eval, err));
+    DT_CHECK(
+        dt_checkpoint_check_tensors(&(dt_trained){.graph = s->graph, .map = s->plans->map}, err));
     return dti_facts_check(r, err);
 }
 

@@ -350,12 +350,9 @@ static void header_bombs_meet_a_cap(void **state) /* 44 */
 {
     (void)state;
     blob b = many_tensors(DT_ST_TENSORS + 1);
-    refuse_bytes(b.p, b.n, "65537 tensors; at most 65536");
+    refuse_bytes(b.p, b.n, "262145 tensors; at most 262144");
     free(b.p);
-    b = many_tensors(200000);
-    refuse_bytes(b.p, b.n, "values");
-    free(b.p);
-    enum { DEEP = 1 << 20 };
+    enum { DEEP = 1 << 20, LONG = 10 * DEEP };
     char *deep = malloc(DEEP);
     assert_non_null(deep);
     memset(deep, '[', DEEP);
@@ -363,6 +360,16 @@ static void header_bombs_meet_a_cap(void **state) /* 44 */
     b = make(deep, DEEP, 0);
     refuse_bytes(b.p, b.n, "nested deeper than 3");
     free(b.p);
+    char *flat = malloc(LONG);
+    assert_non_null(flat);
+    memset(flat, '0', LONG);
+    for (size_t i = 6; i < LONG; i += 2)
+        flat[i] = ',';
+    memcpy(flat, "{\"a\":[", 6);
+    b = make(flat, LONG, 0);
+    refuse_bytes(b.p, b.n, "values");
+    free(b.p);
+    free(flat);
     memset(deep, '0', DEEP);
     for (size_t i = 6; i < DEEP; i += 2)
         deep[i] = ',';
@@ -381,8 +388,56 @@ static void the_largest_count_is_read_and_found(void **state)
     dt_st_file *f = NULL;
     assert_ok(dti_st_parse(&f, "many.st", b.p, b.n, &err), &err);
     assert_int_equal(dti_st_count(f), DT_ST_TENSORS);
-    assert_string_equal(dt_st_find(f, "65535")->name, "65535");
+    assert_string_equal(dt_st_find(f, "262143")->name, "262143");
     dt_st_close(f);
+    free(b.p);
+}
+
+/* Beside as many tensors as a file may list metadata may stand; and what could not be read again is
+ * told before it is written, by what is wrong with it. */
+static void what_a_file_cannot_list_is_refused_before_it_is_written(void **state)
+{
+    (void)state;
+    enum { LONG = 500, MANY = (DT_ST_HEADER_BYTES / LONG) };
+    static const dti_st_meta meta = {"format", "pt"};
+    char name[LONG + 1];
+    memset(name, 'n', LONG);
+    name[LONG] = '\0';
+    dt_st_out *out = dt_alloc(DT_ST_TENSORS + 1, sizeof *out);
+    assert_non_null(out);
+    for (size_t i = 0; i <= DT_ST_TENSORS; i++)
+        out[i] = (dt_st_out){.name = "n", .type = DT_ST_F32};
+    dt_err err = {0};
+    assert_ok(dti_st_check("out.st", out, DT_ST_TENSORS, &meta, 1, &err), &err);
+    assert_fails(dti_st_check("out.st", out, DT_ST_TENSORS + 1, &meta, 1, &err), DT_E_CONFIG, &err,
+        "262145 tensors, and a file lists at most 262144");
+    for (size_t i = 0; i < MANY; i++)
+        out[i].name = name;
+    err = (dt_err){0};
+    assert_fails(dti_st_check("out.st", out, MANY, NULL, 0, &err), DT_E_CONFIG, &err,
+        "at most 16777216 are read");
+    dt_free(out);
+}
+
+static void the_largest_count_may_have_metadata(void **state)
+{
+    (void)state;
+    blob b = many_tensors(DT_ST_TENSORS);
+    static const char more[] = "{\"__metadata__\":{\"format\":\"pt\"},";
+    char *text = malloc(b.n + sizeof more);
+    uint64_t length;
+    dt_err err = {0};
+    dt_st_file *f = NULL;
+    assert_non_null(text);
+    memcpy(&length, b.p, sizeof length);
+    memcpy(text, more, sizeof more - 1);
+    memcpy(text + sizeof more - 1, (const char *)b.p + 9, length - 1);
+    const blob with = make(text, sizeof more - 1 + length - 1, 0);
+    assert_ok(dti_st_parse(&f, "many.st", with.p, with.n, &err), &err);
+    assert_int_equal(dti_st_count(f), DT_ST_TENSORS);
+    dt_st_close(f);
+    free(text);
+    free(with.p);
     free(b.p);
 }
 
@@ -693,7 +748,8 @@ DT_TEST_GROUP(safetensors)
         T(entries_come_in_the_order_of_their_data), T(reading_past_a_tensor_is_refused),
         T(a_file_that_shrinks_is_noticed), T(files_that_cannot_be_opened_are_named),
         T(lengths_that_cannot_be_are_refused_before_allocating), T(header_bombs_meet_a_cap),
-        T(the_largest_count_is_read_and_found), T(names_are_checked),
+        T(the_largest_count_is_read_and_found), T(the_largest_count_may_have_metadata),
+        T(what_a_file_cannot_list_is_refused_before_it_is_written), T(names_are_checked),
         T(duplicate_names_are_refused), T(offsets_must_be_whole_and_inside),
         T(the_data_region_must_be_whole), T(holes_and_overlaps_are_refused),
         T(sizes_must_match_shapes), T(unknown_dtypes_are_named), T(every_type_has_its_size),

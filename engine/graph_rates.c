@@ -58,6 +58,11 @@ static dt_status nothing_learns(const dt_graph *g, const rate *r, int32_t last, 
     if (owner != last)
         return DT_FAIL(err, DT_E_CONFIG, "layer '%s' has the weight of '%s'; name that",
             g->node[last].name, g->node[owner].name);
+    if (has_parameters(&g->node[last])) /* and is frozen */
+        return DT_FAIL(err, DT_E_CONFIG,
+            "layer '%s' stays as it is, by train.freeze, and has no rate; take it out of one of "
+            "the two",
+            g->node[last].name);
     return DT_FAIL(
         err, DT_E_CONFIG, "'%.*s' matches no layer that has parameters", (int)r->n, r->glob);
 }
@@ -65,18 +70,22 @@ static dt_status nothing_learns(const dt_graph *g, const rate *r, int32_t last, 
 static dt_status set_rate(dt_graph *g, const rate *r, dt_err *err)
 {
     bool any = false;
-    int32_t last = -1; /* that is meant */
+    int32_t last = -1, frozen = -1; /* that is meant; and has parameters that stay as they are */
     for (size_t i = 0; i < g->n_node; i++) {
         dt_node *nd = &g->node[i];
         if (!dt_layer_meant(r->glob, r->n, nd))
             continue;
         last = (int32_t)i;
-        if (has_parameters(nd) && dti_glob_n(r->glob, r->n, nd->name)) {
-            nd->rate = (float)r->times;
-            any = true;
+        if (!has_parameters(nd) || !dti_glob_n(r->glob, r->n, nd->name))
+            continue;
+        if (nd->frozen) {
+            frozen = (int32_t)i;
+            continue;
         }
+        nd->rate = (float)r->times;
+        any = true;
     }
-    return any ? DT_OK : nothing_learns(g, r, last, err);
+    return any ? DT_OK : nothing_learns(g, r, frozen >= 0 ? frozen : last, err);
 }
 
 dt_status dt_graph_rates(dt_graph *g, const char *rates, dt_err *err)

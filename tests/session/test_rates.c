@@ -164,6 +164,8 @@ static void what_has_no_meaning_is_refused(void **state)
         "--set train.rates=tail.*:2", "'tail.*' matches no layer; the 6 layers are 'base.c' to");
     refused("--set train.rates=head.r:2", "'head.r' matches no layer that has parameters");
     refused("--set train.rates=head.f", "'head.f': write a layer, a colon and what its rate is");
+    refused(
+        "--set train.rates=base.*:2 --set train.freeze=base.*", "layer 'base.n' stays as it is");
     refused("--set train.rates=head.f:0", "train.freeze keeps layers as they are");
     refused("--set train.rates=head.f:-1", "from 1e-6 to 1e6");
     refused("--set train.rates=head.f:nan", "from 1e-6 to 1e6");

@@ -176,7 +176,7 @@ static dt_status put_own_labels(
 static dt_status read_into(const dt_loader *l, int64_t sample, int64_t place, dt_err *err)
 {
     const dt_u32x4 u =
-        dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint32_t)l->cur.epoch, (uint64_t)sample);
+        dt_random(l->o.seed, DT_RANDOM_AUGMENT, 0, (uint64_t)l->cur.epoch, (uint64_t)sample);
     const uint64_t key = (uint64_t)u.v[0] << 32 | u.v[1];
     float *x = l->making->x + (size_t)place * l->sample;
     int32_t *label = l->making->labels + (size_t)place * l->label;

@@ -20,7 +20,7 @@ static uint64_t encipher(const dti_shuffle *s, uint64_t v)
     const uint64_t mask = (UINT64_C(1) << s->half) - 1;
     uint64_t left = v >> s->half, right = v & mask;
     for (uint32_t round = 0; round < ROUNDS; round++) {
-        const dt_u32x4 r = dt_random(s->seed, DT_RANDOM_SHUFFLE, round, (uint32_t)s->epoch, right);
+        const dt_u32x4 r = dt_random(s->seed, DT_RANDOM_SHUFFLE, round, (uint64_t)s->epoch, right);
         const uint64_t next = (left ^ r.v[0]) & mask;
         left = right;
         right = next;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t counter,
+static void draw_plain(uint64_t seed, dt_purpose purpose, uint32_t a, uint64_t b, uint64_t counter,
     uint32_t *u, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -35,12 +35,20 @@ typedef enum dt_purpose {
     DT_RANDOM_ROUND
 } dt_purpose;
 
+/* The first key. The high half of @b, which may be a step, has no room in the counter; multiplied,
+ * it is not that of another seed that somebody is likely to take. */
+DT_BOTH static inline uint32_t dti_random_key(uint64_t seed, uint64_t b)
+{
+    return (uint32_t)seed ^ (uint32_t)(b >> 32) * 0x9E3779B9u;
+}
+
 /* Four numbers keyed by seed, purpose and three coordinates. */
 DT_BOTH static inline dt_u32x4 dt_random(
-    uint64_t seed, dt_purpose purpose, uint32_t a, uint32_t b, uint64_t c)
+    uint64_t seed, dt_purpose purpose, uint32_t a, uint64_t b, uint64_t c)
 {
-    const dt_u32x4 ctr = {{(uint32_t)c, (uint32_t)(c >> 32), b, a}};
-    return dt_philox(ctr, (uint32_t)seed, (uint32_t)(seed >> 32) ^ ((uint32_t)purpose << 24));
+    const dt_u32x4 ctr = {{(uint32_t)c, (uint32_t)(c >> 32), (uint32_t)b, a}};
+    return dt_philox(
+        ctr, dti_random_key(seed, b), (uint32_t)(seed >> 32) ^ ((uint32_t)purpose << 24));
 }
 
 /* [0, 1), 24 bits */

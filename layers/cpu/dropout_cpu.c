@@ -44,7 +44,7 @@ static void task(const void *job, int64_t i)
     for (int64_t e = s.begin; e < s.end; e += BLOCK) {
         const int64_t n = s.end - e < BLOCK ? s.end - e : BLOCK;
         const int64_t at = sample * j->elements + e;
-        j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint32_t)j->a->step,
+        j->draw(j->a->seed, DT_RANDOM_DROPOUT, (uint32_t)j->a->layer, (uint64_t)j->a->step,
             first + (uint64_t)e / 4, u, dti_ceil_div(n, 4));
         float *y = dti_values_target(j->t, j->to, at, buffer);
         apply(dti_values_read(j->t, j->from, at, buffer, n), u, j->least, j->scale, y, (int)n);

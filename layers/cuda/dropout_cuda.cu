@@ -24,7 +24,7 @@ DT_DEVICE void dropout_few(const dropout_job *j, uint64_t counter, float *v)
     DT_UNROLL(2)
     for (int half = 0; half < 2; half++) {
         const dt_u32x4 r = dt_random(j->seed, DT_RANDOM_DROPOUT, (uint32_t)j->layer,
-            (uint32_t)j->now->step, counter + (uint64_t)half);
+            (uint64_t)j->now->step, counter + (uint64_t)half);
         DT_UNROLL(4)
         for (int k = 0; k < 4; k++)
             v[4 * half + k] = r.v[k] >> 8 >= j->least ? v[4 * half + k] * j->scale : 0.0f;

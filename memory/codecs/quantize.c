@@ -98,7 +98,7 @@ static void draw(const packing *p, const dti_group *at, uint32_t *u)
 {
     const dt_rounding *by = p->by;
     const uint64_t sample = (uint64_t)by->sample0 + at->sample;
-    p->draw(by->seed, DT_RANDOM_ROUND, (uint32_t)by->value, (uint32_t)by->step,
+    p->draw(by->seed, DT_RANDOM_ROUND, (uint32_t)by->value, (uint64_t)by->step,
         sample * dti_parts(p->row, 4) + at->value / 4, u, (int64_t)dti_parts(at->n, 4));
 }
 

@@ -66,7 +66,7 @@ DT_DEVICE uint64_t lane_codes(
     const unsigned lane = threadIdx.x % WARP;
     const uint64_t sample0 =
         (uint64_t)j->sample0 + (j->now != NULL ? (uint64_t)j->now->sample0 : 0);
-    const uint32_t step = j->now != NULL ? (uint32_t)j->now->step : 0;
+    const uint64_t step = j->now != NULL ? (uint64_t)j->now->step : 0;
     const uint64_t first =
         (sample0 + g->sample) * ((j->row + 3) / 4) + (g->value + lane * EACH) / 4;
     uint64_t codes = 0;

@@ -37,6 +37,8 @@ static void every_coordinate_changes_the_numbers(void **state)
         dt_random(7, DT_RANDOM_DROPOUT, 0, 0, 0),
         dt_random(7, DT_RANDOM_INIT, 1, 0, 0),
         dt_random(7, DT_RANDOM_INIT, 0, 1, 0),
+        dt_random(7, DT_RANDOM_INIT, 0, UINT64_C(1) << 32, 0),
+        dt_random(7, DT_RANDOM_INIT, 0, (UINT64_C(1) << 32) + 1, 0),
         dt_random(7, DT_RANDOM_INIT, 0, 0, 1),
         dt_random(7, DT_RANDOM_INIT, 0, 0, UINT64_C(1) << 32),
     };
@@ -74,10 +76,13 @@ static void draws_of_many_are_those_of_one(void **state)
     enum { N = 5 * DT_DRAW_LANES };
     const uint64_t seed = UINT64_C(0x123456789ABCDEF), first = UINT64_C(0xFFFFFFFF) - 11;
     uint32_t u[4 * N];
-    dt_draw_best()(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first, u, N);
-    for (uint64_t i = 0; i < N; i++) {
-        const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, 0xFFFFFFFE, first + i);
-        assert_memory_equal(u + 4 * i, want.v, sizeof want.v);
+    static const uint64_t steps[] = {0xFFFFFFFE, UINT64_C(0x2FFFFFFFE)};
+    for (size_t k = 0; k < DT_COUNT(steps); k++) {
+        dt_draw_best()(seed, DT_RANDOM_DROPOUT, 77, steps[k], first, u, N);
+        for (uint64_t i = 0; i < N; i++) {
+            const dt_u32x4 want = dt_random(seed, DT_RANDOM_DROPOUT, 77, steps[k], first + i);
+            assert_memory_equal(u + 4 * i, want.v, sizeof want.v);
+        }
     }
 }
 

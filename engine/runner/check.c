@@ -287,7 +287,8 @@ static void look(void *self, const dt_plan_tensor *t, const void *bytes)
     const dt_call *c = &r->shown->compute.call;
     const bool back = c->form == DT_BACKWARD || c->form == DT_BACKWARD2;
     if (c->node == NULL)
-        snprintf(r->blamed, sizeof r->blamed, "'%s', which adds gradients up", r->shown->name);
+        snprintf(r->blamed, sizeof r->blamed, "'%s', which %s", r->shown->name,
+            c->codec != NULL ? "unpacks what a policy packed" : "adds gradients up");
     else
         snprintf(r->blamed, sizeof r->blamed, "layer '%s' (%s), %s, in '%s'", c->node->name,
             c->node->desc->name, back ? "backward" : "forward", t->name);

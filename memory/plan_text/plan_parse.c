@@ -960,6 +960,8 @@ static dt_status parse_text(parser *x)
             break;
         DT_CHECK(parse_record(x));
     }
+    if (x->section == IN_HEADER && x->s.line == 0)
+        return DT_FAIL(x->s.err, DT_E_DATA, "%s: there is no plan: it is empty", x->s.name);
     if (x->section == IN_HEADER)
         return scan_bad(&x->s, "there is no plan: no line begins with dt-plan");
     DT_CHECK(enter(x, IN_ROWS));
@@ -1010,6 +1012,8 @@ static bool begins_plan(const char *at, const char *end)
 {
     static const char start[] = "dt-plan ";
     const size_t n = sizeof start - 1;
+    while (at < end && *at == ' ')
+        at++;
     return (size_t)(end - at) >= n && memcmp(at, start, n) == 0;
 }
 

@@ -690,7 +690,7 @@ static void more_refusals_than_a_ladder_has_rungs_are_refused(void **state)
 static void text_without_a_plan_is_refused(void **state)
 {
     (void)state;
-    assert_refused("", 0, "there is no plan");
+    assert_refused("", 0, "a.plan: there is no plan: it is empty");
     assert_refused("# dt-plan 3\n\n", 13, "there is no plan");
     assert_refused("\0\0", 2, "byte 0x00");
     assert_refused("\x7f"
@@ -733,6 +733,24 @@ static void a_byte_order_mark_is_passed_over(void **state)
     assert_ok(dti_plan_parse(&p, "a.plan", text, n + one, &err), &err);
     dt_plan_destroy(p);
     assert_ok(dt_plans_parse(&all, "a.plan", text, n + 2 * one, &err), &err);
+    assert_int_equal(all.n, 2);
+    dt_plans_deinit(&all);
+    dt_free(text);
+}
+
+/* Blanks before a line say nothing, before that with which a plan begins no more than elsewhere. */
+static void plans_behind_blanks_are_told_apart(void **state)
+{
+    (void)state;
+    const size_t one = sizeof sample_text - 1;
+    char *text = dt_alloc(2 + 2 * one, 1);
+    assert_non_null(text);
+    memset(text, ' ', 2 + 2 * one);
+    memcpy(text + 1, sample_text, one);
+    memcpy(text + 2 + one, sample_text, one);
+    dt_plans all;
+    memset(&err, 0, sizeof err);
+    assert_ok(dt_plans_parse(&all, "a.plan", text, 2 + 2 * one, &err), &err);
     assert_int_equal(all.n, 2);
     dt_plans_deinit(&all);
     dt_free(text);
@@ -948,6 +966,7 @@ DT_TEST_GROUP(plan_text)
         cmocka_unit_test(long_lines_are_refused),
         cmocka_unit_test(large_texts_are_refused_before_they_are_read),
         cmocka_unit_test(a_byte_order_mark_is_passed_over),
+        cmocka_unit_test(plans_behind_blanks_are_told_apart),
         cmocka_unit_test(every_beginning_of_a_plan_is_read_or_refused),
         cmocka_unit_test(running_out_of_memory_is_said),
         cmocka_unit_test(printing_needs_no_memory),

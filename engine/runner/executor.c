@@ -99,15 +99,9 @@ static dt_status put_copy(const dti_step *s, unsigned char *host, dt_err *err)
                   : d->unpack(self, q, c->codec, host, c->stored, c->device, count, err);
 }
 
-/* The slot of a copy in this run: of a home whose generations have changed places, the other one.
- */
 static uint64_t slot_of(const dt_runner *r, const dti_copy *c)
 {
-    if (c->home == DT_NONE || !r->turned[c->home])
-        return c->slot;
-    const dt_home *h = &r->o.map->home[c->home];
-    const uint64_t apart = h->next - h->off;
-    return c->slot < h->next ? c->slot + apart : c->slot - apart;
+    return c->home != DT_NONE ? dti_home_slot(r, &r->o.map->home[c->home], c->slot) : c->slot;
 }
 
 /* Bytes of a slot that say something: what is packed says in its first ones how long it is. */

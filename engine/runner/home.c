@@ -6,11 +6,17 @@
 #include "engine/base/numbers.h"
 #include "engine/runner/runner_internal.h"
 
-/* What generation is the current one, the runner knows: a plan's slots are those of a run in which
- * none has changed. */
+uint64_t dti_home_slot(const dt_runner *r, const dt_home *h, uint64_t slot)
+{
+    const uint64_t apart = h->next - h->off;
+    if (!r->turned[h - r->o.map->home])
+        return slot;
+    return slot < h->next ? slot + apart : slot - apart;
+}
+
 static uint64_t slot_of(const dt_runner *r, const dt_home *h)
 {
-    return r->turned[h - r->o.map->home] ? h->next : h->off;
+    return dti_home_slot(r, h, h->off);
 }
 
 unsigned char *dti_home_at(const dt_runner *r, const dt_home *h)

@@ -216,6 +216,11 @@ dt_status dti_input_reserve(dt_runner *r, const dti_fetch *f, dt_err *err) DT_NO
 /* graphs.c: give back what the device keeps of a plan. */
 void dti_graphs_forget(dt_runner *r, dti_plan *p);
 
+/* home.c: where a slot of a home is in this run. What generation is the current one, the runner
+ * knows: a plan's slots are those of a run in which none has changed, so where they have changed
+ * places it is the other one. */
+uint64_t dti_home_slot(const dt_runner *r, const dt_home *h, uint64_t slot);
+
 /* home.c: persistent tensors, when all queues are at rest, and they are when these return. Where
  * one lies, in reach of the device; NULL: in a tier that has no map. Whether the processor reaches
  * it there. Some of its bytes, which in a tier without a map are a part as it wants them

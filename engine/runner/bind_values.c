@@ -764,6 +764,8 @@ static dt_status check_arg(const op_check *k, const dt_plan_arg *a)
         return refuse_port(k, a, "does not hold the value that this op reads");
     if (!persistent && part && a->mode != DT_READ && has != 0 && has != value)
         return refuse_port(k, a, "holds another value, of which parts would be left");
+    if (!persistent && part && a->mode != DT_READ && has != value && k->op->n0 > 0)
+        return refuse_port(k, a, "lacks the samples before those that this op writes");
     return DT_OK;
 }
 

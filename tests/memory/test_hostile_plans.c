@@ -629,6 +629,33 @@ static void pieces_of_other_code_than_the_whole_are_refused(void **state)
     }
 }
 
+/* A piece goes on with what the ones before it have left, which other work in between, such as a
+ * kernel's scratch, would have spoilt. */
+static void a_piece_without_the_one_before_it_is_refused(void **state)
+{
+    (void)state;
+    subject s;
+    dt_err err = {0};
+    int id;
+    open_subject(&s, "pieces", model("resnet20", 8, 4), "chen_sqrt", DT_PROGRAM_FIRST);
+    dt_program *p = s.m.program;
+    int32_t op = 0;
+    while (p->op[op].kind != DT_OP_RECOMPUTE || !p->op[op].desc->form[p->op[op].form].split)
+        op++;
+    assert_ok(dti_split(p, op, BATCH, &err), &err);
+    dt_plan *split = dt_planned_by(p, "chen_sqrt", "greedy");
+    assert_ok(dt_runner_add(s.runner, split, &id, &err), &err);
+    size_t row = 0;
+    while (split->row[row].kind != DT_ROW_COMPUTE ||
+           strcmp(split->op[split->row[row].op].name, p->op[op].name) != 0)
+        row++;
+    leave_out(split, row);
+    assert_fails(dt_runner_add(s.runner, split, &id, &err), DT_E_DATA, &err,
+        "lacks the samples before those that this op writes");
+    dt_plan_destroy(split);
+    close_subject(&s);
+}
+
 static int32_t tensor_of(const dt_plan *p, const char *name)
 {
     int32_t t = 0;
@@ -700,6 +727,7 @@ DT_TEST_GROUP(hostile_plans)
         cmocka_unit_test(gradients_of_a_shared_weight_come_in_their_order),
         cmocka_unit_test(an_update_before_its_gradient_is_whole_is_refused),
         cmocka_unit_test(pieces_of_other_code_than_the_whole_are_refused),
+        cmocka_unit_test(a_piece_without_the_one_before_it_is_refused),
         cmocka_unit_test(a_batch_fetched_for_an_update_is_refused),
         cmocka_unit_test(signs_are_read_of_a_sole_reader_alone),
         cmocka_unit_test(a_changed_plan_of_lenet_is_refused_or_the_same),

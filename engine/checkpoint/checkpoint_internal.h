@@ -45,8 +45,9 @@ dt_status dti_manifest_write(const dti_manifest *m, const char *folder, const dt
 
 /* ---- state ---- */
 
-/* All bytes of the file are added to @sum on their way. */
+/* DT_E_CONFIG when a file could not list all of it. */
 dt_status dti_state_check(const char *path, const dt_trained *t, dt_err *err) DT_NODISCARD;
+/* All bytes of the file are added to @sum on their way. */
 dt_status dti_state_save(const char *path, const dt_trained *t, const dt_course *c, dt_sha256 *sum,
     dt_err *err) DT_NODISCARD;
 /* Looks at everything, then puts the optimizer state. @t NULL: the numbers only. */

@@ -48,9 +48,9 @@ dt_status dti_weights_load_verified(
  * not. They are brought into PyTorch's layout piece by piece (see dti_passage). */
 dt_status dt_weights_save(
     dt_runner *r, const dt_graph *g, const dt_map *m, const char *path, dt_err *err) DT_NODISCARD;
-/* The same, and add all bytes of the file to @sum on their way. */
 /* Before that: DT_E_CONFIG when a file could not list all weights. */
 dt_status dti_weights_check(const char *path, const dt_graph *g, dt_err *err) DT_NODISCARD;
+/* The same as saving, and add all bytes of the file to @sum on their way. */
 dt_status dti_weights_save_sum(dt_runner *r, const dt_graph *g, const dt_map *m, const char *path,
     dt_sha256 *sum, dt_err *err) DT_NODISCARD;
 

@@ -374,8 +374,6 @@ static void larger_graphs_keep_the_rules(void **state)
     }
 }
 
-/* Where runs cost nothing there are many, and whole stretches go at once: an op, its inputs, and an
- * input of both. */
 /* Of a value that very many ops read the last reader is found otherwise. */
 static void what_very_many_read_lives_until_the_last_of_them(void **state)
 {
@@ -415,6 +413,8 @@ static void what_very_many_read_lives_until_the_last_of_them(void **state)
     }
 }
 
+/* Where runs cost nothing there are many, and whole stretches go at once: an op, its inputs, and an
+ * input of both. */
 static void free_runs_come_and_go_with_what_ran_for_them(void **state)
 {
     (void)state;

@@ -640,7 +640,7 @@ static dti_pass_cost cost_ahead(uint64_t graph, const char *policy, uint64_t bud
 }
 
 /* Where its second search, with less ahead, is not to go by the bytes of the first, and where what
- * fits with all ahead is slower than with less: within the budget, and never behind no policy. */
+ * fits with all ahead is slower than with less: within the budget, and not behind keep_all. */
 static void with_less_ahead_it_is_behind_nobody(void **state)
 {
     (void)state;

@@ -4,10 +4,10 @@
  * is no embedding of segments: its row would be added to every position. The output head is the
  * embedding of tokens, transposed, and has no bias. Every position has a label. Probabilities of
  * attention are not dropped. */
-#include "layers/activations.h"
-#include "layers/attention.h"
-#include "layers/concat.h"
-#include "layers/layernorm.h"
+#include "layers/elementwise/activations.h"
+#include "layers/sequence/attention.h"
+#include "layers/shape/concat.h"
+#include "layers/norm/layernorm.h"
 #include "models/model.h"
 #include "models/net.h"
 

@@ -8,9 +8,9 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/activations.h"
-#include "layers/conv_transpose.h"
-#include "layers/leaky_relu.h"
+#include "layers/elementwise/activations.h"
+#include "layers/weighted/conv_transpose.h"
+#include "layers/elementwise/leaky_relu.h"
 
 enum { SIDE = 64, NOISE = 100, STEPS = 4, WIDTH = 64 };
 

@@ -4,8 +4,8 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/avgpool.h"
-#include "layers/concat.h"
+#include "layers/pool/avgpool.h"
+#include "layers/shape/concat.h"
 
 enum { GROWTH = 32, BOTTLENECK = 4 };
 

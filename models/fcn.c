@@ -7,7 +7,7 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/conv_transpose.h"
+#include "layers/weighted/conv_transpose.h"
 
 enum { STAGES = 5 };
 

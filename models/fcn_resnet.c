@@ -8,7 +8,7 @@
  * between squares are. */
 #include "models/resnet.h"
 
-#include "layers/upsample.h"
+#include "layers/shape/upsample.h"
 
 enum { SMALLER = 8, PLANES = 512 };
 

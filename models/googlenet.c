@@ -3,9 +3,9 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/batchnorm.h"
-#include "layers/concat.h"
-#include "layers/maxpool.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/shape/concat.h"
+#include "layers/pool/maxpool.h"
 
 /* Channels of one inception module; names are torchvision's. */
 typedef struct inception {

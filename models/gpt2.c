@@ -2,9 +2,9 @@
  * an output head that is the embedding of tokens, transposed. Names and layouts are those of
  * Hugging Face's GPT2Model, "h.0.attn.c_attn.weight", whose weights are [in, out]. Its output head
  * has no weight of its own and no name in files. */
-#include "layers/activations.h"
-#include "layers/attention.h"
-#include "layers/layernorm.h"
+#include "layers/elementwise/activations.h"
+#include "layers/sequence/attention.h"
+#include "layers/norm/layernorm.h"
 #include "models/model.h"
 #include "models/net.h"
 

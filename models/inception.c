@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-#include "layers/avgpool.h"
-#include "layers/batchnorm.h"
-#include "layers/concat.h"
+#include "layers/pool/avgpool.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/shape/concat.h"
 
 /* CONV keeps height and width, VALID pads nothing; both have batch norm and ReLU behind them. MEAN
  * counts its padding, BARE_MEAN does not. Pools are of 3x3. */

@@ -6,10 +6,10 @@
  *
  * Queries and keys are the states of one sequence, of which a position sees itself and those before
  * it, as it is to tell what comes next. */
-#include "layers/activations.h"
-#include "layers/additive_attention.h"
-#include "layers/concat.h"
-#include "layers/lstm.h"
+#include "layers/elementwise/activations.h"
+#include "layers/sequence/additive_attention.h"
+#include "layers/shape/concat.h"
+#include "layers/sequence/lstm.h"
 #include "models/model.h"
 #include "models/net.h"
 

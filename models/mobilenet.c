@@ -6,8 +6,8 @@
 
 #include <stdio.h>
 
-#include "layers/activations.h"
-#include "layers/conv.h"
+#include "layers/elementwise/activations.h"
+#include "layers/weighted/conv.h"
 #include "layers/plain.h"
 
 /* @alone: each channel by itself */

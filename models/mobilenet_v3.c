@@ -6,10 +6,10 @@
 
 #include <stdio.h>
 
-#include "layers/activations.h"
-#include "layers/batchnorm.h"
-#include "layers/conv.h"
-#include "layers/mul.h"
+#include "layers/elementwise/activations.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/weighted/conv.h"
+#include "layers/elementwise/mul.h"
 #include "layers/plain.h"
 
 /* @inner: channels of the convolution of each channel by itself; @squeeze: with factors; @swish:

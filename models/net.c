@@ -8,15 +8,15 @@
 
 #include "engine/config/options.h"
 #include "engine/graph_share.h"
-#include "layers/avgpool.h"
-#include "layers/batchnorm.h"
-#include "layers/concat.h"
-#include "layers/conv.h"
-#include "layers/dropout.h"
-#include "layers/fc.h"
-#include "layers/maxpool.h"
+#include "layers/pool/avgpool.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/shape/concat.h"
+#include "layers/weighted/conv.h"
+#include "layers/elementwise/dropout.h"
+#include "layers/weighted/fc.h"
+#include "layers/pool/maxpool.h"
 #include "layers/plain.h"
-#include "layers/softmax_tile.h"
+#include "layers/loss/softmax_tile.h"
 
 static int32_t __attribute__((format(printf, 6, 0))) append(dti_net *n, const dt_layer_desc *desc,
     const void *opts, const int32_t *in, int n_in, const char *fmt, va_list args)

@@ -5,8 +5,8 @@
 #define DT_MODELS_NET_H
 
 #include "engine/graph.h"
-#include "layers/embedding.h"
-#include "layers/linear.h"
+#include "layers/sequence/embedding.h"
+#include "layers/weighted/linear.h"
 #include "models/model_opts.h"
 
 typedef struct dti_net {

@@ -3,7 +3,7 @@
  * wide networks (Zagoruyko and Komodakis 2016). */
 #include "models/resnet.h"
 
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 
 /* One residual block; names as in torchvision, below "layerS.B" of @in. */
 typedef struct block {

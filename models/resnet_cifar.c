@@ -4,7 +4,7 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/shortcut.h"
+#include "layers/shape/shortcut.h"
 
 typedef struct block {
     int stage, index;

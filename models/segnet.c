@@ -5,8 +5,8 @@
 #include "models/model.h"
 #include "models/net.h"
 
-#include "layers/max_unpool.h"
-#include "layers/maxpool.h"
+#include "layers/pool/max_unpool.h"
+#include "layers/pool/maxpool.h"
 
 enum { LEVELS = 5 };
 

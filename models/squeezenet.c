@@ -4,8 +4,8 @@
 
 #include <stdio.h>
 
-#include "layers/concat.h"
-#include "layers/maxpool.h"
+#include "layers/shape/concat.h"
+#include "layers/pool/maxpool.h"
 
 /* @kernel @out: of the first convolution
  * @pool: layers of torchvision's nn.Sequential that are pools; 0 ends them */

@@ -8,8 +8,8 @@
 
 #include <stdio.h>
 
-#include "layers/concat.h"
-#include "layers/upsample.h"
+#include "layers/shape/concat.h"
+#include "layers/shape/upsample.h"
 
 enum { LEVELS = 4, WIDTH = 64 };
 

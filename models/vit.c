@@ -1,9 +1,9 @@
 /* Vision transformers, Dosovitskiy et al. 2021, in timm's names and sizes: patches of 16x16 pixels,
  * blocks with normalisation before each part. Ours averages over the patches before the classifier
  * (timm's global_pool = avg) and has no class token. */
-#include "layers/activations.h"
-#include "layers/attention.h"
-#include "layers/layernorm.h"
+#include "layers/elementwise/activations.h"
+#include "layers/sequence/attention.h"
+#include "layers/norm/layernorm.h"
 #include "models/model.h"
 #include "models/net.h"
 

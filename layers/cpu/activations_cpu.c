@@ -1,9 +1,9 @@
 /* Activations by a curve on the processor. */
-#include "layers/activations.h"
+#include "layers/elementwise/activations.h"
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
-#include "layers/rough_curves.h"
+#include "layers/elementwise/rough_curves.h"
 
 /* Blocks of floats between reading and writing, which all curves share: so each curve is compiled
  * over floats alone, and compilers make vectors of it. */

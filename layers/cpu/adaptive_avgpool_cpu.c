@@ -1,5 +1,5 @@
 /* Average pooling to a given size on the processor. */
-#include "layers/adaptive_avgpool.h"
+#include "layers/pool/adaptive_avgpool.h"
 
 #include "layers/cpu/cpu.h"
 #include "layers/value.h"

@@ -3,7 +3,7 @@
  * has some queries of a sample, a backward task a whole sample, as every query adds to the keys'
  * gradients. Sums run over keys, queries and samples in their order, those over hidden values in a
  * fixed number of lanes. */
-#include "layers/additive_attention.h"
+#include "layers/sequence/additive_attention.h"
 
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/scratch.h"
 #include "layers/cpu/values.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 
 enum { QUERIES = 8, COPY_ROWS = 64, LANES = 16 };
 enum { KEY, QUERY, SCORE }; /* parameters; the first two are inputs as well */

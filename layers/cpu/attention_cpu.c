@@ -3,7 +3,7 @@
  * channels, padded to whole vectors, or transposed, so that positions lie in the lanes; or, where
  * products are those of bf16, read as they lie and packed once for all products of a tile. No sum
  * runs across tasks, so the bits do not depend on the team. */
-#include "layers/attention.h"
+#include "layers/sequence/attention.h"
 
 #include <math.h>
 #include <omp.h>
@@ -15,7 +15,7 @@
 #include "layers/blocked/transpose.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 
 enum { T = DTI_TILE_SIDE };
 

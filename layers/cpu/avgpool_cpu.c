@@ -1,10 +1,10 @@
 /* Average pooling on the processor. */
-#include "layers/avgpool.h"
+#include "layers/pool/avgpool.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/pool.h"
+#include "layers/pool/pool.h"
 #include "layers/value.h"
 #include "layers/cpu/values.h"
 

@@ -1,5 +1,5 @@
 /* Batch normalisation on the processor, with the ReLU behind it or without. */
-#include "layers/batchnorm.h"
+#include "layers/norm/batchnorm.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Concatenation on the processor. */
-#include "layers/concat.h"
+#include "layers/shape/concat.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Convolutions on the processor: the library's, and kernels of ours where they are faster. */
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

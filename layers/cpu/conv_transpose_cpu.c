@@ -2,7 +2,7 @@
  * Forward is its backward-data, backward-data its forward, and the gradient of the weight is its
  * own, with x and dy in each other's place. The bias is added, and its gradient summed, here; in
  * bf16 y is rounded before and after it. */
-#include "layers/conv_transpose.h"
+#include "layers/weighted/conv_transpose.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Dropout on the processor. */
-#include "layers/dropout.h"
+#include "layers/elementwise/dropout.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "engine/base/draw.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 #include "layers/value.h"
 
 enum { PIECE = 1 << 12, BLOCK = 256 }; /* elements of a task; numbers drawn at a time */

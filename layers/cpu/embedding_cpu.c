@@ -1,5 +1,5 @@
 /* Embedding and positions on the processor. */
-#include "layers/embedding.h"
+#include "layers/sequence/embedding.h"
 
 #include <string.h>
 

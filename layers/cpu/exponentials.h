@@ -4,7 +4,7 @@
 #ifndef DT_LAYERS_CPU_EXPONENTIALS_H
 #define DT_LAYERS_CPU_EXPONENTIALS_H
 
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 #include "layers/value.h"
 
 enum { DTI_EXP_LANES = 16, DTI_EXP_CHUNK = 512 };

@@ -1,7 +1,7 @@
 /* The fully connected layer on the processor: the library's inner product, and products of ours
  * with large weights, which wait for memory: the library's copies of the weight in layouts of its
  * own take as long as its products. */
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 
 #include <inttypes.h>
 #include <omp.h>
@@ -14,7 +14,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/rows_product.h"
 #include "layers/cpu/weighted.h"
-#include "layers/weighted.h"
+#include "layers/weighted/weighted.h"
 
 /* --- ours, by products of fp32 --- */
 

@@ -1,5 +1,5 @@
 /* Group normalisation on the processor. */
-#include "layers/groupnorm.h"
+#include "layers/norm/groupnorm.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,13 +1,13 @@
 /* Layer normalisation on the processor, and root mean square normalisation, which is it with a mean
  * and a bias of zero. */
-#include "layers/layernorm.h"
+#include "layers/norm/layernorm.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
-#include "layers/rmsnorm.h"
+#include "layers/norm/rmsnorm.h"
 
 /* Forward's tasks are a few positions each. Backward's are parts of all positions, cut by their
  * number alone; each keeps sums of its own for the gradients of the parameters, which are added up

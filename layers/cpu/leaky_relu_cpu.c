@@ -1,8 +1,8 @@
 /* Leaky ReLU on the processor. */
-#include "layers/leaky_relu.h"
+#include "layers/elementwise/leaky_relu.h"
 
 #include "layers/cpu/cpu.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 #include "layers/value.h"
 
 /* Forward and backward are one: what is above zero in @sign goes through, the rest times the slope.

@@ -1,6 +1,6 @@
 /* The linear layer on the processor: a product of matrices of ours in fp32, and in bf16 where that
  * is no faster; else the library's inner product. */
-#include "layers/linear.h"
+#include "layers/weighted/linear.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/rows_product.h"
 #include "layers/cpu/weighted.h"
-#include "layers/weighted.h"
+#include "layers/weighted/weighted.h"
 
 /* --- our product --- */
 

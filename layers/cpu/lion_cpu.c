@@ -1,7 +1,7 @@
 /* Lion on the processor. */
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/tasks.h"
-#include "layers/update.h"
+#include "layers/update/update.h"
 
 struct job {
     const dt_args *a;

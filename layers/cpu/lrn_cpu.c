@@ -1,8 +1,8 @@
 /* Local response normalisation on the processor, without workspace. */
-#include "layers/lrn.h"
+#include "layers/norm/lrn.h"
 
 #include "layers/cpu/cpu.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 #include "layers/value.h"
 
 /* Channels are worked on in tiles, of which a window of values around them is held: results may

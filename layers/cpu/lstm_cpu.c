@@ -8,7 +8,7 @@
  * weight, the biases and then that of the last h, in this order, however many rows are computed
  * together; so backward makes the same bits of it again. In bf16 a step reads the h that y holds,
  * rounded; all else between steps is fp32. */
-#include "layers/lstm.h"
+#include "layers/sequence/lstm.h"
 
 #include <inttypes.h>
 #include <omp.h>
@@ -20,7 +20,7 @@
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/scratch.h"
 #include "layers/cpu/values.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 
 enum { GATES = 4, I = 0, F, G, O };
 enum { UNITS = 32, SAMPLES = 32, FEW_SAMPLES = 8, CHUNK_ROWS = 512, COPY_ROWS = 64 };

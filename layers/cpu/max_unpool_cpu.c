@@ -1,10 +1,10 @@
 /* Max unpooling on the processor. */
-#include "layers/max_unpool.h"
+#include "layers/pool/max_unpool.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/pool.h"
+#include "layers/pool/pool.h"
 #include "layers/value.h"
 
 /* Tasks are rows of windows, of all samples; no two windows share a pixel. */

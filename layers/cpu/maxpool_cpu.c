@@ -1,12 +1,12 @@
 /* Max pooling on the processor. */
-#include "layers/maxpool.h"
+#include "layers/pool/maxpool.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/lanes.h"
 #include "layers/cpu/maxpool_rows.h"
-#include "layers/pool.h"
+#include "layers/pool/pool.h"
 #include "layers/value.h"
 
 enum {

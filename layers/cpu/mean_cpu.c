@@ -1,5 +1,5 @@
 /* Means along an axis, or of each channel of a map, on the processor. */
-#include "layers/mean.h"
+#include "layers/pool/mean.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* The product of two values on the processor. */
-#include "layers/mul.h"
+#include "layers/elementwise/mul.h"
 
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"

@@ -3,7 +3,7 @@
 #include "engine/state_codes.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/tasks.h"
-#include "layers/update.h"
+#include "layers/update/update.h"
 
 _Static_assert(DTI_GRAIN % DT_STATE_BLOCK == 0, "no two tasks share a block");
 

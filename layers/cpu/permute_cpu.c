@@ -1,5 +1,5 @@
 /* Axes in another order, on the processor. */
-#include "layers/permute.h"
+#include "layers/shape/permute.h"
 
 #include <string.h>
 

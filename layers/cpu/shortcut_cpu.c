@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
-#include "layers/shortcut.h"
+#include "layers/shape/shortcut.h"
 #include "layers/cpu/tasks.h"
 
 /* Tasks are rows of pixels, counted through all samples: of y forward, of dx backward. */

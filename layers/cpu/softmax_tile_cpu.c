@@ -1,5 +1,5 @@
 /* Softmax over tiles of the classes on the processor, and the loss of the last state. */
-#include "layers/softmax_state.h"
+#include "layers/loss/softmax_state.h"
 
 #include <string.h>
 

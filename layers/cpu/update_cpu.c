@@ -1,5 +1,5 @@
 /* Stochastic gradient descent and the commit on the processor. */
-#include "layers/update.h"
+#include "layers/update/update.h"
 
 #include <string.h>
 

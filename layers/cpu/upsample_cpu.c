@@ -1,5 +1,5 @@
 /* Upsampling on the processor. */
-#include "layers/upsample.h"
+#include "layers/shape/upsample.h"
 
 #include <string.h>
 

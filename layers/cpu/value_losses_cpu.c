@@ -1,12 +1,12 @@
 /* Losses of values, their gradients and the counts of right ones on the processor. */
-#include "layers/value_losses.h"
+#include "layers/loss/value_losses.h"
 
 #include <string.h>
 
 #include "engine/sample_check.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cpu/values.h"
-#include "layers/value_loss_curves.h"
+#include "layers/loss/value_loss_curves.h"
 
 /* A sample is cut into pieces by its size alone. What forward finds out about a piece is kept in
  * scratch until all are there: metrics are added up in the order of samples and pieces. */

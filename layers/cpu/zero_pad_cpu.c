@@ -1,5 +1,5 @@
 /* Zeros around a map, on the processor. */
-#include "layers/zero_pad.h"
+#include "layers/shape/zero_pad.h"
 
 #include <string.h>
 

@@ -2,8 +2,8 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/activations.h"
-#include "layers/rough_curves.h"
+#include "layers/elementwise/activations.h"
+#include "layers/elementwise/rough_curves.h"
 DT_C_HEADERS_END
 
 typedef struct curve_job {

@@ -4,7 +4,7 @@
 #include "layers/cuda/product.cuh"
 
 DT_C_HEADERS
-#include "layers/additive_attention.h"
+#include "layers/sequence/additive_attention.h"
 DT_C_HEADERS_END
 
 /**

@@ -5,7 +5,7 @@
 DT_C_HEADERS
 #include "engine/card.h"
 #include "engine/context.h"
-#include "layers/attention.h"
+#include "layers/sequence/attention.h"
 DT_C_HEADERS_END
 
 /* --- words and products ---

@@ -2,9 +2,9 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/adaptive_avgpool.h"
-#include "layers/avgpool.h"
-#include "layers/pool.h"
+#include "layers/pool/adaptive_avgpool.h"
+#include "layers/pool/avgpool.h"
+#include "layers/pool/pool.h"
 DT_C_HEADERS_END
 
 /* Means over windows: of avgpool, and of adaptive_avgpool, whose windows cut the map into as many

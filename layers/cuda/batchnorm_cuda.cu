@@ -3,7 +3,7 @@
 #include "layers/cuda/relu_sign.cuh"
 
 DT_C_HEADERS
-#include "layers/batchnorm.h"
+#include "layers/norm/batchnorm.h"
 DT_C_HEADERS_END
 
 /* Forward leaves sums of x and x^2 a channel and part, backward those of dy (where the ReLU was on)

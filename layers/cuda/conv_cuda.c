@@ -1,17 +1,17 @@
 /* Convolutions on the card, plain and transposed: an engine of cuDNN's, or where it has none ours
  * from the definition. */
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 
 #include <string.h>
 
 #include "engine/base/alloc.h"
 #include "engine/implementations.h"
-#include "layers/conv_transpose.h"
+#include "layers/weighted/conv_transpose.h"
 #include "layers/cuda/conv_direct.h"
 #include "layers/cpu/cpu.h"
 #include "layers/cuda/libraries_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
-#include "layers/weighted.h"
+#include "layers/weighted/weighted.h"
 
 /* The weight lives as [out][height][width][c / groups] in fp32. Ops on bf16 read a copy of it in
  * bf16, made by the forms that derive; its gradient is fp32 always. */

@@ -18,7 +18,7 @@
 
 DT_C_HEADERS
 #include "layers/cuda/cuda.h"
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 #include "layers/value.h"
 DT_C_HEADERS_END
 

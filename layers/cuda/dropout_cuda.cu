@@ -3,7 +3,7 @@
 
 DT_C_HEADERS
 #include "engine/base/philox.h"
-#include "layers/dropout.h"
+#include "layers/elementwise/dropout.h"
 DT_C_HEADERS_END
 
 /* The step and the place of the micro-batch in it are read on the device: what is launched once may

@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/embedding.h"
+#include "layers/sequence/embedding.h"
 DT_C_HEADERS_END
 
 /* Embedding and position. Token ids are always fp32: they are the network's input. A kernel cannot

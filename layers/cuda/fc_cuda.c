@@ -1,12 +1,12 @@
 /* The fully connected layer on the card: products of rows, of samples as they lie. */
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 
 #include <string.h>
 
 #include "layers/cpu/cpu.h"
 #include "layers/cuda/linear_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
-#include "layers/weighted.h"
+#include "layers/weighted/weighted.h"
 
 /* x as one row per sample, in the order it is stored (h, w, c). */
 static dti_rows fc_rows(const dt_call *c)

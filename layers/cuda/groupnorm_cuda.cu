@@ -2,7 +2,7 @@
 #include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
-#include "layers/groupnorm.h"
+#include "layers/norm/groupnorm.h"
 DT_C_HEADERS_END
 
 /* @each: channels of a group; @octets: of eight channels; @sums: over pixels for each channel of

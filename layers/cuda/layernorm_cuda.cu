@@ -2,8 +2,8 @@
 #include "layers/cuda/norm.cuh"
 
 DT_C_HEADERS
-#include "layers/layernorm.h"
-#include "layers/rmsnorm.h"
+#include "layers/norm/layernorm.h"
+#include "layers/norm/rmsnorm.h"
 DT_C_HEADERS_END
 
 /* The first row of a thread's warp, and how many rows further its next one is. */

@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/leaky_relu.h"
+#include "layers/elementwise/leaky_relu.h"
 DT_C_HEADERS_END
 
 /* What is above zero in @sign goes through, the rest times the slope. In forward @sign and @from

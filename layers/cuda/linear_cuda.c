@@ -8,8 +8,8 @@
 #include "layers/cuda/libraries_cuda.h"
 #include "layers/cuda/pieces_cuda.h"
 #include "layers/cuda/weighted_cuda.h"
-#include "layers/weighted.h"
-#include "layers/linear.h"
+#include "layers/weighted/weighted.h"
+#include "layers/weighted/linear.h"
 
 static dti_cublas_problem rows_problem(const dti_rows *r, const dt_call *c)
 {

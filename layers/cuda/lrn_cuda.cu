@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/lrn.h"
+#include "layers/norm/lrn.h"
 DT_C_HEADERS_END
 
 /* A block works on one pixel, channels in tiles of as many as it has threads. It holds the tile and

@@ -5,7 +5,7 @@
 #include "layers/cuda/product.cuh"
 
 DT_C_HEADERS
-#include "layers/lstm.h"
+#include "layers/sequence/lstm.h"
 DT_C_HEADERS_END
 
 enum { LSTM_GATES = 4, LSTM_CHUNK_ROWS = 4096 };

@@ -2,8 +2,8 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/max_unpool.h"
-#include "layers/pool.h"
+#include "layers/pool/max_unpool.h"
+#include "layers/pool/pool.h"
 DT_C_HEADERS_END
 
 /* A thread makes an element: of y or of the stash forward, of dx backward. */

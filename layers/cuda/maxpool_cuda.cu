@@ -2,8 +2,8 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/maxpool.h"
-#include "layers/pool.h"
+#include "layers/pool/maxpool.h"
+#include "layers/pool/pool.h"
 DT_C_HEADERS_END
 
 /* A thread works on one pixel (of y forward, of x backward) and up to eight channels. Backward

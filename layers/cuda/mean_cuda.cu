@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/mean.h"
+#include "layers/pool/mean.h"
 DT_C_HEADERS_END
 
 /* A thread works on up to eight neighbouring means: forward on all of their values, backward on one

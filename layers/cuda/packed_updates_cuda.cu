@@ -4,7 +4,7 @@
 
 DT_C_HEADERS
 #include "engine/state_codes.h"
-#include "layers/update.h"
+#include "layers/update/update.h"
 DT_C_HEADERS_END
 
 enum {

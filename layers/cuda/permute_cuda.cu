@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/permute.h"
+#include "layers/shape/permute.h"
 DT_C_HEADERS_END
 
 typedef struct permute_job {

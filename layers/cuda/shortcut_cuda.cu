@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/shortcut.h"
+#include "layers/shape/shortcut.h"
 DT_C_HEADERS_END
 
 /* A thread makes up to eight channels of a pixel: of y forward, of dx backward. */

@@ -2,7 +2,7 @@
 #include "layers/cuda/loss.cuh"
 
 DT_C_HEADERS
-#include "layers/softmax_state.h"
+#include "layers/loss/softmax_state.h"
 DT_C_HEADERS_END
 
 /* A block works on one position. */

@@ -2,7 +2,7 @@
 #include "layers/cuda/cuda_kernel.cuh"
 
 DT_C_HEADERS
-#include "layers/update.h"
+#include "layers/update/update.h"
 DT_C_HEADERS_END
 
 /* The optimizers, and the commits of running statistics: of as many tensors as a launch's table

@@ -2,8 +2,8 @@
 #include "layers/cuda/loss.cuh"
 
 DT_C_HEADERS
-#include "layers/value_loss_curves.h"
-#include "layers/value_losses.h"
+#include "layers/loss/value_loss_curves.h"
+#include "layers/loss/value_losses.h"
 DT_C_HEADERS_END
 
 /* A block works on a piece of the step's elements. What forward finds out about a piece is kept in

@@ -5,8 +5,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/context.h"
-#include "layers/conv.h"
-#include "layers/fc.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/fc.h"
 #include "tests/fixture/gpu_check.h"
 #include "tests/fixture/planned.h"
 

@@ -32,9 +32,9 @@
 
 #include <stdlib.h>
 
-#include "layers/batchnorm.h"
+#include "layers/norm/batchnorm.h"
 #include "layers/cpu/cpu.h"
-#include "layers/embedding.h"
+#include "layers/sequence/embedding.h"
 #include "layers/plain.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/cuda_kernels.h"

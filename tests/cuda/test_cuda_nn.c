@@ -6,11 +6,11 @@
 #include <stdlib.h>
 
 #include "engine/base/alloc.h"
-#include "layers/conv.h"
-#include "layers/conv_transpose.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/conv_transpose.h"
 #include "layers/cublas/cublas_cuda.h"
-#include "layers/fc.h"
-#include "layers/linear.h"
+#include "layers/weighted/fc.h"
+#include "layers/weighted/linear.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

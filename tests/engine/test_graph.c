@@ -3,8 +3,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/graph.h"
-#include "layers/conv.h"
-#include "layers/fc.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "tests/fixture/check.h"
 

@@ -14,7 +14,7 @@
 #include "layers/onednn/onednn.h"
 #include "engine/base/cpu.h"
 #include "layers/cpu/cpu.h"
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "memory/codec.h"
 #include "models/model.h"

@@ -12,7 +12,7 @@
 #include "engine/base/io.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/checkpoint/weights.h"
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 #include "models/model.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/planned.h"

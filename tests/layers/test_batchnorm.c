@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/base/philox.h"
-#include "layers/batchnorm.h"
+#include "layers/norm/batchnorm.h"
 #include "tests/fixture/layer_check.h"
 
 #define TOLERANCE 1e-5

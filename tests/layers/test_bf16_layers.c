@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "engine/dtype.h"
-#include "layers/batchnorm.h"
-#include "layers/dropout.h"
-#include "layers/maxpool.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/elementwise/dropout.h"
+#include "layers/pool/maxpool.h"
 #include "layers/plain.h"
-#include "layers/shortcut.h"
+#include "layers/shape/shortcut.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

@@ -1,10 +1,10 @@
-/* The functions of layers/curves.h against the C library in double precision, over floats of all
- * magnitudes. */
+/* The functions of layers/elementwise/curves.h against the C library in double precision, over
+ * floats of all magnitudes. */
 #include "tests/fixture/check.h"
 
 #include <math.h>
 
-#include "layers/curves.h"
+#include "layers/elementwise/curves.h"
 
 typedef struct curve {
     const char *name;

@@ -7,9 +7,9 @@
 
 #include "engine/graph_fuse.h"
 #include "engine/runner/runner.h"
-#include "layers/batchnorm.h"
-#include "layers/conv.h"
-#include "layers/fc.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "layers/registry.h"
 #include "tests/fixture/check.h"

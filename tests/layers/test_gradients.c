@@ -13,7 +13,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/philox.h"
 #include "layers/registry.h"
-#include "layers/softmax_tile.h"
+#include "layers/loss/softmax_tile.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

@@ -4,8 +4,8 @@
 
 #include "engine/context.h"
 #include "layers/blocked/amx.h"
-#include "layers/conv.h"
-#include "layers/lstm.h"
+#include "layers/weighted/conv.h"
+#include "layers/sequence/lstm.h"
 #include "tests/fixture/check.h"
 
 /* --- made-up lists --- */

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "engine/base/philox.h"
-#include "layers/avgpool.h"
-#include "layers/batchnorm.h"
-#include "layers/dropout.h"
-#include "layers/maxpool.h"
+#include "layers/pool/avgpool.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/elementwise/dropout.h"
+#include "layers/pool/maxpool.h"
 #include "layers/plain.h"
 #include "layers/registry.h"
 #include "tests/fixture/layer_check.h"
@@ -443,7 +443,8 @@ static void dropout_backward_draws_forwards_mask(void **state)
     free(dy);
 }
 
-/* The rule of layers/dropout.h, element by element, and that every part of the key counts. */
+/* The rule of layers/elementwise/dropout.h, element by element, and that every part of the key
+ * counts. */
 static void dropout_draws_by_its_published_rule(void **state)
 {
     (void)state;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

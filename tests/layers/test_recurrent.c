@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/additive_attention.h"
-#include "layers/lstm.h"
+#include "layers/sequence/additive_attention.h"
+#include "layers/sequence/lstm.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

@@ -6,8 +6,8 @@
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
-#include "layers/conv_transpose.h"
-#include "layers/maxpool.h"
+#include "layers/weighted/conv_transpose.h"
+#include "layers/pool/maxpool.h"
 #include "layers/registry.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/json_read.h"

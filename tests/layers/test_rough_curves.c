@@ -1,11 +1,11 @@
-/* The functions of layers/rough_curves.h against the C library in double precision, at every number
- * of bf16. */
+/* The functions of layers/elementwise/rough_curves.h against the C library in double precision, at
+ * every number of bf16. */
 #include "tests/fixture/check.h"
 
 #include <math.h>
 
 #include "engine/dtype.h"
-#include "layers/rough_curves.h"
+#include "layers/elementwise/rough_curves.h"
 
 static double below(double x)
 {

@@ -5,7 +5,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/cpu.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "layers/cpu/sample_parts.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "engine/kernels.h"
-#include "layers/shortcut.h"
+#include "layers/shape/shortcut.h"
 
 enum { MOST = 4096 };
 

@@ -6,9 +6,9 @@
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
 #include "engine/dtype.h"
-#include "layers/embedding.h"
+#include "layers/sequence/embedding.h"
 #include "layers/plain.h"
-#include "layers/softmax_tile.h"
+#include "layers/loss/softmax_tile.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"
 

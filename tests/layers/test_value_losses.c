@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "engine/kernels.h"
-#include "layers/value_losses.h"
+#include "layers/loss/value_losses.h"
 #include "tests/fixture/layer_check.h"
 
 enum { N = 5, H = 3, W = 2, C = 7, EACH = H * W * C, ALL = N * EACH, STEP = 1000 };

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "layers/cpu/weighted.h"
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 #include "layers/onednn/onednn.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/layer_check.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/batchnorm.h"
-#include "layers/conv.h"
-#include "layers/fc.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "memory/kept.h"
 #include "memory/policies/chen.h"

@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/batchnorm.h"
-#include "layers/concat.h"
-#include "layers/conv.h"
-#include "layers/fc.h"
+#include "layers/norm/batchnorm.h"
+#include "layers/shape/concat.h"
+#include "layers/weighted/conv.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "memory/lower/lower.h"
 #include "memory/pass.h"

@@ -6,7 +6,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/base/numbers.h"
-#include "layers/fc.h"
+#include "layers/weighted/fc.h"
 #include "layers/plain.h"
 #include "layers/registry.h"
 #include "memory/lower/lower.h"

@@ -9,7 +9,7 @@
 #include "engine/base/cpu.h"
 #include "engine/runner/runner_internal.h"
 #include "layers/plain.h"
-#include "layers/value_losses.h"
+#include "layers/loss/value_losses.h"
 #include "memory/lower/lower.h"
 #include "memory/tier.h"
 #include "memory/verify/verify.h"

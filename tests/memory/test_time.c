@@ -10,7 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "memory/codec.h"
 #include "memory/time/card_costs.h"
 #include "memory/time/cost_file.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "engine/base/cpu.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "layers/onednn/onednn.h"
 #include "layers/plain.h"
 #include "memory/fit.h"

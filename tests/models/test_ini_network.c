@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
-#include "layers/conv.h"
+#include "layers/weighted/conv.h"
 #include "layers/plain.h"
 #include "models/ini.h"
 

@@ -6,7 +6,7 @@
 
 #include <dnntrain.h>
 
-#include "layers/attention.h"
+#include "layers/sequence/attention.h"
 #include "tests/fixture/check.h"
 #include "tests/fixture/planned.h"
 #include "tests/fixture/workspace.h"

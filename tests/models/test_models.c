@@ -7,7 +7,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/checkpoint/safetensors.h"
-#include "layers/dropout.h"
+#include "layers/elementwise/dropout.h"
 #include "layers/plain.h"
 #include "models/model.h"
 

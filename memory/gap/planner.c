@@ -142,14 +142,14 @@ static dt_status find_chains(dti_planner *x, dt_err *err)
 
 /* ---- opening ---- */
 
-/* Bytes that the host has for more, where the disk does not take what is too much for it. */
+/* Bytes that the host has for more, where the disk does not take what is too much for it. What
+ * lives there is in the plan's peak. */
 static uint64_t room_of_host(const dti_planner *x)
 {
     const uint64_t all = x->env->budgets.tier[DT_TIER_HOST];
     if (dti_offload_tier(x->env) != DT_TIER_HOST || all == 0 || dti_pass_lower_opts(x->env).spill)
         return UINT64_MAX;
-    const uint64_t homes = x->p->map != NULL ? x->p->map->tier_bytes[DT_TIER_HOST] : 0;
-    const uint64_t used = homes + x->curve.plan->tier_peak[DT_TIER_HOST];
+    const uint64_t used = x->curve.plan->tier_peak[DT_TIER_HOST];
     return used < all ? all - used : 0;
 }
 
@@ -206,9 +206,15 @@ static bool needs_room(const dti_planner *x, const dti_idle *i)
     return x->p->tensor[i->gap.tensor].role != DT_ROLE_INPUT;
 }
 
+/* What its slot there takes. */
+static uint64_t slot_bytes(const dti_idle *i)
+{
+    return dt_align_up(i->bytes, dt_tier_align(DT_TIER_HOST));
+}
+
 static bool has_room(const dti_planner *x, const dti_idle *i)
 {
-    return !needs_room(x, i) || i->bytes <= x->room;
+    return !needs_room(x, i) || slot_bytes(i) <= x->room;
 }
 
 dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
@@ -219,7 +225,7 @@ dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const ch
         return DT_OK;
     }
     if (needs_room(x, i) && x->room != UINT64_MAX)
-        x->room -= i->bytes;
+        x->room -= slot_bytes(i);
     va_start(args, format);
     const dt_status st = explain(x, i, err, format, args);
     va_end(args);

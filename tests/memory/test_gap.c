@@ -1013,6 +1013,54 @@ static void the_hosts_budget_binds(void **state)
     }
 }
 
+/* A network whose gradients and optimizer state live on the host. */
+static dt_lowered with_homes_on_the_host(const char *model, int64_t n)
+{
+    dt_lowered m = {.graph = dt_standard(model)};
+    dt_err err = {0};
+    assert_ok(dt_map_create(&m.map, m.graph, NULL, n, 1, &err), &err);
+    dt_tier *tier = dt_alloc(m.map->n, sizeof *tier);
+    assert_non_null(tier);
+    for (size_t i = 0; i < m.map->n; i++) {
+        const dt_role role = m.map->home[i].role;
+        const bool away = role == DT_ROLE_GRADIENTS || role == DT_ROLE_OPTIMIZER;
+        tier[i] = away ? DT_TIER_HOST : DT_AT_DEVICE;
+    }
+    assert_ok(dt_map_settle(m.map, tier, false, &err), &err);
+    dt_free(tier);
+    m.program = dt_program_on(m.graph, m.map, DT_PROGRAM_FIRST, n);
+    return m;
+}
+
+/* What lives on the host counts once against its budget: one that is just what the plan takes
+ * without one is enough, and a byte less is kept to. */
+static void a_hosts_budget_that_just_fits_is_taken(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"capuchin", "autoswap"};
+    for (size_t n = 0; n < DT_COUNT(policies); n++) {
+        uint64_t device = 0, host = 0, homes = 0;
+        for (uint64_t less = 0; less < 3; less++) { /* 0: without a budget of the host */
+            dt_lowered m = with_homes_on_the_host("resnet50", 32);
+            dt_pass_env e = {.budgets = {.device = UINT64_C(2440) << 20}};
+            e.budgets.tier[DT_TIER_HOST] = less > 0 ? host - (less - 1) : 0;
+            dt_rewrite_with(m.program, policies[n], NULL, &e);
+            m.plan = dt_lower_with(m.program, &e);
+            if (less == 0) {
+                device = m.plan->peak;
+                host = m.plan->tier_peak[DT_TIER_HOST];
+                homes = m.map->tier_bytes[DT_TIER_HOST];
+                assert_true(device <= e.budgets.device && homes > 0 && host > homes);
+            } else {
+                assert_true(m.plan->tier_peak[DT_TIER_HOST] <= e.budgets.tier[DT_TIER_HOST]);
+                assert_true(less > 1 ||
+                            (m.plan->peak == device && m.plan->tier_peak[DT_TIER_HOST] == host));
+            }
+            dt_lowered_close(&m);
+        }
+    }
+}
+
 DT_TEST_GROUP(gap)
 {
     const struct CMUnitTest tests[] = {
@@ -1043,6 +1091,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(all_that_is_chosen_has_a_reason),
         cmocka_unit_test(what_goes_instead_has_room),
         cmocka_unit_test(the_hosts_budget_binds),
+        cmocka_unit_test(a_hosts_budget_that_just_fits_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

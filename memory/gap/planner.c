@@ -212,7 +212,7 @@ static uint64_t slot_bytes(const dti_idle *i)
     return dt_align_up(i->bytes, dt_tier_align(DT_TIER_HOST));
 }
 
-static bool has_room(const dti_planner *x, const dti_idle *i)
+bool dti_planner_has_room(const dti_planner *x, const dti_idle *i)
 {
     return !needs_room(x, i) || slot_bytes(i) <= x->room;
 }
@@ -220,7 +220,7 @@ static bool has_room(const dti_planner *x, const dti_idle *i)
 dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const char *format, ...)
 {
     va_list args;
-    if (!has_room(x, i)) {
+    if (!dti_planner_has_room(x, i)) {
         dti_gaps_refuse(&x->gaps, i);
         return DT_OK;
     }
@@ -251,7 +251,7 @@ static dti_idle *worst(dti_planner *x)
     double least = 0;
     for (size_t n = 0; n < x->n_gap; n++) {
         dti_idle *i = &x->gaps.idle[n];
-        if (i->fate != DTI_RECOMPUTE || !has_room(x, i))
+        if (i->fate != DTI_RECOMPUTE || !dti_planner_has_room(x, i))
             continue;
         const double score = dti_recomputes_score(&x->recomputes, n);
         if (found == NULL || score < least) {

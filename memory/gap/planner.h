@@ -83,6 +83,9 @@ dt_status dti_planner_recompute(dti_planner *x, dti_idle *i, dt_err *err, const 
  * recompute others. */
 dt_status dti_planner_offload_instead(dti_planner *x, uint64_t bytes, dt_err *err) DT_NODISCARD;
 
+/* Whether the host has room for it, if it is copied there at all. */
+bool dti_planner_has_room(const dti_planner *x, const dti_idle *i);
+
 /* Seconds that recomputing its tensor takes, repeated parts included; infinity: it cannot be, or
  * what it takes was not asked. */
 double dti_planner_recompute_seconds(const dti_planner *x, const dti_idle *i);

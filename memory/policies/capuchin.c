@@ -20,7 +20,8 @@
  * - A swap is held against its place in the queue of copies, all others included; a later choice
  *   may shift an earlier one, as long as nothing that is to be away at a peak is late for it.
  * - Without a budget whatever hides is swapped, and nothing is recomputed.
- * - What cannot be recomputed for lack of sources that are there is swapped in the end.
+ * - What cannot be recomputed for lack of sources that are there is swapped in the end, and what
+ *   the host has no room for is recomputed, also where a swap would take less.
  * - What a recomputation makes on its way and a later one is to make stays from then on: the paper
  *   keeps it so (collective recomputation) as long as memory lasts.
  * - The input is not copied out, but fetched again. */
@@ -97,6 +98,9 @@ static dt_status swap_or_recompute(dti_planner *x, dti_idle *i, dt_err *err)
     if (isinf(again))
         return dti_planner_offload(
             x, i, err, "idle for %.3g ms; ops wait %.3g ms for it", ms * idle, ms * wait);
+    if (!dti_planner_has_room(x, i))
+        return dti_planner_recompute(
+            x, i, err, "%.3g ms to recompute it, the host has no room for a swap", ms * again);
     if (wait < again)
         return dti_planner_offload(x, i, err,
             "idle for %.3g ms; ops wait %.3g ms for it, recomputing it takes %.3g ms", ms * idle,

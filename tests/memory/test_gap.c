@@ -1061,6 +1061,25 @@ static void a_hosts_budget_that_just_fits_is_taken(void **state)
     }
 }
 
+/* Where the host has room for nothing, values that a swap would be faster for are recomputed. */
+static void what_has_no_room_is_recomputed(void **state)
+{
+    (void)state;
+    enum { BATCH = 32 };
+    dt_pass_env e = {.budgets = {.device = UINT64_C(1400) << 20, .tier = {[DT_TIER_HOST] = 1}}};
+    dt_lowered m = dt_program_of(dt_standard("resnet50"), DT_PROGRAM_FIRST, BATCH);
+    dt_plan *kept = dt_lower_with(m.program, &e);
+    dt_costs costs = p100(kept, BATCH / 253.0);
+    e.costs = &costs;
+    assert_true(kept->peak > 2 * e.budgets.device);
+    dt_rewrite_with(m.program, "capuchin", NULL, &e);
+    m.plan = dt_lower_with(m.program, &e);
+    assert_true(m.plan->peak <= e.budgets.device && m.plan->tier_peak[DT_TIER_HOST] == 0);
+    dt_plan_destroy(kept);
+    dt_costs_deinit(&costs);
+    dt_lowered_close(&m);
+}
+
 DT_TEST_GROUP(gap)
 {
     const struct CMUnitTest tests[] = {
@@ -1091,6 +1110,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(all_that_is_chosen_has_a_reason),
         cmocka_unit_test(what_goes_instead_has_room),
         cmocka_unit_test(the_hosts_budget_binds),
+        cmocka_unit_test(what_has_no_room_is_recomputed),
         cmocka_unit_test(a_hosts_budget_that_just_fits_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -222,7 +222,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
 {
     DT_CHECK(check_name("layer", name, err));
     if (g->n_node >= INT32_MAX / 2 || !dt_grow(&g->node, &g->cap, g->n_node, sizeof *g->node) ||
-        !dti_names_grow(&g->names, names_of(g), g->n_node))
+        !dt_names_grow(&g->names, names_of(g), g->n_node))
         return DT_FAIL(err, DT_E_NOMEM, "layer '%s': out of memory", name);
     dt_node *node = &g->node[g->n_node];
     *node = (dt_node){.desc = desc, .shares = DT_SHARES_NONE, .key = g->next_key};
@@ -236,7 +236,7 @@ dt_status dt_graph_add(dt_graph *g, const dt_layer_desc *desc, const char *name,
     }
     g->next_key++;
     *id = (int32_t)g->n_node++;
-    dti_names_add(&g->names, names_of(g), (size_t)*id);
+    dt_names_add(&g->names, names_of(g), (size_t)*id);
     return DT_OK;
 }
 

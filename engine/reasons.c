@@ -24,11 +24,11 @@ dt_status dt_reasons_add(dt_reasons *r, int32_t *number, dt_err *err, const char
     *number = (int32_t)dt_names_find(&r->names, texts_of(r), text);
     if (*number != 0)
         return DT_OK;
-    if (!dti_names_grow(&r->names, texts_of(r), r->n) ||
+    if (!dt_names_grow(&r->names, texts_of(r), r->n) ||
         !dt_grow(&r->text, &r->cap, r->n, sizeof *r->text))
         return DT_FAIL(err, DT_E_NOMEM, "no memory for reasons");
     memcpy(r->text[r->n], text, sizeof text);
-    dti_names_add(&r->names, texts_of(r), r->n);
+    dt_names_add(&r->names, texts_of(r), r->n);
     *number = (int32_t)++r->n;
     return DT_OK;
 }

@@ -1,7 +1,7 @@
 /* Shares of values that are not zero, read from a profile's file. */
 #include "memory/density.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "engine/base/alloc.h"
@@ -10,17 +10,34 @@
 
 static const dt_opt share = {"share", DT_OPT_F64, 0, NULL, 0, 1, NULL, NULL, NULL};
 
+static dt_named texts_of(const dt_densities *d)
+{
+    return (dt_named){d->line, sizeof *d->line, offsetof(dt_density, glob), true};
+}
+
+/* The last line so far is to be found. */
+static void add_text(dt_densities *d)
+{
+    const size_t at = d->n - 1;
+    dt_density *line = &d->line[at];
+    dt_names_add(&d->names, texts_of(d), at);
+    d->line[dt_names_find(&d->names, texts_of(d), line->glob) - 1].last = at;
+    line->before = d->pattern;
+    if (strpbrk(line->glob, "*?") != NULL)
+        d->pattern = d->n;
+}
+
 dt_status dt_densities_add(
     dt_densities *d, const char *glob, double value, double mean, dt_err *err)
 {
     char *own = NULL;
-    if (dt_grow(&d->line, &d->cap, d->n, sizeof *d->line))
+    if (dt_names_grow(&d->names, texts_of(d), d->n) &&
+        dt_grow(&d->line, &d->cap, d->n, sizeof *d->line))
         own = dt_strdup(glob);
     if (own == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for densities");
-    d->line[d->n].glob = own;
-    d->line[d->n].mean = mean;
-    d->line[d->n++].share = value;
+    d->line[d->n++] = (dt_density){.glob = own, .share = value, .mean = mean};
+    add_text(d);
     return DT_OK;
 }
 
@@ -68,16 +85,19 @@ void dt_densities_close(dt_densities *d)
     for (size_t i = 0; i < d->n; i++)
         dt_free(d->line[i].glob);
     dt_free(d->line);
+    dt_names_deinit(&d->names);
     *d = (dt_densities){0};
 }
 
 /* The last line that matches; d->n: none does. */
 static size_t find(const dt_densities *d, const char *tensor)
 {
-    for (size_t i = d->n; i-- > 0;)
-        if (dt_glob(d->line[i].glob, tensor))
-            return i;
-    return d->n;
+    const size_t first = dt_names_find(&d->names, texts_of(d), tensor);
+    const size_t named = first > 0 ? d->line[first - 1].last + 1 : 0;
+    for (size_t i = d->pattern; i > named; i = d->line[i - 1].before)
+        if (dt_glob(d->line[i - 1].glob, tensor))
+            return i - 1;
+    return named > 0 ? named - 1 : d->n;
 }
 
 dt_status dt_densities_put(

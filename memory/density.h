@@ -7,15 +7,28 @@
 #define DT_MEMORY_DENSITY_H
 
 #include "engine/base/error.h"
+#include "engine/base/names.h"
 #include "engine/base/sha256.h"
 
-/* @share: to make room for; below 0: not known. @mean: of all steps that were seen */
+/**
+ * struct dt_density - a line.
+ * @share:  to make room for; below 0: not known
+ * @mean:   of all steps that were seen
+ * @last:   of the first line of a text, the last one of the same
+ * @before: the last pattern before this line, counted from 1; 0: there is none
+ */
+typedef struct dt_density {
+    char *glob;
+    double share, mean;
+    size_t last, before;
+} dt_density;
+
+/* A profile has a line for each of thousands of tensors, which are found by name. @names: lines by
+ * their texts. @pattern: the last line with * or ?, counted from 1; 0: there is none */
 typedef struct dt_densities {
-    size_t n, cap;
-    struct {
-        char *glob;
-        double share, mean;
-    } * line;
+    size_t n, cap, pattern;
+    dt_density *line;
+    dt_names names;
 } dt_densities;
 
 /* DT_E_CONFIG with FILE:LINE for a share outside [0, 1] and for other sections. Release with

@@ -32,7 +32,7 @@ size_t dt_names_find(const dt_names *x, dt_named of, const char *name)
     return x->slots > 0 ? *slot_of(x, of, name) : 0;
 }
 
-void dti_names_add(dt_names *x, dt_named of, size_t i)
+void dt_names_add(dt_names *x, dt_named of, size_t i)
 {
     uint32_t *slot = slot_of(x, of, name_of(of, i));
     if (*slot == 0)
@@ -49,13 +49,13 @@ static bool make(dt_names *x, dt_named of, size_t n)
     if (made.slot == NULL)
         return false;
     for (size_t i = 0; i < n; i++)
-        dti_names_add(&made, of, i);
+        dt_names_add(&made, of, i);
     dt_free(x->slot);
     *x = made;
     return true;
 }
 
-bool dti_names_grow(dt_names *x, dt_named of, size_t n)
+bool dt_names_grow(dt_names *x, dt_named of, size_t n)
 {
     return 2 * (n + 1) <= x->slots || make(x, of, n);
 }

@@ -33,9 +33,9 @@ typedef struct dt_named {
 size_t dt_names_find(const dt_names *x, dt_named of, const char *name);
 
 /* Room for one more than the @n there are; false when memory is out. */
-bool dti_names_grow(dt_names *x, dt_named of, size_t n) DT_NODISCARD;
+bool dt_names_grow(dt_names *x, dt_named of, size_t n) DT_NODISCARD;
 /* Element @i, for which there is room, from now on; unless one before it has its name. */
-void dti_names_add(dt_names *x, dt_named of, size_t i);
+void dt_names_add(dt_names *x, dt_named of, size_t i);
 /* All @n at once, into an empty table; false when memory is out. */
 bool dt_names_fill(dt_names *x, dt_named of, size_t n) DT_NODISCARD;
 

@@ -82,12 +82,12 @@ static dt_named keys_of(const section *s)
 
 static entry *add_entry(section *s, const char *key, const char *value, int line, const char *set)
 {
-    if (!dti_names_grow(&s->by_key, keys_of(s), s->n) ||
+    if (!dt_names_grow(&s->by_key, keys_of(s), s->n) ||
         !dt_grow(&s->key, &s->cap, s->n, sizeof *s->key))
         return NULL;
     entry *e = &s->key[s->n++];
     *e = (entry){.key = key, .value = value, .line = line, .set = set};
-    dti_names_add(&s->by_key, keys_of(s), s->n - 1);
+    dt_names_add(&s->by_key, keys_of(s), s->n - 1);
     return e;
 }
 

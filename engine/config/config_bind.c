@@ -188,14 +188,14 @@ static dt_status note_binding(dt_config *c, const char *text, const dt_opt *rows
     }
     const size_t before = last != NULL ? (size_t)(last - c->bound) : 0;
     const char *name = last != NULL ? last->section : dti_own(c, dt_strdup(text));
-    if (name == NULL || !dti_names_grow(&c->by_section, dti_bound_names(c), c->n_bound) ||
+    if (name == NULL || !dt_names_grow(&c->by_section, dti_bound_names(c), c->n_bound) ||
         !dt_grow(&c->bound, &c->bound_cap, c->n_bound, sizeof *c->bound))
         return dti_no_memory(c, err);
     c->bound[c->n_bound++] = (binding){name, rows, .first = last == NULL};
     if (last != NULL)
         c->bound[before].next = (uint32_t)c->n_bound;
     else
-        dti_names_add(&c->by_section, dti_bound_names(c), c->n_bound - 1);
+        dt_names_add(&c->by_section, dti_bound_names(c), c->n_bound - 1);
     return DT_OK;
 }
 

@@ -42,8 +42,8 @@ static double cost_of(simulation *s, size_t i, const dt_simulate_opts *o)
     }
     if (r->kind != DT_ROW_COPY_OUT && r->kind != DT_ROW_COPY_IN)
         return 0;
-    const double density =
-        o->density != NULL ? dt_densities_mean(o->density, s->p->tensor[r->tensor].name) : -1;
+    const bool asks = r->codec != 0 && o->density != NULL;
+    const double density = asks ? dt_densities_mean(o->density, s->p->tensor[r->tensor].name) : -1;
     const bool team = worker_of(s->p, r, o) == DT_MAIN_STREAM;
     const int tier = r->tier < DT_TIERS ? r->tier : DT_TIER_INPUT;
     const int direction = r->kind == DT_ROW_COPY_OUT ? DT_TO_TIER : DT_FROM_TIER;

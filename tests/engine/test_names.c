@@ -62,8 +62,8 @@ static void the_first_of_a_name_is_found(void **state)
     put_names();
     assert_int_equal(dt_names_find(&grown, own(), "n0"), 0);
     for (size_t i = 0; i < MOST; i++) {
-        assert_true(dti_names_grow(&grown, own(), i));
-        dti_names_add(&grown, own(), i);
+        assert_true(dt_names_grow(&grown, own(), i));
+        dt_names_add(&grown, own(), i);
         if (i % 50 == 0)
             assert_found(&grown, own(), i + 1);
     }

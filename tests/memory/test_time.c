@@ -10,6 +10,7 @@
 #include "engine/base/alloc.h"
 #include "engine/base/io.h"
 #include "engine/base/philox.h"
+#include "engine/base/text.h"
 #include "layers/weighted/conv.h"
 #include "memory/codec.h"
 #include "memory/time/card_costs.h"
@@ -649,6 +650,69 @@ static void a_profile_comes_back_as_it_was(void **state)
     dt_densities_close(&d);
 }
 
+/* As dt_densities_of says: the last line that matches. */
+static double share_by_definition(const dt_densities *d, const char *name)
+{
+    for (size_t i = d->n; i-- > 0;)
+        if (dt_glob(d->line[i].glob, name))
+            return d->line[i].share;
+    return -1;
+}
+
+/* Names and patterns in any order, said again and replaced. */
+static void the_last_line_that_matches_holds(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "a", "b", "ab", "ba", "abc", "a*", "*b", "?b", "a?*", "*", "", "c?"};
+    static const char *const names[] = {"a", "b", "ab", "ba", "abc", "", "c", "cb", "a*", "?b"};
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        dt_dice dice = {seed, 0};
+        dt_densities d = {0};
+        dt_err err = {0};
+        for (int i = 0; i < 20; i++) {
+            const double share = dt_roll(&dice, 1000) / 1000.0;
+            const bool put = dt_roll(&dice, 3) == 0;
+            const char *name = put ? names[dt_roll(&dice, DT_COUNT(names))]
+                                   : texts[dt_roll(&dice, DT_COUNT(texts))];
+            const size_t had = d.n;
+            assert_ok(put ? dt_densities_put(&d, name, share, share / 2, &err)
+                          : dt_densities_add(&d, name, share, share / 2, &err),
+                &err);
+            assert_true(put ? d.n <= had + 1 : d.n == had + 1);
+            assert_true(!put || fabs(dt_densities_of(&d, name) - share) < 1e-12);
+            for (size_t k = 0; k < DT_COUNT(names); k++) {
+                const double want = share_by_definition(&d, names[k]);
+                const double mean = want < 0 ? want : want / 2;
+                assert_memory_equal(&(double){dt_densities_of(&d, names[k])}, &want, sizeof want);
+                assert_memory_equal(&(double){dt_densities_mean(&d, names[k])}, &mean, sizeof mean);
+            }
+        }
+        dt_densities_close(&d);
+    }
+}
+
+/* As many as the largest networks have: in a moment, where looking at each line takes minutes. */
+static void many_names_are_found_at_once(void **state)
+{
+    (void)state;
+    enum { MANY = 200000 };
+    dt_densities d = {0};
+    dt_err err = {0};
+    char name[32];
+    for (int round = 1; round <= 2; round++)
+        for (int i = 0; i < MANY; i++) {
+            snprintf(name, sizeof name, "tensor%d.y", i);
+            assert_ok(dt_densities_put(&d, name, i * 1e-6 * round, 0, &err), &err);
+        }
+    assert_int_equal(d.n, MANY);
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "tensor%d.y", i);
+        assert_true(fabs(dt_densities_of(&d, name) - i * 2e-6) < 1e-12);
+    }
+    dt_densities_close(&d);
+}
+
 /* As some editors begin what they have written. */
 static void a_profile_may_begin_with_a_byte_order_mark(void **state)
 {
@@ -1059,6 +1123,8 @@ DT_TEST_GROUP(time)
         cmocka_unit_test(signatures_tell_ops_apart),
         cmocka_unit_test(what_is_packed_for_the_disk_is_written_behind_that),
         cmocka_unit_test(a_profile_comes_back_as_it_was),
+        cmocka_unit_test(the_last_line_that_matches_holds),
+        cmocka_unit_test(many_names_are_found_at_once),
         cmocka_unit_test(a_profile_may_begin_with_a_byte_order_mark),
         cmocka_unit_test(links_that_nobody_measured_are_left_out),
         cmocka_unit_test(a_cut_profile_is_refused),

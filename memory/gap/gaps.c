@@ -159,90 +159,6 @@ void dti_gaps_limit(dti_gaps *g, uint64_t limit)
     find_left(g);
 }
 
-/* ---- choosing ---- */
-
-bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i)
-{
-    return g->peak != DT_NONE && i->fate == DTI_KEEP && i->refused != g->peak &&
-           i->gap.from_pos < g->peak && i->gap.to_pos > g->peak;
-}
-
-static dti_idle *find_best(dti_gaps *g, dti_gap_score *score)
-{
-    dti_idle *best = NULL;
-    double most = 0;
-    for (size_t n = 0; n < g->n; n++) {
-        dti_idle *i = &g->idle[n];
-        const double s = dti_gaps_is_over(g, i) ? score(g, i) : 0;
-        if (dti_gaps_is_over(g, i) && (best == NULL || s > most)) {
-            best = i;
-            most = s;
-        }
-    }
-    return best;
-}
-
-static int by_score(const void *va, const void *vb)
-{
-    const dti_ranked *a = va, *b = vb;
-    if (a->score != b->score)
-        return a->score > b->score ? -1 : 1;
-    return (a->idle > b->idle) - (a->idle < b->idle);
-}
-
-static void rank(dti_gaps *g, dti_gap_score *score)
-{
-    g->n_ranked = 0;
-    for (size_t n = 0; n < g->n; n++)
-        if (g->idle[n].fate == DTI_KEEP)
-            g->ranked[g->n_ranked++] = (dti_ranked){score(g, &g->idle[n]), (int32_t)n};
-    qsort(g->ranked, g->n_ranked, sizeof *g->ranked, by_score);
-    g->next_peak = DT_NONE;
-}
-
-/* Most are asked for once and chosen, for which one look at all is less than a ranking. */
-dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score)
-{
-    if (g->asked != score) {
-        g->asked = score;
-        g->n_ranked = 0;
-        return find_best(g, score);
-    }
-    if (g->n_ranked == 0)
-        rank(g, score);
-    if (g->next_peak != g->peak) {
-        g->next_peak = g->peak;
-        g->next = 0;
-    }
-    while (g->next < g->n_ranked && !dti_gaps_is_over(g, &g->idle[g->ranked[g->next].idle]))
-        g->next++;
-    return g->next < g->n_ranked ? &g->idle[g->ranked[g->next].idle] : NULL;
-}
-
-void dti_gaps_refuse(dti_gaps *g, dti_idle *i)
-{
-    i->refused = g->peak;
-}
-
-void dti_gaps_forgive(dti_gaps *g)
-{
-    for (size_t n = 0; n < g->n; n++)
-        g->idle[n].refused = DT_NONE;
-    g->next = 0;
-}
-
-void dti_gaps_give_up(dti_gaps *g)
-{
-    g->hopeless[g->peak] = true;
-    if (!g->heaped) {
-        heap_places(g);
-    } else {
-        g->high[0] = g->high[--g->n_high];
-        sink(g, 0);
-    }
-    g->peak = g->n_high > 0 ? g->high[0] : DT_NONE;
-}
-
 /* ---- queues ---- */
 
 static void insert(int32_t *queue, size_t n, size_t at, int32_t i)
@@ -323,6 +239,16 @@ static double wait_of(dti_gaps *g)
     return out + in + fixed;
 }
 
+static void forget_late(dti_gaps *g)
+{
+    for (size_t n = 0; n < g->n; n++) {
+        g->idle[n].late_to = DT_NONE;
+        g->idle[n].late_from = INT32_MAX;
+    }
+    g->narrowed = false;
+    g->next = 0;
+}
+
 static dt_status open_turns(dti_gaps *g, dt_err *err)
 {
     for (int queue = 0; queue < DTI_QUEUES; queue++) {
@@ -355,6 +281,7 @@ dt_status dti_gaps_open(dti_gaps *g, dt_err *err)
         if (g->idle[n].fixed)
             dti_gaps_enqueue(g, &g->idle[n]);
     }
+    forget_late(g);
     find_left(g);
     sum_up(g, g->load, 0, false, g->over_first);
     return DT_OK;
@@ -419,11 +346,11 @@ static double wait_in(dti_gaps *g, int queue, int32_t place, dti_turn more)
 }
 
 /* wait_of, to the last bit, with one more in the queues. */
-static double wait_with(dti_gaps *g, const dti_idle *i)
+static double wait_with(dti_gaps *g, const dti_idle *i, dti_turn more_out, dti_turn more_back)
 {
     double fixed = 0;
-    const double out = wait_in(g, DTI_OUT, i->gap.from_pos, turn_out(g, i));
-    const double back = wait_in(g, DTI_BACK, i->gap.to_pos, turn_back(g, i));
+    const double out = wait_in(g, DTI_OUT, i->gap.from_pos, more_out);
+    const double back = wait_in(g, DTI_BACK, i->gap.to_pos, more_back);
     for (size_t k = 1; k <= g->turns[DTI_OUT].n_own; k++) {
         fixed += g->turns[DTI_OUT].own[k];
         fixed += g->turns[DTI_BACK].own[k];
@@ -436,6 +363,8 @@ static double late_of(dti_gaps *g)
 {
     if (!g->turned)
         take_turns(g);
+    if (g->narrowed && g->late > g->late_known)
+        forget_late(g);
     return g->late;
 }
 
@@ -445,7 +374,7 @@ double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
         return i->out + i->in;
     const double late = late_of(g);
     i->at = pos;
-    const double with = wait_with(g, i);
+    const double with = wait_with(g, i, turn_out(g, i), turn_back(g, i));
     i->at = DT_NONE;
     return with - late;
 }
@@ -453,6 +382,38 @@ double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos)
 double dti_gaps_wait(dti_gaps *g, dti_idle *i)
 {
     return dti_gaps_wait_at(g, i, g->peak);
+}
+
+/* Ops wait for its copy out the longer, the earlier the peak is, for the one back the longer, the
+ * later it is, and for those of others wherever it is: which of them is too long by itself. */
+static void narrow(dti_gaps *g, dti_idle *i, double most)
+{
+    const double late = late_of(g);
+    i->at = g->peak;
+    const dti_turn out = turn_out(g, i), back = turn_back(g, i);
+    dti_turn early_out = out, early_back = back;
+    i->at = DT_NONE;
+    early_out.by = early_back.by = HUGE_VAL;
+    if (wait_with(g, i, out, early_back) - late > most)
+        i->late_to = g->peak;
+    if (wait_with(g, i, early_out, back) - late > most)
+        i->late_from = g->peak;
+    if (wait_with(g, i, early_out, early_back) - late > most)
+        i->late_to = INT32_MAX;
+    g->late_known = late;
+    g->narrowed = true;
+}
+
+bool dti_gaps_refuse_late(dti_gaps *g, dti_idle *i, double most)
+{
+    if (!(dti_gaps_wait(g, i) > most))
+        return false;
+    if (g->inline_copies)
+        i->late_to = INT32_MAX; /* they take as long wherever they are */
+    else
+        narrow(g, i, most);
+    dti_gaps_refuse(g, i);
+    return true;
 }
 
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)
@@ -466,6 +427,93 @@ void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate)
         take_from_left(g, i);
     else
         find_left(g);
+}
+
+/* ---- choosing ---- */
+
+bool dti_gaps_is_over(const dti_gaps *g, const dti_idle *i)
+{
+    return g->peak != DT_NONE && i->fate == DTI_KEEP && i->refused != g->peak &&
+           i->gap.from_pos < g->peak && i->gap.to_pos > g->peak && i->late_to < g->peak &&
+           i->late_from > g->peak;
+}
+
+static dti_idle *find_best(dti_gaps *g, dti_gap_score *score)
+{
+    dti_idle *best = NULL;
+    double most = 0;
+    for (size_t n = 0; n < g->n; n++) {
+        dti_idle *i = &g->idle[n];
+        const double s = dti_gaps_is_over(g, i) ? score(g, i) : 0;
+        if (dti_gaps_is_over(g, i) && (best == NULL || s > most)) {
+            best = i;
+            most = s;
+        }
+    }
+    return best;
+}
+
+static int by_score(const void *va, const void *vb)
+{
+    const dti_ranked *a = va, *b = vb;
+    if (a->score != b->score)
+        return a->score > b->score ? -1 : 1;
+    return (a->idle > b->idle) - (a->idle < b->idle);
+}
+
+static void rank(dti_gaps *g, dti_gap_score *score)
+{
+    g->n_ranked = 0;
+    for (size_t n = 0; n < g->n; n++)
+        if (g->idle[n].fate == DTI_KEEP)
+            g->ranked[g->n_ranked++] = (dti_ranked){score(g, &g->idle[n]), (int32_t)n};
+    qsort(g->ranked, g->n_ranked, sizeof *g->ranked, by_score);
+    g->next_peak = DT_NONE;
+}
+
+/* Most are asked for once and chosen, for which one look at all is less than a ranking. */
+dti_idle *dti_gaps_best(dti_gaps *g, dti_gap_score *score)
+{
+    if (g->narrowed)
+        (void)late_of(g); /* it may be more now */
+    if (g->asked != score) {
+        g->asked = score;
+        g->n_ranked = 0;
+        return find_best(g, score);
+    }
+    if (g->n_ranked == 0)
+        rank(g, score);
+    if (g->next_peak != g->peak) {
+        g->next_peak = g->peak;
+        g->next = 0;
+    }
+    while (g->next < g->n_ranked && !dti_gaps_is_over(g, &g->idle[g->ranked[g->next].idle]))
+        g->next++;
+    return g->next < g->n_ranked ? &g->idle[g->ranked[g->next].idle] : NULL;
+}
+
+void dti_gaps_refuse(dti_gaps *g, dti_idle *i)
+{
+    i->refused = g->peak;
+}
+
+void dti_gaps_forgive(dti_gaps *g)
+{
+    for (size_t n = 0; n < g->n; n++)
+        g->idle[n].refused = DT_NONE;
+    forget_late(g);
+}
+
+void dti_gaps_give_up(dti_gaps *g)
+{
+    g->hopeless[g->peak] = true;
+    if (!g->heaped) {
+        heap_places(g);
+    } else {
+        g->high[0] = g->high[--g->n_high];
+        sink(g, 0);
+    }
+    g->peak = g->n_high > 0 ? g->high[0] : DT_NONE;
 }
 
 /* ---- the schedule ---- */

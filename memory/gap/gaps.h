@@ -18,6 +18,8 @@
  * @fate:      what was chosen for it
  * @at:        place of the peak for which it was chosen; DT_NONE
  * @refused:   place of the peak for which it was looked at in vain; DT_NONE
+ * @late_to @late_from: ops would wait for it at a peak up to the one place, for its copy out, and
+ * from the other on, for the one back
  * @fixed:     its copies were there before: they keep the queues busy, from release and fetch on
  * @early:     the copy back is to be done so many seconds before it is needed
  * @release @fetch: when offloaded, places after which it is gone, and before which it is taken back
@@ -29,7 +31,7 @@ typedef struct dti_idle {
     uint64_t bytes;
     double out, in;
     dti_fate fate;
-    int32_t at, refused;
+    int32_t at, refused, late_to, late_from;
     bool fixed;
     double early;
     int32_t release, fetch;
@@ -74,6 +76,8 @@ enum { DTI_OUT, DTI_BACK, DTI_QUEUES };
  * (back)
  * @late:    seconds that ops wait for both queues
  * @turned:  turns, turn_at and late are as the queues are; asking for a wait makes them so
+ * @late_known: what late was when late_to and late_from were found; they hold until it is more
+ * @narrowed: some were found
  * @asked:   the score by which the best was asked for since what is left last changed; NULL: none
  * @ranked:  n_ranked gaps by that score, made when it is asked for once more
  * @next:    none ranked before it is over the peak @next_peak
@@ -99,8 +103,8 @@ typedef struct dti_gaps {
     double *shifted; /* room for the ends of ops that wait */
     dti_turns turns[DTI_QUEUES];
     int32_t *turn_at[DTI_QUEUES];
-    double late;
-    bool turned;
+    double late, late_known;
+    bool turned, narrowed;
     dti_gap_score *asked;
     dti_ranked *ranked;
     size_t n_ranked, next;
@@ -131,6 +135,10 @@ double dti_gaps_wait_at(dti_gaps *g, dti_idle *i, int32_t pos); /* at that place
 
 void dti_gaps_choose(dti_gaps *g, dti_idle *i, dti_fate fate);
 void dti_gaps_refuse(dti_gaps *g, dti_idle *i);
+/* Whether ops would wait longer than @most for this one, offloaded to be away at the peak; it is
+ * refused then, there and at all other places for which the same reason holds. Copies are only
+ * added to the queues, so it does as long as those that are there are no later. */
+bool dti_gaps_refuse_late(dti_gaps *g, dti_idle *i, double most);
 void dti_gaps_forgive(dti_gaps *g); /* none is refused any more */
 
 /* The peak is hopeless: the next is looked at. Until the limit is set anew. */

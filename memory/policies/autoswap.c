@@ -71,10 +71,8 @@ static const dt_opt opts[] = {
 
 static dt_status swap(dti_planner *x, const options *o, dti_idle *i, dt_err *err)
 {
-    if (x->o.budget == 0 && dti_gaps_wait(&x->gaps, i) > 1e-12) {
-        dti_gaps_refuse(&x->gaps, i);
+    if (x->o.budget == 0 && dti_gaps_refuse_late(&x->gaps, i, 1e-12))
         return DT_OK;
-    }
     return dti_planner_offload(x, i, err, "%s %.4g, idle for %.3g ms", names[o->score],
         scores[o->score](&x->gaps, i), 1e3 * (dti_absence(&x->gaps, i) + i->out + i->in));
 }

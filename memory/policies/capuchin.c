@@ -51,10 +51,8 @@ static const double ms = 1e3, rounding = 1e-12;
 
 static dt_status swap_if_it_hides(dti_planner *x, dti_idle *i, dt_err *err)
 {
-    if (dti_gaps_wait(&x->gaps, i) > rounding) {
-        dti_gaps_refuse(&x->gaps, i);
+    if (dti_gaps_refuse_late(&x->gaps, i, rounding))
         return DT_OK;
-    }
     return dti_planner_offload(x, i, err,
         "idle for %.3g ms; copies of %.3g ms out and %.3g ms back hide",
         ms * (dti_absence(&x->gaps, i) + i->out + i->in), ms * i->out, ms * i->in);

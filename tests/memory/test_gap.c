@@ -364,6 +364,68 @@ static void refusing_all_at_every_peak_scores_each_gap_twice(void **state)
     dti_gaps_close(&t.g);
 }
 
+static void open_copied(many *t, uint64_t seed)
+{
+    dt_dice dice = {seed, 0};
+    dt_err err = {0};
+    fill_many(t, &dice);
+    const double parts = seed % 2 == 0 ? 8 : 7; /* of which sums of seconds are rounded */
+    t->g.inline_copies = false;
+    for (int n = 0; n < MANY; n++) {
+        t->idle[n].out = (1 + dt_roll(&dice, 40)) / parts;
+        t->idle[n].in = (1 + dt_roll(&dice, 40)) / parts;
+        t->idle[n].fixed = dt_roll(&dice, 30) == 0;
+        t->idle[n].release = t->idle[n].gap.from_pos;
+        t->idle[n].fetch = t->idle[n].gap.to_pos;
+        t->idle[n].fate = DTI_KEEP;
+    }
+    assert_ok(dti_gaps_open(&t->g, &err), &err);
+}
+
+/* What hides is offloaded: how many waits were asked for. @once: a refusal is for all places that
+ * it holds for */
+static size_t offload_what_hides(many *t, bool once)
+{
+    size_t looks = 0;
+    while (t->g.peak != DT_NONE) {
+        dti_idle *i = dti_gaps_best(&t->g, dti_absence);
+        looks += i != NULL;
+        if (i == NULL)
+            dti_gaps_give_up(&t->g);
+        else if (once && dti_gaps_refuse_late(&t->g, i, 1e-12))
+            continue;
+        else if (!once && dti_gaps_wait(&t->g, i) > 1e-12)
+            dti_gaps_refuse(&t->g, i);
+        else
+            dti_gaps_choose(&t->g, i, DTI_OFFLOAD);
+    }
+    return looks;
+}
+
+/* Whether one is refused at a peak is known from where it was refused before: the same are chosen
+ * for the same peaks as if each were asked for at each place, and few are asked for. */
+static void what_is_late_is_asked_for_a_few_times(void **state)
+{
+    (void)state;
+    static many t, u;
+    size_t chosen = 0;
+    for (uint64_t seed = dt_test_seed(); seed < dt_test_seed() + 40; seed++) {
+        open_copied(&t, seed);
+        open_copied(&u, seed);
+        const size_t looks = offload_what_hides(&t, true);
+        const size_t all = offload_what_hides(&u, false);
+        assert_true(looks < 3 * MANY && all > 10 * looks);
+        for (int n = 0; n < MANY; n++) {
+            assert_int_equal(t.idle[n].fate, u.idle[n].fate);
+            assert_int_equal(t.idle[n].at, u.idle[n].at);
+            chosen += t.idle[n].fate == DTI_OFFLOAD && !t.idle[n].fixed;
+        }
+        dti_gaps_close(&t.g);
+        dti_gaps_close(&u.g);
+    }
+    assert_true(chosen > 40);
+}
+
 /* The same with some chosen, some forgiven, and the limit moved. */
 static void the_best_is_the_best_whatever_was_done_before(void **state)
 {
@@ -1091,6 +1153,7 @@ DT_TEST_GROUP(gap)
         cmocka_unit_test(scores_weighed_as_worked_by_hand),
         cmocka_unit_test(a_pick_never_makes_another_worth_more),
         cmocka_unit_test(refusing_all_at_every_peak_scores_each_gap_twice),
+        cmocka_unit_test(what_is_late_is_asked_for_a_few_times),
         cmocka_unit_test(the_best_is_the_best_whatever_was_done_before),
         cmocka_unit_test(what_is_left_is_as_counted_anew),
         cmocka_unit_test(copies_follow_each_other),

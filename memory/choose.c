@@ -1,27 +1,72 @@
 /* Choosing what backward reads, before anything else happens to a node's values. */
 #include <stdio.h>
 
+#include "engine/base/alloc.h"
 #include "memory/pass.h"
 
-static int32_t forward_op(const dt_program *p, int32_t node)
+/* Ops by node, each list in the program's order, and the tensors that have fates. */
+static void look(dti_choices *c)
 {
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        if (op->node == node && op->kind == DT_OP_FORWARD)
-            return p->order[i];
+    const dt_program *p = c->p;
+    for (size_t i = p->n_order; i-- > 0;) {
+        const int32_t id = p->order[i];
+        const dt_op *op = &p->op[id];
+        if (op->node != DT_NONE) {
+            c->next[id] = c->first[op->node];
+            c->first[op->node] = id + 1;
+        }
+        if (op->kind == DT_OP_OUT || op->kind == DT_OP_ENCODE)
+            c->waits[op->arg[0].tensor] = true;
     }
-    return DT_NONE;
+}
+
+dt_status dti_choices_open(dti_choices *c, dt_program *p, dt_err *err)
+{
+    *c = (dti_choices){.p = p,
+        .n_tensor = p->n_tensor,
+        .first = dt_alloc(p->graph->n_node + 1, sizeof *c->first),
+        .next = dt_alloc(p->n_op + 1, sizeof *c->next),
+        .waits = dt_alloc(p->n_tensor + 1, sizeof *c->waits)};
+    if (c->first == NULL || c->next == NULL || c->waits == NULL)
+        return DT_FAIL(err, DT_E_NOMEM, "no memory for the ops of each node");
+    look(c);
+    return DT_OK;
+}
+
+void dti_choices_close(dti_choices *c)
+{
+    dt_free(c->first);
+    dt_free(c->next);
+    dt_free(c->waits);
+    *c = (dti_choices){0};
+}
+
+/* The next op of the list; DT_NONE: there is none. */
+static int32_t op_of(int32_t number)
+{
+    return number > 0 ? number - 1 : DT_NONE;
+}
+
+static int32_t forward_op(const dti_choices *c, int32_t node)
+{
+    int32_t id = op_of(c->first[node]);
+    while (id != DT_NONE && c->p->op[id].kind != DT_OP_FORWARD)
+        id = op_of(c->next[id]);
+    return id;
 }
 
 /* Fates already set on what the node's backward reads would be lost. */
-static bool untouched(const dt_program *p, int32_t node, int32_t forward)
+static bool untouched(const dti_choices *c, int32_t node, int32_t forward)
 {
-    for (size_t i = 0; i < p->n_order; i++) {
-        const dt_op *op = &p->op[p->order[i]];
-        if (op->node == node && (op->kind == DT_OP_RECOMPUTE || op->n1 - op->n0 != p->n))
+    const dt_program *p = c->p;
+    for (int32_t id = op_of(c->first[node]); id != DT_NONE; id = op_of(c->next[id])) {
+        const dt_op *op = &p->op[id];
+        if (op->kind == DT_OP_RECOMPUTE || op->n1 - op->n0 != p->n)
             return false;
-        if ((op->kind == DT_OP_OUT || op->kind == DT_OP_ENCODE) &&
-            dt_op_mode(&p->op[forward], op->arg[0].tensor) != 0)
+    }
+    for (int k = 0; k < p->op[forward].n_arg; k++) {
+        const size_t t = (size_t)p->op[forward].arg[k].tensor;
+        if (t < c->n_tensor && c->waits[t])
             return false;
     }
     return true;
@@ -99,23 +144,22 @@ static void read_saved(dt_op *op, const dt_op *forward, dt_ports reads)
 }
 
 /* The index is left as it was. */
-static dt_status choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
+static dt_status choose(dti_choices *c, int32_t node, int alt, int32_t reason, dt_err *err)
 {
+    dt_program *p = c->p;
     const dt_node *nd = &p->graph->node[node];
-    const int32_t forward = forward_op(p, node);
+    const int32_t forward = forward_op(c, node);
     if (alt < 0 || alt >= nd->desc->n_alt || forward == DT_NONE || p->loss == DT_NONE)
         return DT_FAIL(err, DT_E_CONFIG, "'%s' has no alternative %d", nd->name, alt);
-    if (alt == p->alt[node] || nd->frozen || is_settled(p, forward) || !untouched(p, node, forward))
+    if (alt == p->alt[node] || nd->frozen || is_settled(p, forward) || !untouched(c, node, forward))
         return DT_OK;
     p->alt[node] = (uint8_t)alt;
     const dt_ports reads = nd->desc->alt[alt].reads;
     DT_CHECK(write_stashes(p, node, forward, reads, err));
     DT_CHECK(rebind_work(p, forward, err));
     p->op[forward].reason = reason;
-    for (size_t i = 0; i < p->n_order; i++) {
-        const int32_t id = p->order[i];
-        if (p->op[id].node != node || p->op[id].kind != DT_OP_BACKWARD ||
-            !nd->desc->form[p->op[id].form].saved)
+    for (int32_t id = op_of(c->first[node]); id != DT_NONE; id = op_of(c->next[id])) {
+        if (p->op[id].kind != DT_OP_BACKWARD || !nd->desc->form[p->op[id].form].saved)
             continue;
         read_saved(&p->op[id], &p->op[forward], reads);
         p->op[id].reason = reason;
@@ -125,21 +169,34 @@ static dt_status choose(dt_program *p, int32_t node, int alt, int32_t reason, dt
     return DT_OK;
 }
 
+dt_status dti_choices_take(dti_choices *c, int32_t node, int alt, int32_t reason, dt_err *err)
+{
+    DT_CHECK(choose(c, node, alt, reason, err));
+    return c->p->stale ? dt_program_index(c->p, err) : DT_OK;
+}
+
 dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)
 {
-    DT_CHECK(choose(p, node, alt, reason, err));
-    return p->stale ? dt_program_index(p, err) : DT_OK;
+    dti_choices c;
+    dt_status st = dti_choices_open(&c, p, err);
+    if (st == DT_OK)
+        st = dti_choices_take(&c, node, alt, reason, err);
+    dti_choices_close(&c);
+    return st;
 }
 
 dt_status dti_choose_each(
     dt_program *p, int (*alternative)(const dt_layer_desc *d), int32_t reason, dt_err *err)
 {
-    for (int32_t i = 0; i < (int32_t)p->graph->n_node; i++) {
+    dti_choices c;
+    dt_status st = dti_choices_open(&c, p, err);
+    for (int32_t i = 0; st == DT_OK && i < (int32_t)p->graph->n_node; i++) {
         const int alt = alternative(p->graph->node[i].desc);
         if (alt >= 0)
-            DT_CHECK(choose(p, i, alt, reason, err));
+            st = choose(&c, i, alt, reason, err);
     }
-    return dt_program_index(p, err);
+    dti_choices_close(&c);
+    return st == DT_OK ? dt_program_index(p, err) : st;
 }
 
 dt_status dti_choose_value_free(dt_program *p, dt_err *err)

@@ -190,6 +190,25 @@ void dti_remakes_close(dti_remakes *r);
 dt_status dti_choose(
     dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
 
+/**
+ * struct dti_choices - a program of which that is chosen for many nodes, while its order stays.
+ * @first: by node, its first op in the order, counted from 1; 0: there is none
+ * @next:  by op, the next one of its node
+ * @waits: by tensor of the n_tensor there were: it moves or is packed until backward
+ */
+typedef struct dti_choices {
+    dt_program *p;
+    size_t n_tensor;
+    int32_t *first, *next;
+    bool *waits;
+} dti_choices;
+
+/* Close it even after a failure. DT_E_NOMEM. */
+dt_status dti_choices_open(dti_choices *c, dt_program *p, dt_err *err) DT_NODISCARD;
+dt_status dti_choices_take(
+    dti_choices *c, int32_t node, int alt, int32_t reason, dt_err *err) DT_NODISCARD;
+void dti_choices_close(dti_choices *c);
+
 /* The same of every node for whose layer @alternative gives one, and not -1. */
 dt_status dti_choose_each(dt_program *p, int (*alternative)(const dt_layer_desc *d), int32_t reason,
     dt_err *err) DT_NODISCARD;

@@ -169,7 +169,7 @@ int32_t dt_op_tensor(const dt_op *op, int port)
     return DT_NONE;
 }
 
-int dt_op_mode(const dt_op *op, int32_t tensor)
+int dti_op_mode(const dt_op *op, int32_t tensor)
 {
     int mode = 0;
     for (int i = 0; i < op->n_arg; i++)
@@ -348,7 +348,7 @@ static bool make_room(dt_program *p, dt_access_list *of)
 static bool update_access(dt_program *p, int32_t id, int32_t tensor)
 {
     dt_access_list *of = &p->index.of[tensor];
-    const int mode = dt_op_mode(&p->op[id], tensor);
+    const int mode = dti_op_mode(&p->op[id], tensor);
     const int32_t at = find_access(p, of, dt_pos(p, id));
     const bool there = at < of->n && p->index.access[of->first + at].op == id;
     if (mode != 0 && !there && !make_room(p, of))

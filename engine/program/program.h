@@ -220,7 +220,7 @@ dt_status dt_op_bind_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err) D
 /* Tensor bound to a port, or DT_NONE. */
 int32_t dt_op_tensor(const dt_op *op, int port);
 /* How the op accesses the tensor: union of modes over its operands, 0 if not at all. */
-int dt_op_mode(const dt_op *op, int32_t tensor);
+int dti_op_mode(const dt_op *op, int32_t tensor);
 
 /* The index, made anew when the program has changed. */
 dt_status dt_program_index(dt_program *p, dt_err *err) DT_NODISCARD;

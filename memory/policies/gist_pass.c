@@ -45,9 +45,10 @@ static const char *first_stash(const dt_node *nd, int alt)
 
 /* Let every reader in backward of the value do without it. Choosing changes accesses, so they are
  * looked up again after each. */
-static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
+static dt_status binarize(dti_choices *c, int32_t tensor, dt_err *err)
 {
     dti_gap g;
+    dt_program *p = c->p;
     while (dti_gap_crossing(p, tensor, &g)) {
         const int32_t node = p->op[g.to].node;
         const int before = p->alt[node];
@@ -57,7 +58,7 @@ static dt_status binarize(dt_program *p, int32_t tensor, dt_err *err)
         DT_CHECK(dt_reasons_add(&p->reasons, &reason, err,
             "%s: backward of %.40s reads its %.24s and no values", p->policy, nd->name,
             first_stash(nd, alt)));
-        DT_CHECK(dti_choose(p, node, alt, reason, err));
+        DT_CHECK(dti_choices_take(c, node, alt, reason, err));
         if (p->alt[node] == before)
             break; /* the configuration holds it */
     }
@@ -90,18 +91,29 @@ static dt_status encode(dt_program *p, int32_t tensor, const dti_gist_opts *o, d
     return dti_encode(p, &g, o->dense, 1, &packed, err);
 }
 
+static dt_status binarize_all(dti_choices *c, size_t n, dt_err *err)
+{
+    dti_gap g;
+    const dt_program *p = c->p;
+    for (size_t t = 0; t < n; t++)
+        if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && dti_gap_crossing(p, (int32_t)t, &g) &&
+            only_free_readers(p, (int32_t)t, &g))
+            DT_CHECK(binarize(c, (int32_t)t, err));
+    return DT_OK;
+}
+
 dt_status dti_gist_pass(dt_program *p, const dti_gist_opts *o, dt_err *err)
 {
     if (p->loss == DT_NONE)
         return DT_OK;
     DT_CHECK(dt_program_index(p, err));
     const size_t n = p->n_tensor;
-    dti_gap g;
-    for (size_t t = 0; t < n; t++)
-        if (p->tensor[t].role == DT_ROLE_ACTIVATIONS && dti_gap_crossing(p, (int32_t)t, &g) &&
-            only_free_readers(p, (int32_t)t, &g))
-            DT_CHECK(binarize(p, (int32_t)t, err));
-    for (size_t t = 0; t < n; t++)
-        DT_CHECK(encode(p, (int32_t)t, o, err));
-    return dti_fetch_again(p, err);
+    dti_choices c;
+    dt_status st = dti_choices_open(&c, p, err);
+    if (st == DT_OK)
+        st = binarize_all(&c, n, err);
+    dti_choices_close(&c);
+    for (size_t t = 0; st == DT_OK && t < n; t++)
+        st = encode(p, (int32_t)t, o, err);
+    return st == DT_OK ? dti_fetch_again(p, err) : st;
 }

@@ -200,7 +200,7 @@ static void nothing_leaves_that_may_not(void **state)
             assert_int_equal(p->tensor[t].home, DT_NONE);
             assert_true(user != dti_producer(p, t) || (from < loss && k > loss));
             int32_t reader = k + 1, between = 0;
-            while (dt_op_mode(&p->op[p->order[reader]], t) == 0)
+            while (dti_op_mode(&p->op[p->order[reader]], t) == 0)
                 reader++;
             for (int32_t i = from; i < reader; i++)
                 between += p->op[p->order[i]].desc != NULL;

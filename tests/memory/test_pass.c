@@ -414,15 +414,15 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     assert_ok(dti_choose(p, dt_graph_find(t.graph, "relu1"), 1, 0, &err), &err);
     const int32_t mask = tensor(p, "relu1.mask"), y = tensor(p, "relu1.y");
     assert_int_equal(p->tensor[mask].bytes, 2 * 32); /* a bit an element of 8x8x4, batch 2 */
-    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
-    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], mask), DT_READ);
-    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), 0);
+    assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.f")], mask), DT_WRITE);
+    assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.b")], mask), DT_READ);
+    assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.b")], y), 0);
     assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
     assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
     still_sound(p);
     assert_ok(dti_choose(p, dt_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
-    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
-    assert_int_equal(dt_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
+    assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
+    assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.f")], mask), 0);
     still_sound(p);
     dt_toy_close(&t);
 }
@@ -579,8 +579,8 @@ static void a_recompute_runs_the_recompute_form_and_touches_no_state(void **stat
     assert_int_equal(bn->kind, DT_OP_RECOMPUTE);
     assert_int_equal(bn->form, DT_RECOMPUTE);
     assert_int_equal(bn->recompute_of, op(p, "bn1.f"));
-    assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.mean")), DT_READ);
-    assert_int_equal(dt_op_mode(bn, tensor(p, "bn1.istd")), DT_READ);
+    assert_int_equal(dti_op_mode(bn, tensor(p, "bn1.mean")), DT_READ);
+    assert_int_equal(dti_op_mode(bn, tensor(p, "bn1.istd")), DT_READ);
     for (int i = 0; i < bn->n_arg; i++)
         if (p->tensor[bn->arg[i].tensor].home != DT_NONE)
             assert_int_equal(bn->arg[i].mode, DT_READ);

@@ -920,7 +920,7 @@ static void assert_intervals(uint64_t seed, int length)
         before = n;
         while (p->op[p->order[op]].desc == NULL)
             op++;
-        while (dt_op_mode(&p->op[p->order[reader]], t) == 0)
+        while (dti_op_mode(&p->op[p->order[reader]], t) == 0)
             reader++;
         const int32_t at = dt_pos(was, p->order[op]), read = dt_pos(was, p->order[reader]);
         assert_int_equal(layer[at] / length + 1, layer[read] / length);

@@ -411,7 +411,7 @@ static void check_copies_back(const dt_program *p)
         int32_t k = i + 1, r = i + 1;
         while (copies(&p->op[p->order[k]]))
             k++;
-        while (dt_op_mode(&p->op[p->order[r]], op->arg[0].tensor) == 0)
+        while (dti_op_mode(&p->op[p->order[r]], op->arg[0].tensor) == 0)
             r++;
         const dt_op *next = &p->op[p->order[k]], *reads = &p->op[p->order[r]];
         assert_int_equal(next->kind, DT_OP_BACKWARD);

@@ -539,6 +539,24 @@ dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
     return st;
 }
 
+/* Without rows and their times. What no placement brings within is placed by whichever is fast. */
+dt_status dti_pass_fits_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t budget, bool *fits, dt_err *err)
+{
+    dt_program *q;
+    uint64_t peak = UINT64_MAX;
+    dt_lower_opts o = dti_pass_lower_opts(e);
+    o.above = budget;
+    o.pool_above = dti_pool_quick();
+    dt_status st = copy_rewritten(&q, p, rewrite, self, err);
+    tell(e);
+    if (st == DT_OK)
+        st = dti_lower_peak_by(&peak, q, &o, err);
+    dt_program_destroy(q);
+    *fits = peak <= budget;
+    return st;
+}
+
 dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *bytes, dt_err *err)
 {

@@ -95,6 +95,9 @@ dt_status dti_pass_cost_if(const dt_pass_env *e, const dt_program *p, dti_rewrit
     void *self, dti_pass_cost *out, dt_err *err) DT_NODISCARD;
 dt_status dti_pass_peak_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *peak, dt_err *err) DT_NODISCARD;
+/* Whether that is within a budget, which is found faster. */
+dt_status dti_pass_fits_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
+    void *self, uint64_t budget, bool *fits, dt_err *err) DT_NODISCARD;
 /* What no placement of that takes less of the device than, which is found faster. */
 dt_status dti_pass_bound_if(const dt_pass_env *e, const dt_program *p, dti_rewrite_of *rewrite,
     void *self, uint64_t *bytes, dt_err *err) DT_NODISCARD;

@@ -909,18 +909,21 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
     return st;
 }
 
+dt_status dti_lower_peak_by(uint64_t *peak, dt_program *p, const dt_lower_opts *o, dt_err *err)
+{
+    dt_plan plan = {.peak = 0};
+    lowering l = {.p = p, .o = o, .plan = &plan};
+    const dt_status st = place_within(&l, err);
+    *peak = plan.peak;
+    deinit(&l);
+    return st;
+}
+
 dt_status dt_lower_peak(
     uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_memo *memo, dt_err *err)
 {
     const dt_lower_opts o = {.pool = pool, .memo = memo};
-    dt_plan plan = {.peak = 0};
-    lowering l = {.p = p, .o = &o, .plan = &plan};
-    dt_status st = lay_out(&l, err);
-    if (st == DT_OK)
-        st = place_blocks(&l, err);
-    *peak = plan.peak;
-    deinit(&l);
-    return st;
+    return dti_lower_peak_by(peak, p, &o, err);
 }
 
 dt_status dti_lower_bound(uint64_t *bound, dt_program *p, dt_err *err)

@@ -34,6 +34,10 @@ dt_status dt_lower(dt_plan **out, dt_program *p, const dt_lower_opts *o, dt_err 
 dt_status dt_lower_peak(uint64_t *peak, dt_program *p, const dt_pool_desc *pool, dt_memo *memo,
     dt_err *err) DT_NODISCARD;
 
+/* The same of the plan that it would make with all these options. */
+dt_status dti_lower_peak_by(
+    uint64_t *peak, dt_program *p, const dt_lower_opts *o, dt_err *err) DT_NODISCARD;
+
 /* What no plan of the program can be below, whatever the pool: the plan's bound, without its
  * addresses and rows, which take most of the time. */
 dt_status dti_lower_bound(uint64_t *bound, dt_program *p, dt_err *err) DT_NODISCARD;

@@ -82,30 +82,36 @@ static int32_t neighbour(const dt_program *p, int32_t pos, int32_t step)
     return pos;
 }
 
-/* Out while the op behind its last reader runs, and back while the one before its next does. */
+/* Out while the op behind its last reader runs, and back while the one before its next does; @says
+ * why. */
 static dt_status stage(
-    const geeps *x, dt_program *q, const dti_gap *from, dti_offloads *all, dt_err *err)
+    const geeps *x, dt_program *q, const dti_gap *from, bool says, dti_offloads *all, dt_err *err)
 {
     const int32_t out = neighbour(x->p, from->from_pos, 1), in = neighbour(x->p, from->to_pos, -1);
     dti_gap g = dti_gap_now(q, *from);
     if (in <= out + 1)
         return DT_OK;
     const dti_offload_opt o = {.release_after = x->p->order[out], .fetch_before = x->p->order[in]};
-    DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
-        "%s: staged, out beside %.40s and back beside %.40s", q->policy,
-        q->op[o.release_after].name, q->op[o.fetch_before].name));
+    if (says)
+        DT_CHECK(dt_reasons_add(&q->reasons, &g.reason, err,
+            "%s: staged, out beside %.40s and back beside %.40s", q->policy,
+            q->op[o.release_after].name, q->op[o.fetch_before].name));
     return dti_offloads_add(all, q, &g, &o, err);
 }
 
-static dt_status rewrite(void *self, dt_program *q, dt_err *err)
+static dt_status rewrite(const geeps *x, dt_program *q, bool says, dt_err *err)
 {
-    const geeps *x = self;
     dti_offloads all = {0};
     dt_status st = DT_OK;
     for (size_t i = 0; i < x->n && st == DT_OK; i++)
         if (!x->pinned[i])
-            st = stage(x, q, &x->gap[i], &all, err);
+            st = stage(x, q, &x->gap[i], says, &all, err);
     return dti_offloads_end(&all, q, st, err);
+}
+
+static dt_status try(void *self, dt_program *copy, dt_err *err)
+{
+    return rewrite(self, copy, false, err);
 }
 
 /* ---- what is pinned ---- */
@@ -123,17 +129,18 @@ static void pin(geeps *x, uint64_t bytes)
 /* Between what surely fits, and what did not. */
 static dt_status pin_what_fits(geeps *x, uint64_t budget, dt_err *err)
 {
-    uint64_t peak, low = 0, high = 0;
-    DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
-    if (budget <= peak)
+    uint64_t low = 0, high = 0;
+    bool fits;
+    DT_CHECK(dti_pass_fits_if(x->env, x->p, try, x, budget - 1, &fits, err));
+    if (!fits)
         return DT_OK;
     for (size_t i = 0; i < x->n; i++)
         high += x->p->tensor[x->gap[i].tensor].bytes;
     uint64_t bytes = high;
     for (int round = 0; round < ROUNDS && low < high; round++) {
         pin(x, bytes);
-        DT_CHECK(dti_pass_peak_if(x->env, x->p, rewrite, x, &peak, err));
-        if (peak <= budget)
+        DT_CHECK(dti_pass_fits_if(x->env, x->p, try, x, budget, &fits, err));
+        if (fits)
             low = bytes;
         else
             high = bytes;
@@ -164,7 +171,7 @@ static dt_status pass(dt_program *p, const dt_pass_env *env, dt_err *err)
         st = dt_program_copy(&as_it_came, p, err);
     if (st == DT_OK) {
         x.p = as_it_came;
-        st = rewrite(&x, p, err);
+        st = rewrite(&x, p, true, err);
     }
     dt_program_destroy(as_it_came);
     dt_free(x.gap);

@@ -924,10 +924,47 @@ static void the_better_cost_fits_and_is_faster(void **state)
     assert_false(dti_pass_is_better_in_all(&e, &slow, &slow, 8));
 }
 
+static dt_status fetch_again(void *self, dt_program *copy, dt_err *err)
+{
+    (void)self;
+    return dti_fetch_again(copy, err);
+}
+
+/* Whether a plan fits is what its peak says, to the byte, with homes that come ahead as well. */
+static void what_fits_is_what_the_peak_says(void **state)
+{
+    (void)state;
+    for (int homes = 0; homes < 2; homes++) {
+        dt_err err = {0};
+        uint64_t peak;
+        dt_lowered m = {.graph = dt_standard("lenet5")};
+        assert_ok(dt_map_create(&m.map, m.graph, NULL, 8, 1, &err), &err);
+        dt_tier *tier = dt_alloc(m.map->n, sizeof *tier);
+        assert_non_null(tier);
+        for (size_t i = 0; i < m.map->n; i++)
+            tier[i] = homes == 1 && m.map->home[i].port != DT_METRICS ? DT_TIER_HOST : DT_AT_DEVICE;
+        assert_ok(dt_map_settle(m.map, tier, false, &err), &err);
+        dt_free(tier);
+        m.program = dt_program_on(m.graph, m.map, DT_PROGRAM_FIRST, 8);
+        const dt_lower_opts lower = {
+            .pool = dt_pool_find("greedy"), .policy = "", .ahead = {[DT_TIER_HOST] = 1 << 20}};
+        const dt_pass_env e = {.lower = &lower};
+        assert_ok(dti_pass_peak_if(&e, m.program, fetch_again, NULL, &peak, &err), &err);
+        for (uint64_t budget = peak - 1; budget <= peak + 1; budget++) {
+            bool fits;
+            assert_ok(
+                dti_pass_fits_if(&e, m.program, fetch_again, NULL, budget, &fits, &err), &err);
+            assert_int_equal(fits, budget >= peak);
+        }
+        dt_lowered_close(&m);
+    }
+}
+
 DT_TEST_GROUP(pass)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_better_cost_fits_and_is_faster),
+        cmocka_unit_test(what_fits_is_what_the_peak_says),
         cmocka_unit_test(a_policy_from_outside_is_told_what_one_recompute_adds_to_the_step),
         cmocka_unit_test(gaps_are_where_bytes_lie_idle),
         cmocka_unit_test(a_copy_goes_out_after_the_gap_begins_and_back_before_it_ends),

@@ -100,14 +100,15 @@ void dti_problem_close(dti_problem *x)
 {
     dti_remat_program_deinit(&x->r);
     dti_remat_sequence_deinit(&x->best);
+    dt_program_destroy(x->made);
     dt_free(x->mirror);
     *x = (dti_problem){0};
 }
 
 static dt_status rewrite(
-    const dti_problem *x, dt_program *to, const dt_remat_sequence *runs, int32_t why, dt_err *err)
+    const dti_problem *x, dt_program *to, const dt_remat_sequence *runs, dt_err *err)
 {
-    DT_CHECK(dti_remat_onto(to, &x->r, runs, why, err));
+    DT_CHECK(dti_remat_onto(to, &x->r, runs, 0, err));
     return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
 }
 
@@ -129,6 +130,23 @@ static bool is_best(const dti_problem *x, const dt_remat_sequence *runs)
            memcmp(runs->op, x->best.op, runs->n * sizeof *runs->op) == 0;
 }
 
+/* Takes over the sequence and the program. */
+static void keep(
+    dti_problem *x, dt_remat_sequence *runs, dt_program **made, const dti_pass_cost *cost)
+{
+    dti_remat_sequence_deinit(&x->best);
+    x->best = *runs;
+    *runs = (dt_remat_sequence){0};
+    x->cost = *cost;
+    x->found = true;
+    dt_program_destroy(x->made);
+    x->made = NULL;
+    if (x->best.n == x->r.graph.n_op)
+        return;
+    x->made = *made;
+    *made = NULL;
+}
+
 dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *peak, dt_err *err)
 {
     dt_program *copy = NULL;
@@ -139,27 +157,26 @@ dt_status dti_problem_try(dti_problem *x, dt_remat_sequence *runs, uint64_t *pea
     }
     dt_status st = dt_program_copy(&copy, x->p, err);
     if (st == DT_OK)
-        st = rewrite(x, copy, runs, 0, err);
+        st = rewrite(x, copy, runs, err);
     if (st == DT_OK)
         st = find_cost(x, copy, &cost, err);
-    dt_program_destroy(copy);
-    DT_CHECK(st);
     *peak = cost.device;
-    if (x->found && !dti_pass_is_better_in_all(x->env, &cost, &x->cost, x->budget))
-        return DT_OK;
-    dti_remat_sequence_deinit(&x->best);
-    x->best = *runs;
-    *runs = (dt_remat_sequence){0};
-    x->cost = cost;
-    x->found = true;
-    return DT_OK;
+    if (st == DT_OK && (!x->found || dti_pass_is_better_in_all(x->env, &cost, &x->cost, x->budget)))
+        keep(x, runs, &copy, &cost);
+    dt_program_destroy(copy);
+    return st;
 }
 
+/* What runs again was not said why of, as that is known in the end. */
 dt_status dti_problem_take(dti_problem *x, const char *why, dt_err *err)
 {
     int32_t reason;
-    if (!x->found || x->best.n == x->r.graph.n_op)
+    if (x->made == NULL)
         return DT_OK;
-    DT_CHECK(dt_reasons_add(&x->p->reasons, &reason, err, "%s", why));
-    return rewrite(x, x->p, &x->best, reason, err);
+    DT_CHECK(dt_reasons_add(&x->made->reasons, &reason, err, "%s", why));
+    for (size_t i = x->p->n_op; i < x->made->n_op; i++)
+        if (x->made->op[i].reason == 0)
+            x->made->op[i].reason = reason;
+    dt_program_swap(x->p, x->made);
+    return DT_OK;
 }

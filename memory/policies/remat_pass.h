@@ -14,6 +14,7 @@
  * @mirror: by op of the graph of backward, the op of forward of the same layer, or UINT32_MAX
  * @offset: the peak of the plan that keeps all, less that of the problem
  * @best @cost: the best so far, and what its plan takes; valid when @found
+ * @made:   the program as the best has it, without a reason; NULL: as it is
  */
 typedef struct dti_problem {
     dt_program *p;          /* borrowed */
@@ -24,6 +25,7 @@ typedef struct dti_problem {
     int64_t offset;
     dt_remat_sequence best;
     dti_pass_cost cost;
+    dt_program *made;
     bool found;
 } dti_problem;
 

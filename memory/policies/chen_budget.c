@@ -56,6 +56,7 @@ typedef struct search {
     dt_program *p;
     const dt_pass_env *env;
     uint64_t budget;
+    double *takes; /* by op, seconds */
     rung best;
 } search;
 
@@ -113,24 +114,24 @@ static void mark_way(const dti_chen *c, int32_t *way)
 
 /* Seconds of an op, and of what is made on the way to what it reads, each once a @number. */
 static double again(
-    const dti_chen *c, const dt_pass_env *env, int32_t op, int32_t *way, int32_t number)
+    const dti_chen *c, const double *takes, int32_t op, int32_t *way, int32_t number)
 {
     const dt_op *o = &c->p->op[op];
-    double seconds = dti_pass_seconds(env, c->p, o);
+    double seconds = takes[op];
     for (int a = 0; a < o->n_arg; a++) {
         const int32_t t = o->arg[a].tensor;
         if (o->arg[a].mode != DT_READ || way[t] == NOT_ON_WAY || way[t] == number)
             continue;
         way[t] = number;
-        seconds += again(c, env, dti_producer(c->p, t), way, number);
+        seconds += again(c, takes, dti_producer(c->p, t), way, number);
     }
     return seconds;
 }
 
-/* Values that backward does not read are made on the way to one that it does: they stay dropped,
- * and keeping that one saves making them. */
+/* @takes: seconds of each op. Values that backward does not read are made on the way to one that it
+ * does: they stay dropped, and keeping that one saves making them. */
 static size_t find_candidates(
-    const dti_chen *c, const dt_pass_env *env, int32_t *way, candidate *v, uint64_t *all)
+    const dti_chen *c, const double *takes, int32_t *way, candidate *v, uint64_t *all)
 {
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++) {
@@ -139,13 +140,13 @@ static size_t find_candidates(
         if (!c->dropped[x->tensor] || !x->read_back || bytes == 0)
             continue;
         v[n++] = (candidate){
-            x->tensor, bytes, again(c, env, x->op, way, (int32_t)i + 1) / (double)bytes};
+            x->tensor, bytes, again(c, takes, x->op, way, (int32_t)i + 1) / (double)bytes};
         *all += bytes;
     }
     return n;
 }
 
-static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, dt_err *err)
+static dt_status keep_share(dti_chen *c, double share, const double *takes, dt_err *err)
 {
     uint64_t all = 0, kept = 0;
     candidate *v = dt_alloc(c->n + 1, sizeof *v);
@@ -153,7 +154,7 @@ static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, d
     const bool ok = v != NULL && way != NULL;
     if (ok) {
         mark_way(c, way);
-        const size_t n = find_candidates(c, env, way, v, &all);
+        const size_t n = find_candidates(c, takes, way, v, &all);
         qsort(v, n, sizeof *v, dearest_first);
         for (size_t i = 0; i < n; i++) {
             kept += v[i].bytes;
@@ -167,7 +168,7 @@ static dt_status keep_share(dti_chen *c, double share, const dt_pass_env *env, d
     return ok ? DT_OK : dti_pass_no_memory(err);
 }
 
-static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, dt_err *err)
+static dt_status rewrite(dt_program *p, const double *takes, const rung *r, dt_err *err)
 {
     dti_chen c;
     dti_chen_sums s;
@@ -179,7 +180,7 @@ static dt_status rewrite(dt_program *p, const dt_pass_env *env, const rung *r, d
         st = cut(&c, r->segment, &s, err);
     }
     if (st == DT_OK)
-        st = keep_share(&c, r->share, env, err);
+        st = keep_share(&c, r->share, takes, err);
     if (st == DT_OK)
         st = dti_chen_rewrite(&c, err);
     dti_chen_close(&c);
@@ -209,7 +210,7 @@ static dt_status try_rung(const search *x, rung *r, uint64_t most, bool *fits, d
     dt_program *q = NULL;
     dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
-        st = rewrite(q, x->env, r, err);
+        st = rewrite(q, x->takes, r, err);
     if (st == DT_OK)
         st = dti_pass_peak_within(x->env, q, most, &r->peak, err);
     *fits = st == DT_OK && r->peak <= most;
@@ -265,20 +266,31 @@ static dt_status find(search *x, dti_chen_cuts cuts, dt_err *err)
     return x->best.peak < x->budget ? climb_down(x, err) : DT_OK;
 }
 
-static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
+static dt_status by_options(search *x, const options *o, dt_err *err)
 {
-    const options *o = env->opts;
     rung fixed = {.cuts = (dti_chen_cuts)o->cuts};
-    search x = {.p = p, .env = env, .budget = dti_pass_budget(env, o->budget)};
-    if (p->loss == DT_NONE)
-        return DT_OK;
+    DT_CHECK(dti_pass_op_seconds(x->env, x->p, x->takes, err));
     if (strcmp(o->segment, "auto") == 0) {
-        DT_CHECK(find(&x, (dti_chen_cuts)o->cuts, err));
-        return rewrite(p, env, &x.best, err);
+        DT_CHECK(find(x, (dti_chen_cuts)o->cuts, err));
+        return rewrite(x->p, x->takes, &x->best, err);
     }
     DT_TRY(err, dt_opt_read(&segment_bytes, o->segment, &fixed.segment, err),
         "[policy.chen_budget] segment = %s (or auto)", o->segment);
-    return rewrite(p, env, &fixed, err);
+    return rewrite(x->p, x->takes, &fixed, err);
+}
+
+static dt_status chen_budget(dt_program *p, const dt_pass_env *env, dt_err *err)
+{
+    const options *o = env->opts;
+    if (p->loss == DT_NONE)
+        return DT_OK;
+    search x = {.p = p,
+        .env = env,
+        .budget = dti_pass_budget(env, o->budget),
+        .takes = dt_alloc(p->n_op + 1, sizeof *x.takes)};
+    const dt_status st = x.takes != NULL ? by_options(&x, o, err) : dti_pass_no_memory(err);
+    dt_free(x.takes);
+    return st;
 }
 
 static const dti_only_with only_with[] = {

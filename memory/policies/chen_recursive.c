@@ -4,8 +4,9 @@
  * log2(n) values, for O(n log n) of forward.
  *
  * Ours differs from the paper where forward ends: the last part of each level is not run again for
- * its own cuts, they are kept on the way. Split points are those of chen_sqrt. Parts of k + 3 split
- * points or fewer are run again whole: cutting them would save two values at most. */
+ * its own cuts, they are kept on the way. Split points are values that alone cross, also where
+ * chen_sqrt by itself cuts elsewhere as well (DTI_CHEN_AUTO). Parts of k + 3 split points or fewer
+ * are run again whole: cutting them would save two values at most. */
 #include "engine/base/alloc.h"
 #include "memory/policies/chen.h"
 #include "memory/policy.h"

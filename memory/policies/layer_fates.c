@@ -469,6 +469,24 @@ static size_t find_arrivals(value *v, size_t n, dt_program *p, const dt_pass_env
     return k;
 }
 
+static dt_status no_memory(dt_err *err)
+{
+    return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
+}
+
+/* By place, when its op begins if none waits; the caller frees *begin, after a failure as well. */
+static dt_status find_begins(dt_program *p, const dt_pass_env *env, double **begin, dt_err *err)
+{
+    double *takes = dt_alloc(p->n_op + 1, sizeof *takes);
+    *begin = dt_alloc(p->n_order + 1, sizeof **begin);
+    const bool enough = takes != NULL && *begin != NULL;
+    const dt_status st = enough ? dti_pass_op_seconds(env, p, takes, err) : no_memory(err);
+    for (size_t i = 0; st == DT_OK && i < p->n_order; i++)
+        (*begin)[i + 1] = (*begin)[i] + takes[p->order[i]];
+    dt_free(takes);
+    return st;
+}
+
 /* So many values may be back before they are read. */
 enum { AHEAD = 4 };
 
@@ -478,15 +496,14 @@ enum { AHEAD = 4 };
  * read: they would only lie there. */
 static dt_status prefetch(value *v, size_t n, dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    double *begin = dt_alloc(p->n_order + 1, sizeof *begin); /* by place, seconds */
+    double *begin = NULL; /* by place, seconds */
     arrival *a = dt_alloc(n + 1, sizeof *a);
-    if (begin == NULL || a == NULL) {
+    const dt_status st = a != NULL ? find_begins(p, env, &begin, err) : no_memory(err);
+    if (st != DT_OK) {
         dt_free(begin);
         dt_free(a);
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
+        return st;
     }
-    for (size_t i = 0; i < p->n_order; i++)
-        begin[i + 1] = begin[i] + dti_pass_seconds(env, p, &p->op[p->order[i]]);
     const size_t k = find_arrivals(v, n, p, env, a);
     qsort(a, k, sizeof *a, last_needed_first);
     const int32_t backward = dt_pos(p, p->loss) + 1;
@@ -545,7 +562,7 @@ dt_status dt_layer_fates_apply(
     DT_CHECK(dt_program_index(p, err));
     value *v = dt_alloc(p->n_tensor, sizeof *v);
     if (v == NULL)
-        return DT_FAIL(err, DT_E_NOMEM, "no memory for the fates of layers");
+        return no_memory(err);
     const dt_status st = apply(f, v, collect(f, p, v), p, env, done, err);
     dt_free(v);
     if (st != DT_OK)

@@ -49,16 +49,16 @@ static dt_status announced(size_t *bytes, const dti_unzip *u, const dti_idx_file
     if (d[0] < 1)
         return DT_FAIL(err, DT_E_DATA, "%s: holds 0 items", f->name);
     const uint64_t total = (uint64_t)d[0] * each; /* below 2^62 */
-    if (total > most_bytes)
-        return DT_FAIL(err, DT_E_DATA,
-            "%s: its header announces %" PRId64 " items, %" PRIu64 " bytes; at most %" PRIu64
-            " are read",
-            f->name, d[0], total, (uint64_t)most_bytes);
     if (total > dti_unzip_most(u))
         return DT_FAIL(err, DT_E_DATA,
             "%s: its header announces %" PRId64 " items, %" PRIu64
             " bytes; a file of %zu bytes cannot hold them",
             f->name, d[0], total, f->n);
+    if (total > most_bytes)
+        return DT_FAIL(err, DT_E_DATA,
+            "%s: its header announces %" PRId64 " items, %" PRIu64 " bytes; at most %" PRIu64
+            " are read",
+            f->name, d[0], total, (uint64_t)most_bytes);
     *bytes = (size_t)total;
     return DT_OK;
 }

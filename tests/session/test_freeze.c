@@ -370,13 +370,13 @@ static void what_cannot_be_frozen_is_refused(void **state)
 static void layers_that_no_gradient_reaches_are_refused(void **state)
 {
     NEED_BINARY();
-    put_text("net.ini", TRAIN "[conv c]\nout = 4\nkernel = 1\n[flatten v]\n[relu r]\n"
+    put_text("net.ini", TRAIN "[conv c]\nout = 4\nkernel = 1\n[relu r]\n"
                               "[maxpool_index m]\nkernel = 1\n[fc f]\nout = 3\n");
-    static const char says[] = "net.ini:21: [relu r]: no gradient reaches 'r': 'm' (maxpool_index) "
+    static const char says[] = "net.ini:20: [relu r]: no gradient reaches 'r': 'm' (maxpool_index) "
                                "reads it and gives none";
     refused("", says);
     run_well("--set train.steps=1 --set train.freeze=c --set run.dir=kept");
-    put_text("net.ini", TRAIN "[conv c]\nout = 1\nkernel = 1\n[flatten v]\n"
+    put_text("net.ini", TRAIN "[conv c]\nout = 1\nkernel = 1\n"
                               "[embedding e]\nvocab = 10\nout = 4\n[fc f]\nout = 3\n");
     ran r = cli_run("config --check net.ini", NULL);
     assert_code(&r, DT_E_CONFIG);

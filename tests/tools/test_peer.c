@@ -49,7 +49,12 @@ static ran peer_with_torch(const char *more)
 {
     if (here.no_torch)
         skip();
-    ran r = peer(more);
+    char words[8192] = "";
+    const char *python = cli_torch_python();
+    const int n = *python == '/' ? snprintf(words, sizeof words, "--python '%s' %s", python, more)
+                                 : snprintf(words, sizeof words, "%s", more);
+    assert_true(n > 0 && (size_t)n < sizeof words);
+    ran r = peer(words);
     here.no_torch = strstr(r.out, "skipped") != NULL;
     if (here.no_torch) {
         assert_code(&r, 0);

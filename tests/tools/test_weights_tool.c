@@ -12,13 +12,13 @@
 /* Runs the script as where PyTorch has no NumPy; both of its outputs together. */
 static ran weights(const char *words)
 {
-    char script[4096], out[1024], line[8192];
+    char script[4096], out[1024], line[16384];
     snprintf(script, sizeof script, "%s", dt_source_path("tools/weights.py"));
     snprintf(out, sizeof out, "%s", dt_temp_path("weights.out"));
     const char *numpy = cli_file("numpy.py", "raise ModuleNotFoundError('there is none here')\n");
     snprintf(line, sizeof line,
-        "PYTHONPATH=\"$(dirname '%s')\" python3 '%s' --if-present %s >'%s' 2>&1", numpy, script,
-        words, out);
+        "PYTHONPATH=\"$(dirname '%s')\" '%s' '%s' --if-present %s >'%s' 2>&1", numpy,
+        cli_torch_python(), script, words, out);
     const int status = system(line);
     assert_true(WIFEXITED(status));
     return (ran){WEXITSTATUS(status), cli_text(out), cli_text(out)};
@@ -101,10 +101,11 @@ static void they_come_back_as_they_were(void **state)
 static int python(const char *script)
 {
     const char *file = cli_file("script.py", script);
-    char line[4096];
+    char line[16384];
+    const char *its = cli_torch_python();
     snprintf(line, sizeof line,
-        "python3 -c 'import torch' 2>/dev/null && exec python3 '%s'; exec /usr/bin/python3 '%s'",
-        file, file);
+        "'%s' -c 'import torch' 2>/dev/null && exec '%s' '%s'; exec /usr/bin/python3 '%s'", its,
+        its, file, file);
     const int status = system(line);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -301,7 +302,7 @@ static void files_are_not_read_into_memory(void **state)
         "}";
     enum { HEADER = 512 }; /* with blanks at its end, so that tensors lie at multiples of 4 */
     const uint8_t length[8] = {HEADER & 0xFF, HEADER >> 8};
-    char path[1024], script[4096], line[8192];
+    char path[1024], script[4096], line[16384];
     snprintf(path, sizeof path, "%s", dt_temp_path("large.safetensors"));
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
@@ -310,8 +311,8 @@ static void files_are_not_read_into_memory(void **state)
     assert_int_equal(fclose(f), 0);
     assert_int_equal(truncate(path, (off_t)8 + HEADER + 17179869192), 0);
     snprintf(script, sizeof script, "%s", dt_source_path("tools/weights.py"));
-    snprintf(
-        line, sizeof line, "ulimit -d 4194304; python3 '%s' show '%s' >/dev/null", script, path);
+    snprintf(line, sizeof line, "ulimit -d 4194304; '%s' '%s' show '%s' >/dev/null",
+        cli_torch_python(), script, path);
     assert_int_equal(system(line), 0);
     assert_int_equal(unlink(path), 0);
 }

@@ -76,5 +76,5 @@ DT_TEST_GROUP(exact_wide)
         tests[n] = (struct CMUnitTest){name[n], every_policy_is_exact_on, NULL, NULL, &number[n]};
         n++;
     }
-    return _cmocka_run_group_tests("exact_wide", tests, n, NULL, end);
+    return dt_run_tests("exact_wide", tests, n, NULL, end);
 }

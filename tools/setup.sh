@@ -149,12 +149,18 @@ compile() { # TARGET
 
 # --- scratch ---
 
-# Files of this script and what it starts are in memory, where that has 2 GiB and the caller names no folder: no test
-# waits for a disk but those that ask what one can do, which go elsewhere.
+# Files of this script and what it starts are in memory, where that has 2 GiB and runs programs, which tests put there
+# (containers mount it noexec), and the caller names no folder: no test waits for a disk but those that ask what one can
+# do, which go elsewhere.
 in_memory() {
     [ -z "${TMPDIR:-}" ] || return 0
     [ "$(df -kP /dev/shm 2>/dev/null | awk 'NR > 1 { print $4 }')" -ge 2097152 ] 2>/dev/null || return 0
     scratch=$(mktemp -d /dev/shm/dnntrain-XXXXXX) || return 0
+    if ! { printf '#!/bin/sh\n' >"$scratch/program" && chmod 755 "$scratch/program" && "$scratch/program"; } 2>/dev/null; then
+        rm -rf "$scratch"
+        return 0
+    fi
+    rm "$scratch/program"
     chmod 755 "$scratch" # some tests run as nobody
     trap 'rm -rf "$scratch"' EXIT
     export TMPDIR="$scratch"

@@ -240,9 +240,9 @@ static bool call_fails(const char *train, const char *memory, bool writes, long 
     const dt_status st = train_here(ini(STEPS, train, memory), &err);
     int step = 0;
     const char *where = strstr(err.text, "step ");
+    assert_true(st == DT_OK || st == DT_E_IO);
     if (st != DT_OK && where != NULL && sscanf(where, "step %d", &step) == 1 &&
         strstr(err.text, "slot at byte") != NULL) {
-        assert_int_equal(st, DT_E_IO);
         assert_has_not(err.text, "nothing is saved");
         step--; /* whole ones before it */
         assert_true(step < STEPS);
@@ -274,6 +274,7 @@ static void any_call_fails(const char *train, const char *memory)
             ;
         print_message("%s fail: %d, %d and %d in the steps\n", writes == 1 ? "writes" : "reads",
             met[0], met[1], met[2]);
+        assert_true(met[0] + met[1] + met[2] > 0);
         for (int s = 0; s < STEPS && dt_whole_scale();
              s++) /* which ones a sample meets is chance */
             assert_true(met[s] > 0);

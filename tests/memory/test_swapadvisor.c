@@ -356,7 +356,7 @@ static void each_individual_is_told(void **state)
 
 static bool is_worse(const dti_genes *a, const dti_genes *b)
 {
-    return a->over != b->over ? a->over > b->over : a->seconds > b->seconds;
+    return a->over != b->over ? a->over > b->over : !(a->seconds <= b->seconds);
 }
 
 /* The same seed gives the same; more samples are never worse, and the first individual is the

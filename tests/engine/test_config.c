@@ -699,10 +699,12 @@ static void a_file_is_read_where_a_folder_above_is_closed(void **state)
     (void)state;
     assert_int_equal(mkdir(dt_temp_path("closed"), 0755), 0);
     assert_int_equal(mkdir(dt_temp_path("closed/open"), 0755), 0);
+    assert_int_equal(chmod(dt_temp_path("closed/open"), 0755), 0); /* whatever the umask */
     FILE *f = fopen(dt_temp_path("closed/open/p.ini"), "w");
     assert_non_null(f);
     fputs("[s]\npath = data\n", f);
     fclose(f);
+    assert_int_equal(chmod(dt_temp_path("closed/open/p.ini"), 0644), 0);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)

@@ -4,7 +4,7 @@
 set -eu
 root=$(readlink -f -- "${1:-$(dirname -- "$0")/../..}")
 command -v python3 >/dev/null || exit 77
-DT_GET_DATA_WAIT=0 exec python3 - "$root/tools/get_data" <<'PYTHON'
+no_proxy=127.0.0.1 DT_GET_DATA_WAIT=0 exec python3 - "$root/tools/get_data" <<'PYTHON'
 import contextlib
 import hashlib
 import http.server

@@ -251,7 +251,8 @@ static dt_status step_done(void *self, const dt_step_report *r, dt_err *err)
     dti_profiling *p = self;
     if (p->step != NULL && p->in_stage < dti_most_timed(p) + DTI_BESIDE)
         p->step[p->in_stage] = r->step_seconds - r->wait_seconds;
-    if (p->last.step == p->in_stage && p->in_stage < dti_most_timed(p))
+    const bool timed = p->beside == 0 && p->last.step == p->in_stage; /* of each row */
+    if (timed && p->in_stage < dti_most_timed(p))
         p->between[p->in_stage] += around_rows(p, r->step_seconds - r->wait_seconds);
     if (!p->o->timed && r->step == p->o->steps)
         return DT_OK;

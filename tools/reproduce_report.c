@@ -56,11 +56,10 @@ static bool first_of_paper(const dti_reproduced *all, size_t i)
 
 /* ---- counts ---- */
 
-/* How many rows came out how; of those that are not better, how many are within NEAR; of the
- * better ones, how many are a rival's. Bytes and formulas apart from what is of other
- * implementations. */
+/* How many rows came out how, and how many of them are within NEAR; of the better ones, how many of
+ * either are a rival's. Bytes and formulas apart from what is of other implementations. */
 typedef struct counted {
-    size_t of[3], near, rivals;
+    size_t of[3], near[3], rivals, near_rivals;
 } counted;
 static const double NEAR = 0.3;
 
@@ -71,26 +70,39 @@ static bool of_others(dt_published_kind k)
 
 static void count(counted *c, const dti_reproduced *r)
 {
+    const bool is_near = fabs(r->ratio - 1) <= NEAR;
+    const bool rival = r->verdict == DTI_BETTER && r->of->rival;
     c->of[r->verdict]++;
-    c->near += r->verdict != DTI_BETTER && fabs(r->ratio - 1) <= NEAR;
-    c->rivals += r->verdict == DTI_BETTER && r->of->rival;
+    c->near[r->verdict] += is_near;
+    c->rivals += rival;
+    c->near_rivals += rival && is_near;
 }
 
-/* Of the rows that are `ok` or `off`, and of so many that are better, so many in percent. */
-static double share_of(const counted *c, size_t part, size_t better)
+/* Which of the better rows are counted as off. */
+typedef enum taken { TAKEN_NONE, TAKEN_RIVALS, TAKEN_ALL } taken;
+
+/* Of the rows that are `ok` or `off`, and of the better ones that are taken, so many in percent. */
+static double share_of(const counted *c, size_t part, taken better)
 {
-    const size_t n = c->of[DTI_WITHIN] + c->of[DTI_OFF] + better;
+    const size_t more = better == TAKEN_ALL      ? c->of[DTI_BETTER]
+                        : better == TAKEN_RIVALS ? c->rivals
+                                                 : 0;
+    const size_t n = c->of[DTI_WITHIN] + c->of[DTI_OFF] + more;
     return n > 0 ? 100 * (double)part / (double)n : 100;
 }
 
-static double share(const counted *c, size_t better)
+static double share(const counted *c, taken better)
 {
     return share_of(c, c->of[DTI_WITHIN], better);
 }
 
-static double near(const counted *c, size_t better)
+/* What is off may be near. */
+static double near(const counted *c, taken better)
 {
-    return share_of(c, c->near, better);
+    const size_t more = better == TAKEN_ALL      ? c->near[DTI_BETTER]
+                        : better == TAKEN_RIVALS ? c->near_rivals
+                                                 : 0;
+    return share_of(c, c->near[DTI_WITHIN] + c->near[DTI_OFF] + more, better);
 }
 
 /* All rows, by kind and by whether the number is another implementation's. */
@@ -151,8 +163,8 @@ static void words_of_shares(char to[SHARES_BYTES], const counted *all)
     snprintf(to, SHARES_BYTES,
         "%.1f %% of the rows that are not better are within their tolerance; %zu are better, "
         "%zu of them rivals': counting these as off it is %.1f %%, counting all of them %.1f %%",
-        share(all, 0), all->of[DTI_BETTER], all->rivals, share(all, all->rivals),
-        share(all, all->of[DTI_BETTER]));
+        share(all, TAKEN_NONE), all->of[DTI_BETTER], all->rivals, share(all, TAKEN_RIVALS),
+        share(all, TAKEN_ALL));
 }
 
 /* ---- as text ---- */
@@ -192,8 +204,8 @@ void dti_reproduce_row(const dti_reproduced *all, size_t i)
 static void text_shares(const char *what, const counted *c)
 {
     if (rows_of(c) > 0)
-        printf("%-25s %5zu %6.1f %% %11.1f %% %7zu %10zu\n", what, rows_of(c), share(c, 0),
-            near(c, 0), c->of[DTI_BETTER], c->rivals);
+        printf("%-25s %5zu %6.1f %% %11.1f %% %7zu %10zu\n", what, rows_of(c), share(c, TAKEN_NONE),
+            near(c, TAKEN_NONE), c->of[DTI_BETTER], c->rivals);
 }
 
 static void text_kinds(const counted of[DT_PUBLISHED_KINDS])
@@ -288,8 +300,8 @@ static void markdown_shares(const char *what, const counted *c)
     if (rows_of(c) == 0)
         return;
     printf("| %s | %.1f %% | %.1f %% | %zu | %zu | %.1f %% | %.1f %% | %.1f %% | %.1f %% |\n", what,
-        share(c, 0), near(c, 0), c->of[DTI_BETTER], c->rivals, share(c, c->rivals),
-        near(c, c->rivals), share(c, c->of[DTI_BETTER]), near(c, c->of[DTI_BETTER]));
+        share(c, TAKEN_NONE), near(c, TAKEN_NONE), c->of[DTI_BETTER], c->rivals,
+        share(c, TAKEN_RIVALS), near(c, TAKEN_RIVALS), share(c, TAKEN_ALL), near(c, TAKEN_ALL));
 }
 
 /* What numbers of other implementations are to reach over all papers, and by how much they miss. */
@@ -308,8 +320,8 @@ static void bars(const counted *others)
     char within[NUMBER_BYTES], within_near[NUMBER_BYTES];
     if (rows_of(others) == 0)
         return;
-    told_of_bar(within, share(others, 0), WITHIN_BAR);
-    told_of_bar(within_near, near(others, 0), NEAR_BAR);
+    told_of_bar(within, share(others, TAKEN_NONE), WITHIN_BAR);
+    told_of_bar(within_near, near(others, TAKEN_NONE), NEAR_BAR);
     printf("\nOf times, batches and memory that are not better %.0f %% are to be within their "
            "tolerance over all papers: %s; and %.0f %% within %.0f %%: %s.\n",
         WITHIN_BAR, within, NEAR_BAR, 100 * NEAR, within_near);

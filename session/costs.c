@@ -15,22 +15,24 @@
 
 /* ---- what the configuration says ---- */
 
-/* What is taken although it was measured elsewhere is taken with a word. */
-static void note_origin(
+/* What is taken although it was measured elsewhere is taken with a word. Whether it was. */
+static bool note_origin(
     dt_session *s, const dt_origin *file, const dt_origin *here, const char *path)
 {
     char what[DT_ORIGIN_DIFFERS];
-    if (dt_origin_differs(file, here, what))
-        snprintf(s->note, sizeof s->note,
-            "%.150s: measured elsewhere, and memory.any_profile = on: %.300s", path, what);
+    if (!dt_origin_differs(file, here, what))
+        return false;
+    dti_session_note(
+        s, "%.150s: measured elsewhere, and memory.any_profile = on: %.300s", path, what);
+    return true;
 }
 
 /* Of one version, but maybe of other kernels: a commit may change what an op takes. */
 static void note_build(
     dt_session *s, const dt_origin *file, const dt_origin *here, const char *path)
 {
-    if (s->note[0] == '\0' && dt_origin_other_build(file, here))
-        snprintf(s->note, sizeof s->note,
+    if (dt_origin_other_build(file, here))
+        dti_session_note(s,
             "%.150s: measured by build %.40s of this version, and this is %.40s; if ops changed "
             "since, 'dnntrain profile' measures them anew",
             path, file->build, here->build);
@@ -44,8 +46,8 @@ static dt_status read_profile(dt_session *s, const char *path, bool *measured, d
         return DT_OK;
     dti_session_origin(s, &here);
     if (s->opts.memory.any_profile) {
-        note_origin(s, &file, &here, path);
-        note_build(s, &file, &here, path);
+        if (!note_origin(s, &file, &here, path))
+            note_build(s, &file, &here, path);
         return DT_OK;
     }
     DT_CHECK(dt_origin_same(&file, &here, path, err));
@@ -70,7 +72,7 @@ static dt_status read_kept(dt_session *s, dt_err *err)
     bool measured = true;
     dt_status st = dt_profile_kept(s, path, &why);
     if (st == DT_OK && access(path, F_OK) != 0) {
-        snprintf(s->note, sizeof s->note,
+        dti_session_note(s,
             "memory.profile = auto: there is none of this machine and network; 'dnntrain profile "
             "CONFIG --keep' makes one");
         return DT_OK;
@@ -86,8 +88,8 @@ static dt_status read_kept(dt_session *s, dt_err *err)
     dt_costs_deinit(&s->costs);
     dt_densities_close(&s->densities);
     s->costs = dt_costs_default;
-    snprintf(s->note, sizeof s->note, "memory.profile = auto: none is taken: %.*s",
-        (int)strcspn(why.text, "\n"), why.text);
+    dti_session_note(
+        s, "memory.profile = auto: none is taken: %.*s", (int)strcspn(why.text, "\n"), why.text);
     return DT_OK;
 }
 

@@ -96,7 +96,7 @@ static dt_status freeze(dt_session *s, dt_graph *g, dt_err *err)
     DT_TRY(err, dt_graph_freeze(g, s->opts.train.freeze, err), "%s",
         dt_session_asked(asked, s, "train", "freeze"));
     if (s->opts.model.weights == NULL && strcmp(s->opts.checkpoint.resume, "no") == 0)
-        snprintf(s->note, sizeof s->note,
+        dti_session_note(s,
             "%.400s: without model.weights these layers stay as they are drawn at random",
             dt_session_asked(asked, s, "train", "freeze"));
     return DT_OK;
@@ -201,13 +201,15 @@ static void note_idle_names(dt_session *s)
     const dt_policies *p = &s->policies;
     for (size_t i = 0; i < p->n && p->n > 1; i++) {
         const char *name = p->pass[i].policy->name;
+        size_t before = 0;
         for (size_t k = 0; k < i; k++)
-            if (strcmp(p->pass[k].policy->name, name) == 0)
-                snprintf(s->note, sizeof s->note,
-                    "memory.policy = %.200s: '%s' stands there twice, and once is enough",
-                    s->opts.memory.policy, name);
-        if (strcmp(name, "keep_all") == 0)
-            snprintf(s->note, sizeof s->note,
+            before += strcmp(p->pass[k].policy->name, name) == 0;
+        if (before == 1)
+            dti_session_note(s,
+                "memory.policy = %.200s: '%s' stands there twice, and once is enough",
+                s->opts.memory.policy, name);
+        if (before == 0 && strcmp(name, "keep_all") == 0)
+            dti_session_note(s,
                 "memory.policy = %.200s: keep_all changes nothing beside others; leave it out",
                 s->opts.memory.policy);
     }
@@ -252,7 +254,7 @@ static void note_idle_options(dt_session *s)
                                 : names_word(all[i].count_for, dt_optimizer_name(t));
         if (counts || !dti_session_idle(s, "train", all[i].key, all[i].of))
             continue;
-        snprintf(s->note, sizeof s->note, "%.400s: counts for %s = %s alone",
+        dti_session_note(s, "%.400s: counts for %s = %s alone",
             dt_session_asked(asked, s, "train", all[i].key), all[i].of, all[i].count_for);
     }
 }

@@ -92,7 +92,7 @@ static void note(dt_session *s, const char *policy)
     if (s->micro_batch == s->opts.train.batch)
         return;
     s->parts_by = policy;
-    snprintf(s->note, sizeof s->note,
+    dti_session_note(s,
         "policy %s takes batches of %" PRId64 " in parts: train.micro_batch = %" PRId64 "%s",
         policy, s->opts.train.batch, s->micro_batch,
         dt_graph_batch_statistics(s->graph) ? ", over which batch norms have their statistics"

@@ -1,6 +1,7 @@
 /* What a session says of itself. */
 #include "session/session.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,19 @@ const char *dt_session_asked(
         snprintf(to, DT_ASKED, "%s: [%s] %s = %s", dt_config_place(at, sizeof at, file, line),
             section, key, value);
     return to;
+}
+
+void dti_session_note(dt_session *s, const char *fmt, ...)
+{
+    va_list args;
+    size_t n = strlen(s->note);
+    if (n + 2 > sizeof s->note)
+        return;
+    if (n > 0)
+        s->note[n++] = '\n';
+    va_start(args, fmt);
+    (void)dt_vsnprintf(s->note + n, sizeof s->note - n, fmt, args);
+    va_end(args);
 }
 
 dt_status dti_session_unknown(const dt_session *s, const char *section, const char *key,

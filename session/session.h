@@ -68,7 +68,8 @@ typedef struct dt_plan_request {
  * @notice:    told that planning takes long, or does without what was kept; NULL: nobody
  * @searching: told, once a search, of one for a program that takes more than @patience seconds;
  * NULL: nobody
- * @note:      what is to be said of the configuration besides, a line; "": nothing
+ * @note:      what is to be said of the configuration besides, a line each (dti_session_note); "":
+ * nothing
  * @of_run:    folder of the run that wrote the configuration; NULL: none did
  * @own_vocab: the vocabulary in that folder, where it stands for the one that the configuration
  * names; NULL: it does not
@@ -94,7 +95,7 @@ typedef struct dt_session {
     int meant;
     void (*notice)(const char *line), (*searching)(const char *line);
     double patience;
-    char note[512];
+    char note[4096];
     char *of_run, *own_vocab;
     dt_plans given;
     char *given_by;
@@ -132,6 +133,9 @@ const char *dt_session_no_card(const dt_session *s);
 /* What results depend on: the card by name and versions, or the processor's instruction set. */
 const char *dt_session_isa(const dt_session *s);
 const char *dt_session_precision(const dt_session *s); /* "fp32", "tf32" or "bf16" */
+
+/* One more line of @note. What that has no room for is left out. */
+void dti_session_note(dt_session *s, const char *fmt, ...) DT_PRINTF(2, 3);
 
 /* "FILE:LINE: [SECTION] KEY = VALUE", for a last note on what the configuration asked for. Returns
  * @to, which holds DT_ASKED bytes. */

@@ -376,11 +376,22 @@ void dti_cli_watch(dt_session *s)
         dti_terminal_of(stderr).tty ? dti_cli_notice_once : NULL; /* logs are read later */
 }
 
+void dti_cli_notice_line(const char *line)
+{
+    dti_term_say("%.*s", (int)strcspn(line, "\n"), line);
+}
+
+const char *dti_cli_next_line(const char *line)
+{
+    line += strcspn(line, "\n");
+    return *line == '\n' ? line + 1 : line;
+}
+
 void dti_cli_listen(dt_session *s)
 {
     dti_cli_watch(s);
-    if (s->note[0] != '\0')
-        dti_cli_notice(s->note);
+    for (const char *line = s->note; *line != '\0'; line = dti_cli_next_line(line))
+        dti_cli_notice_line(line);
 }
 
 void dti_cli_no_card(const dt_session *s)

@@ -54,6 +54,9 @@ dt_status dti_cli_too_many(
 
 /* On stderr, behind the program's name: a line; and a session's note, and what it will say. */
 void dti_cli_notice(const char *line);
+void dti_cli_notice_line(const char *line); /* the first of several, which a newline ends */
+/* Behind that one; the end where there is none. */
+const char *dti_cli_next_line(const char *line);
 void dti_cli_notice_once(const char *line); /* that is not the last one of these again */
 void dti_cli_listen(dt_session *s);
 void dti_cli_no_card(const dt_session *s); /* a notice of dt_session_no_card, if it says anything */

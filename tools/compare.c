@@ -136,17 +136,32 @@ static void tell_round(int round, int rounds)
     dti_term_say("round %d of %d", round, rounds);
 }
 
+static bool same_line(const char *a, const char *b)
+{
+    const size_t n = strcspn(a, "\n");
+    return n == strcspn(b, "\n") && strncmp(a, b, n) == 0;
+}
+
+static bool has_said(const dt_session *s, const char *line)
+{
+    const char *at = s != NULL ? s->note : "";
+    while (*at != '\0' && !same_line(at, line))
+        at = dti_cli_next_line(at);
+    return *at != '\0';
+}
+
 /* What several variants have to say alike is said once. */
 static void listen(const dt_variants *all, size_t v)
 {
     dt_session *s = all->variant[v].session;
-    for (size_t i = 0; i < v; i++)
-        if (all->variant[i].session != NULL &&
-            strcmp(all->variant[i].session->note, s->note) == 0) {
-            dti_cli_watch(s);
-            return;
-        }
-    dti_cli_listen(s);
+    dti_cli_watch(s);
+    for (const char *line = s->note; *line != '\0'; line = dti_cli_next_line(line)) {
+        size_t i = 0;
+        while (i < v && !has_said(all->variant[i].session, line))
+            i++;
+        if (i == v)
+            dti_cli_notice_line(line);
+    }
 }
 
 static dt_status open_variants(

@@ -274,6 +274,12 @@ static void what_is_frozen_takes_less_memory(void **state)
     assert_has(r.out, "1,283 parameters, 824 frozen\n");
     assert_has(r.err, "these layers stay as they are drawn at random");
     cli_done(&r);
+    /* beside what else is to be said, each on a line of its own */
+    r = cli_run("plan net.ini " FROZEN "--set memory.profile=auto --set train.gamma=0.5", NULL);
+    assert_code(&r, 0);
+    assert_has(r.err, "dnntrain: --set: [train] gamma = 0.5: counts for schedule = step alone\n");
+    assert_has(r.err, "drawn at random\ndnntrain: memory.profile = auto: there is none of this ");
+    cli_done(&r);
 }
 
 static void a_run_goes_on_with_what_is_frozen(void **state)

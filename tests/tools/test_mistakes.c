@@ -608,6 +608,8 @@ static void names_that_change_nothing_are_told(void **state)
     } all[] = {
         {"vdnn_all,vdnn_all", "'vdnn_all' stands there twice"},
         {"keep_all,chen_sqrt", "keep_all changes nothing beside others"},
+        {"keep_all,chen_sqrt,chen_sqrt", "keep_all changes nothing beside others"},
+        {"keep_all,chen_sqrt,chen_sqrt", "'chen_sqrt' stands there twice"},
         {"chen_cheap,vdnn_all", NULL},
         {"keep_all", NULL},
     };

@@ -38,6 +38,8 @@ SIDES = ("stock", "tuned", "compiled")
 # What a configuration may ask for beyond the step that both sides make.
 PLAIN = {"train.label_smoothing": 0, "train.clip": 0, "train.warmup": 0, "train.no_decay": "off",
          "checkpoint.every": 0}
+# What makes another step, of which PyTorch's sides know nothing.
+OURS_ALONE = {"train.freeze": "", "train.rates": "", "train.states": "fp32"}
 # Networks that peer_torch.py has as well.
 KNOWN = re.compile(r"resnet\d+|vgg\d+(_bn)?|densenet\d+|vit_small|gpt2|alexnet|lenet5|mlp")
 LIBRARY_FOLDERS = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64"]
@@ -338,6 +340,8 @@ class Dnntrain:
         return about
 
     def settle(self, about, keys, threads):
+        if self.a.torch:
+            check_alike(keys)
         dropout = float(keys.get("model.dropout", -1))
         if dropout < 0:  # the model's own
             dropout = 0.5 if about["name"].startswith(("vgg", "alexnet")) else 0.0
@@ -351,6 +355,7 @@ class Dnntrain:
                 "weight_decay": float(keys["train.weight_decay"]),
                 "betas": [float(keys.get("train.beta1", 0.9)),
                           float(keys.get("train.beta2", 0.999))],
+                "eps": float(keys.get("train.eps", 1e-8)),
                 "nesterov": keys.get("train.nesterov", "off") == "on"})
         for last in ("fc.weight", "linear.weight", "fc3.weight", "classifier.weight",
                      "classifier.6.weight", "head.weight"):
@@ -375,6 +380,13 @@ class Dnntrain:
         return {"seconds": [line["step_seconds"] for line in steps[a.warmup:]],
                 "first_loss": steps[0]["loss"], "resident_peak": summary["process_peak"],
                 "device_peak": summary["device_peak_measured"]}
+
+
+def check_alike(keys):
+    for key, off in OURS_ALONE.items():
+        if keys.get(key, off) != off:
+            raise Refused(f"{key} = {keys[key]}: PyTorch's sides train all parameters, at one rate and with moments "
+                          f"in fp32; leave it out (--set {key}={off}), or compare ours alone (--torch none)")
 
 
 def write_zeros(path, shape, kind):

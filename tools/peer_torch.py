@@ -632,7 +632,8 @@ def make_optimizer(job, model):
             model.parameters(), o["lr"], o["momentum"], 0, o["weight_decay"], o["nesterov"]
         )
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[o["name"]]
-    return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"])
+    more = {} if kind is Lion else {"eps": o["eps"]}
+    return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"], **more)
 
 
 class Steps:

@@ -147,6 +147,16 @@ class Arguments(unittest.TestCase):
         self.assertIsNone(said("x.ini").venv)
 
 
+class Steps(unittest.TestCase):
+    def test_steps_that_pytorch_does_not_make_are_refused(self):
+        plain = {"train.freeze": "", "train.rates": "", "train.states": "fp32", "train.eps": "1e-6"}
+        peer.check_alike(plain)
+        peer.check_alike({})
+        for key, value in (("train.freeze", "layer1*"), ("train.rates", "fc:10"), ("train.states", "8bit")):
+            with self.assertRaisesRegex(peer.Refused, f"{key} = .*: PyTorch's sides train all parameters"):
+                peer.check_alike({**plain, key: value})
+
+
 class InstructionSets(unittest.TestCase):
     ZEN4 = ("model name\t: made up\nflags\t\t: fpu avx avx2 fma avx512f avx512dq avx512bw avx512vl "
             "avx512_bf16\nbugs\t\t: none amx_tile amx_int8 amx_bf16\n")

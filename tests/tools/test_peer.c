@@ -216,6 +216,19 @@ static void what_does_not_go_together_is_wrong_use(void **state)
     cli_done(&r);
 }
 
+/* Beside PyTorch these would be unlike steps; ours alone may make them. */
+static void steps_of_ours_alone_are_refused(void **state)
+{
+    NEED_PYTHON();
+    ran r = peer("--torch none --set train.freeze=conv1 --steps 1 --rounds 1 --warmup 1");
+    assert_code(&r, 0);
+    cli_done(&r);
+    r = peer_with_torch("--if-present --check --set train.freeze=conv1");
+    assert_code(&r, 2);
+    assert_has(r.out, "train.freeze = conv1: PyTorch's sides train all parameters, at one rate");
+    cli_done(&r);
+}
+
 static void loss_and_gradients_agree(void **state)
 {
     NEED_PYTHON();
@@ -267,6 +280,7 @@ DT_TEST_GROUP(peer)
         cmocka_unit_test(two_builds_of_ours_take_turns_without_torch),
         cmocka_unit_test(beside_busy_processes_it_says_so),
         cmocka_unit_test(what_does_not_go_together_is_wrong_use),
+        cmocka_unit_test(steps_of_ours_alone_are_refused),
         cmocka_unit_test(loss_and_gradients_agree),
         cmocka_unit_test(a_densenet_and_a_transformer_agree),
         cmocka_unit_test(what_goes_wrong_is_told),

@@ -18,7 +18,7 @@ source=$(cd "$2" && pwd)
 shift 2
 temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
-export LC_ALL=C.UTF-8 COLUMNS=80 TERM=xterm DT_ISA=avx2
+export LC_ALL=C.UTF-8 COLUMNS=80 TERM=xterm DT_ISA=avx2 XDG_CACHE_HOME="$temp/cache"
 unset NO_COLOR DT_TRACE || true
 
 # Writes N.cmd and N.want for each command of a page, N from 1, and says how many.

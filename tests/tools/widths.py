@@ -123,7 +123,7 @@ def check_in_file(binary, command, want, folder):
     return True
 
 
-def main():
+def check_all():
     binary, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
     wide, _ = on_terminal(["sh", "-c", "stty size <&1; printf '%081d\\n' 0"], 80, folder)
     assert wide == ["24 80", "0" * 81], f"the check itself: {wide}"
@@ -141,6 +141,12 @@ def main():
             if code != "0":
                 bad += not check_in_file(binary, command, int(code), folder)
     return bad != 0
+
+
+def main():
+    with tempfile.TemporaryDirectory() as cache:  # nothing of a run before
+        os.environ["XDG_CACHE_HOME"] = cache
+        return check_all()
 
 
 if __name__ == "__main__":

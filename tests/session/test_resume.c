@@ -349,6 +349,41 @@ static void bad_samples_do_not_move_the_order(void **state)
     remove_all("set");
 }
 
+/* Two pictures, none of those that tell whether the set is another. */
+static void spoil(int first, int second)
+{
+    const int bad[] = {first, second};
+    char path[64];
+    make_pictures(8, 8, 5);
+    for (size_t i = 0; i < DT_COUNT(bad); i++) {
+        snprintf(path, sizeof path, "set/%c/%d.png", 'a' + bad[i] % 3, bad[i]);
+        put_text(path, "no picture");
+    }
+}
+
+/* Two in each epoch, others in the second: too many for one run, but not for one that was gone on
+ * with. */
+static void bad_samples_are_counted_anew(void **state)
+{
+    NEED_BINARY();
+    put_text("c.ini", NETWORK "[data]\nsource = images\npath = set\non_error = skip\n" TRAIN);
+    static const char *const runs[] = {"--set train.steps=4 --set data.max_skips=2",
+        "--set train.steps=8 --set data.max_skips=2 --resume",
+        "--set train.steps=12 --set data.max_skips=1 --resume"};
+    for (int i = 0; i < 3; i++) {
+        char words[256];
+        snprintf(words, sizeof words, "c.ini --set run.dir=part %s", runs[i]);
+        spoil(i == 1 ? 11 : 1, i == 1 ? 16 : 6);
+        ran r = cli_run(words, NULL);
+        assert_code(&r, i < 2 ? 0 : DT_E_DATA);
+        if (i == 2) /* so each epoch meets them */
+            assert_has(r.err, "2 bad samples, at most 1 may be skipped");
+        cli_done(&r);
+    }
+    remove_all("part");
+    remove_all("set");
+}
+
 /* ---- killed ---- */
 
 static long random_below(uint32_t *seed, long n)
@@ -1594,6 +1629,7 @@ DT_TEST_GROUP(resume)
         T(cuts_are_drawn_as_they_would_have_been),
         T(data_may_move_and_not_change),
         T(bad_samples_do_not_move_the_order),
+        T(bad_samples_are_counted_anew),
         T(killed_again_and_again_a_run_ends_with_the_same_bits),
         T(killed_with_homes_elsewhere_a_run_ends_with_the_same_bits),
         T(killed_while_pruning_a_run_ends_with_the_same_bits),

@@ -1,8 +1,6 @@
 /* Names of what is kept for later runs, and what is merged when a profile is measured again. */
 #include "session/profile_cache.h"
 
-#include <dnntrain.h>
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,11 +97,16 @@ dt_status dt_profile_keep(const dt_session *s, dt_profile *p, char path[DT_CACHE
     return st;
 }
 
+bool dti_keeps_fronts(const dt_build *b)
+{
+    return strstr(b->git, "dirty") == NULL;
+}
+
 bool dti_fronts_kept(const void *session, char *to, size_t bytes)
 {
     const dt_build b = dt_build_facts();
     char name[160];
     dt_err none = {0};
     snprintf(name, sizeof name, "front-%s-%.40s-", b.version, b.git[0] != '\0' ? b.git : "release");
-    return strstr(b.git, "dirty") == NULL && cache_path(session, to, bytes, name, &none) == DT_OK;
+    return dti_keeps_fronts(&b) && cache_path(session, to, bytes, name, &none) == DT_OK;
 }

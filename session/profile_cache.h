@@ -5,6 +5,8 @@
 #ifndef DT_SESSION_PROFILE_CACHE_H
 #define DT_SESSION_PROFILE_CACHE_H
 
+#include <dnntrain.h>
+
 #include "session/profile.h"
 
 enum { DT_CACHE_PATH = 4096 };
@@ -19,6 +21,8 @@ dt_status dt_profile_kept(const dt_session *s, char to[DT_CACHE_PATH], dt_err *e
 dt_status dt_profile_keep(
     const dt_session *s, dt_profile *p, char path[DT_CACHE_PATH], dt_err *err) DT_NODISCARD;
 
+/* Whether the build's sources are those of its commit: else its fronts may be another's. */
+bool dti_keeps_fronts(const dt_build *b);
 /* What the names of files begin with in which auto's fronts are kept, of a dt_session, by this
  * build; false where there is no folder for them, or the build is of a tree with changes. A
  * dt_kept_stem. */

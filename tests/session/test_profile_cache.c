@@ -269,6 +269,19 @@ static void folders_by_the_configuration(void **state)
     assert_int_not_equal(access(getenv("XDG_CACHE_HOME"), F_OK), 0);
 }
 
+/* Its commit does not say what it searches for. */
+static void a_build_with_changes_keeps_no_fronts(void **state)
+{
+    (void)state;
+    dt_build b = dt_build_facts();
+    b.git = "0123456789ab-dirty";
+    assert_false(dti_keeps_fronts(&b));
+    b.git = "0123456789ab";
+    assert_true(dti_keeps_fronts(&b));
+    b.git = ""; /* of a release */
+    assert_true(dti_keeps_fronts(&b));
+}
+
 /* From outside: measured, kept, and taken. What stands in the way of a measurement at all, other
  * work on this machine, is no failure of this test. */
 static void from_the_command_line(void **state)
@@ -360,6 +373,7 @@ DT_TEST_GROUP(profile_cache)
         cmocka_unit_test(a_folder_that_cannot_be_made),
         cmocka_unit_test(folders_by_the_environment),
         cmocka_unit_test(folders_by_the_configuration),
+        cmocka_unit_test(a_build_with_changes_keeps_no_fronts),
         cmocka_unit_test(from_the_command_line),
         cmocka_unit_test(a_run_measures_what_is_missing),
     };

@@ -126,6 +126,11 @@ static double device_gb(const planned *p)
     return (double)p->need.device / 1e9;
 }
 
+static double device_gib(const planned *p)
+{
+    return (double)p->need.device / GIB;
+}
+
 static double stateless_mib(const planned *p)
 {
     return device_mib(p) - persistent(p->set, DT_ROLE_OPTIMIZER, false) / MIB;
@@ -245,6 +250,7 @@ static const struct {
 } quantities[] = {
     {"device_mib", device_mib, NULL, 0},
     {"device_gb", device_gb, NULL, 0},
+    {"device_gib", device_gib, NULL, 0},
     {"stateless_mib", stateless_mib, NULL, 0},
     {"weights_mib", weights_mib, NULL, 0},
     {"features_mib", features_mib, NULL, 0},

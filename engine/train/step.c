@@ -147,13 +147,17 @@ static dt_status check_gradients(
         dti_runner_turn(j->runner);
         const dt_status st = dti_runner_nonfinite(j->runner, DT_DP, bad, err);
         dti_runner_turn(j->runner);
-        DT_CHECK(st);
+        DT_TRY(err, st, "gradients of step %" PRId64, s->step + 1);
     }
     if (*bad >= 0 || (late && !s->pending)) /* no update is made of any */
         return DT_OK;
     if (j->opts->clip > 0)
-        return dti_runner_norm(j->runner, DT_DP, norm, bad, err);
-    return j->opts->finite ? dti_runner_nonfinite(j->runner, DT_DP, bad, err) : DT_OK;
+        DT_TRY(err, dti_runner_norm(j->runner, DT_DP, norm, bad, err), "gradients of step %" PRId64,
+            s->step + 1);
+    else if (j->opts->finite)
+        DT_TRY(err, dti_runner_nonfinite(j->runner, DT_DP, bad, err), "gradients of step %" PRId64,
+            s->step + 1);
+    return DT_OK;
 }
 
 /* Whether a step that fails has changed weights already. */
@@ -215,7 +219,8 @@ static dt_status check_finite(
     DT_CHECK(check_gradients(j, s, norm, &bad, err));
     DT_CHECK(refuse(j, s, "gradient", bad, err));
     if (j->opts->finite)
-        DT_CHECK(dti_runner_nonfinite(j->runner, DT_Q, &bad, err));
+        DT_TRY(err, dti_runner_nonfinite(j->runner, DT_Q, &bad, err), "new values of step %" PRId64,
+            step + 1);
     return refuse(j, s, "new value", bad, err);
 }
 
@@ -235,7 +240,7 @@ static dt_status whole_gradients(
     }
     if (j->map->delayed && s->step < j->map->delayed_from)
         dti_runner_settle(j->runner, true); /* the update takes what was just computed */
-    DT_CHECK(read_metrics(j, m, err));
+    DT_TRY(err, read_metrics(j, m, err), "the loss of step %" PRId64, s->step + 1);
     DT_CHECK(check_finite(j, s, m, norm, err));
     if (!early || !(hyper_of(j->opts, 0, *norm).clip < 1))
         return DT_OK;

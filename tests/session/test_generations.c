@@ -241,8 +241,7 @@ static bool call_fails(const char *train, const char *memory, bool writes, long 
     int step = 0;
     const char *where = strstr(err.text, "step ");
     assert_true(st == DT_OK || st == DT_E_IO);
-    if (st != DT_OK && where != NULL && sscanf(where, "step %d", &step) == 1 &&
-        strstr(err.text, "slot at byte") != NULL) {
+    if (st != DT_OK && where != NULL && sscanf(where, "step %d", &step) == 1) {
         assert_has_not(err.text, "nothing is saved");
         step--; /* whole ones before it */
         assert_true(step < STEPS);

@@ -53,8 +53,8 @@ static dt_status skips_allowed(const skips *s, dt_err *err)
     if (s->n == 0 || (uint64_t)s->n <= (uint64_t)s->most)
         return DT_OK;
     return DT_FAIL(err, DT_E_DATA,
-        "%zu bad sample%s, at most %" PRId64 " may be skipped; the last one: %s", s->n,
-        s->n == 1 ? "" : "s", s->most, s->texts[s->n - 1]);
+        "%zu bad sample%s, at most %" PRId64 " may be skipped (data.max_skips); the last one: %s",
+        s->n, s->n == 1 ? "" : "s", s->most, s->texts[s->n - 1]);
 }
 
 /* The innermost note says what is wrong and where. */

@@ -436,8 +436,8 @@ static void more_bad_samples_than_allowed_fail_the_run(void **state)
     dt_loader *l = created(&f, &(dt_loader_opts){.batch = 5, .ahead = 1});
     next(l); /* 0 1 3 4 5 */
     next(l); /* 6 7 8 10 11 */
-    next_fails(
-        l, DT_E_DATA, "3 bad samples, at most 2 may be skipped; the last one: sample 15 is bad");
+    next_fails(l, DT_E_DATA,
+        "3 bad samples, at most 2 may be skipped (data.max_skips); the last one: sample 15 is bad");
     seek(l, 0);
     next_fails(l, DT_E_DATA, "3 bad samples");
     dt_loader_destroy(l);

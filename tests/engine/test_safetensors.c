@@ -346,6 +346,21 @@ static blob many_tensors(size_t n)
     return b;
 }
 
+/* A header of @size bytes that is a list of zeros and does not end. */
+static void refuse_zeros(size_t size, const char *says)
+{
+    char *text = malloc(size);
+    assert_non_null(text);
+    memset(text, '0', size);
+    for (size_t i = 6; i < size; i += 2)
+        text[i] = ',';
+    memcpy(text, "{\"a\":[", 6);
+    const blob b = make(text, size, 0);
+    refuse_bytes(b.p, b.n, says);
+    free(b.p);
+    free(text);
+}
+
 static void header_bombs_meet_a_cap(void **state) /* 44 */
 {
     (void)state;
@@ -360,24 +375,9 @@ static void header_bombs_meet_a_cap(void **state) /* 44 */
     b = make(deep, DEEP, 0);
     refuse_bytes(b.p, b.n, "nested deeper than 3");
     free(b.p);
-    char *flat = malloc(LONG);
-    assert_non_null(flat);
-    memset(flat, '0', LONG);
-    for (size_t i = 6; i < LONG; i += 2)
-        flat[i] = ',';
-    memcpy(flat, "{\"a\":[", 6);
-    b = make(flat, LONG, 0);
-    refuse_bytes(b.p, b.n, "values");
-    free(b.p);
-    free(flat);
-    memset(deep, '0', DEEP);
-    for (size_t i = 6; i < DEEP; i += 2)
-        deep[i] = ',';
-    memcpy(deep, "{\"a\":[", 6);
-    b = make(deep, DEEP, 0);
-    refuse_bytes(b.p, b.n, "bad.st");
-    free(b.p);
     free(deep);
+    refuse_zeros(LONG, "values");
+    refuse_zeros(DEEP, "bad.st");
 }
 
 static void the_largest_count_is_read_and_found(void **state)

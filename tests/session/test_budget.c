@@ -114,7 +114,7 @@ static int all_suggestions_fit(const char *words, bool train)
 static void three_configurations_that_fit_are_named(void **state) /* case 13 */
 {
     NEED_BINARY();
-    dt_take_turns(0, 3); /* a refusal tries all that there is */
+    dt_take_turns(0, 5); /* a refusal tries all that there is */
     put_text("b.ini", LENET);
     assert_int_equal(all_suggestions_fit("b.ini --set memory.device_budget=3MiB", true), 3 + 1);
     put_text("n.ini", NORMED);
@@ -171,7 +171,7 @@ static void a_budget_below_the_bound_is_told_so(void **state)
 static void the_first_suggestion_is_told_as_it_is_typed(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(1, 3);
+    dt_take_turns(1, 5);
     static const char *const budgets[] = {"2500KiB", "4MiB"};
     put_text("n.ini", NORMED);
     for (size_t i = 0; i < DT_COUNT(budgets); i++) {
@@ -198,7 +198,7 @@ static void the_first_suggestion_is_told_as_it_is_typed(void **state)
 static void bytes_without_a_unit_are_told(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(2, 3);
+    dt_take_turns(2, 5);
     put_text("f.ini", LAYER);
     ran r = refused("plan f.ini --set memory.device_budget=2", DT_E_BUDGET);
     assert_has(r.err, "memory.device_budget is 2 B (--set), in bytes: write 2GiB\n");
@@ -266,7 +266,7 @@ static void a_batch_beyond_a_part_is_tried(void **state)
 static void the_least_is_the_same_whatever_was_asked(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(1, 3);
+    dt_take_turns(1, 5);
     static const int part[] = {20, 3, 1}; /* of what all takes, and a byte less */
     char words[1200], sets[1024], least[256] = "", first[256];
     put_text("f.ini", FORKED);
@@ -301,7 +301,7 @@ static void the_least_is_the_same_whatever_was_asked(void **state)
 static void what_takes_the_least_is_offered(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(2, 3);
+    dt_take_turns(2, 5);
     char net[512], words[1024];
     snprintf(net, sizeof net, "%.500s", dt_source_path("configs/tiny_ini_network.ini"));
     snprintf(words, sizeof words, "plan %s --set memory.device_budget=1KiB", net);
@@ -338,7 +338,7 @@ static void one_sample_in_bf16_is_told_what_it_takes(void **state)
 static void auto_is_offered_first(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(3, 3);
+    dt_take_turns(3, 5);
     char words[256];
     put_text("n.ini", NORMED);
     const uint64_t all = peak("plan n.ini --json", "device");
@@ -385,7 +385,7 @@ static void auto_is_offered_first(void **state)
 static void smaller_algorithms_are_suggested(void **state)
 {
     NEED_BINARY();
-    dt_take_turns(4, 3);
+    dt_take_turns(4, 5);
     if (!dti_onednn_avx512()) /* elsewhere the library may want more than Winograd */
         skip();
     char words[160];

@@ -68,6 +68,7 @@ static void assert_none_below_the_bound(const cJSON *all, int than)
 static void auto_is_not_behind_what_has_homes(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(0, 4);
     ran r = cli_run("compare FILE --json --set memory.simulate=p100 --set memory.cache=none "
                     "--policies zero_offload;zero_offload,chen_cheap;auto "
                     "--budgets 26000000,33320000,33450000,33600000",
@@ -108,6 +109,7 @@ static void what_packs_is_not_below_the_bound(void **state)
 static void what_has_another_order_is_not_below_the_bound(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(1, 4);
     static const char *const policies[] = {"swapadvisor", "auto"};
     for (size_t i = 0; i < DT_COUNT(policies); i++) {
         char words[256];
@@ -128,6 +130,7 @@ static void what_has_another_order_is_not_below_the_bound(void **state)
 static void each_plan_is_the_one_that_plan_makes(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(2, 4);
     cJSON *all = object_of("compare FILE --json --budgets 2.5MiB,3MiB,4MiB "
                            "--policies all;chen_sqrt,vdnn_conv --set memory.simulate=p100");
     const cJSON *o;
@@ -169,6 +172,7 @@ static void each_plan_is_the_one_that_plan_makes(void **state)
 static void auto_is_behind_no_exact_plan_that_fits(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(3, 4);
     cJSON *all = object_of("compare FILE --json --budgets 3 --set memory.simulate=p100");
     const cJSON *a, *b;
     int n = 0;
@@ -194,6 +198,7 @@ static void auto_is_behind_no_exact_plan_that_fits(void **state)
 static void the_front_of_auto_is_shown_where_asked(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(0, 4);
     enum { BUDGETS = 2, FRONT = 16 };
     char csv[1024], svg[1024], words[4096];
     snprintf(csv, sizeof csv, "%s", dt_temp_path("front.csv"));
@@ -279,6 +284,7 @@ static void assert_no_step_up(const cJSON *all, const char *policy, double most)
 static void more_memory_is_no_worse(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(1, 4);
     static const char *const named[] = {"tflms", "flashneuron", "sentinel", "autotm"};
     const size_t n = DT_COUNT(named) - (dt_solver_name() == NULL); /* which the last one needs */
     char words[256] = "compare FILE --json --budgets 12 --set memory.simulate=p100 --policies ";
@@ -305,6 +311,7 @@ static void by_avx2(void)
 static void more_memory_is_hardly_slower(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(2, 4);
     static const struct {
         const char *model, *policy;
     } all[] = {{"mobilenet_v2", "sentinel"}, {"googlenet", "flashneuron"},
@@ -369,6 +376,7 @@ static cJSON *searched(const char *model, int samples)
 static void a_search_is_no_slower_than_where_it_begins(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(3, 4);
     static const char *const model[] = {"resnet18", "googlenet", "mobilenet_v2"};
     int compared = 0;
     for (size_t i = 0; i < DT_COUNT(model); i++) {
@@ -399,6 +407,7 @@ static void a_search_is_no_slower_than_where_it_begins(void **state)
 static void those_marked_are_the_best(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(0, 4);
     cJSON *all = object_of("compare FILE --json --budgets 3 --policies all "
                            "--set memory.simulate=p100");
     const cJSON *a, *b;
@@ -512,6 +521,7 @@ static void assert_told(const char *table, const cJSON *all, const char *list, c
 static void a_list_that_is_no_better_than_a_part_is_told(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(1, 4);
     static const char words[] =
         "compare FILE --policies vdnn_all,vdnn_conv;chen_sqrt,vdnn_all;cdma,chen_cheap;geeps,auto "
         "--budgets 2 --set memory.simulate=p100 --set memory.cache=none "
@@ -702,6 +712,7 @@ static const char *check_panel(const char *at, size_t i, size_t *points)
 static void a_card_is_a_panel(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(2, 4);
     static const char *const cards[] = {"Tesla K40", "Tesla P100 16GB", "Tesla V100 16GB"};
     char svg[1024], words[4096];
     snprintf(svg, sizeof svg, "%s", dt_temp_path("panels.svg"));
@@ -823,6 +834,7 @@ static void the_survey_shows_every_policy(void **state)
 static void what_is_far_slower_stands_at_the_end_of_the_axis(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(3, 4);
     char path[1024], words[2048];
     snprintf(path, sizeof path, "%s", dt_temp_path("slow.svg"));
     snprintf(words, sizeof words,
@@ -923,6 +935,7 @@ static char *picture_of(const char *words)
 static void a_mark_stands_where_its_time_is(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(0, 4);
     static const struct {
         const char *policies;
         bool few;
@@ -959,6 +972,7 @@ static void a_mark_stands_where_its_time_is(void **state)
 static void lines_are_told_where_they_are_drawn(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(1, 4);
     static const struct {
         const char *words;
         bool dots, of_auto;
@@ -1039,6 +1053,7 @@ static size_t looks_of(const char *svg, bool plot, look *all, size_t most)
 static void marks_tell_series_apart(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(2, 4);
     enum { MOST = 1024 };
     static const char *const asked[] = {"--policies all --vary memory.algorithms=fast,small",
         "--policies gist;chen_sqrt --vary "
@@ -1087,6 +1102,7 @@ static void a_picture_ends_where_its_key_does(void **state)
 static void a_long_key_is_read_line_by_line(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(3, 4);
     double tall = 0, last = 0, y;
     int lines = 0;
     char words[2048];
@@ -1220,6 +1236,7 @@ static void assert_no_name_touches_a_mark(const char *svg, const name *all, size
 static void every_policy_is_named_where_its_plan_is(void **state)
 {
     NEED_BINARY();
+    dt_take_turns(0, 4);
     enum { MOST = 64, LINE = 12 };
     char path[1024], words[2048];
     name all[MOST];

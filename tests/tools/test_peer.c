@@ -44,10 +44,11 @@ static int look_for_python(void **state)
             skip();                                                                                \
     } while (0)
 
-/* The run, or a skipped test when there is no PyTorch. */
-static ran peer_with_torch(const char *more)
+/* The run, or a skipped test when there is no PyTorch. It takes PyTorch seconds to load and to
+ * compile, so a third of the cases, @i by the seed, are made. */
+static ran peer_with_torch(uint64_t i, const char *more)
 {
-    if (here.no_torch)
+    if (here.no_torch || !dt_picked(i, 3, 3, 1))
         skip();
     char words[8192] = "";
     const char *python = cli_torch_python();
@@ -90,7 +91,7 @@ static void another_network_is_refused(void **state)
 static void both_sides_are_timed_on_the_same_network(void **state)
 {
     NEED_PYTHON();
-    ran r = peer_with_torch("--if-present --torch stock --steps 2 --rounds 2 --warmup 1 --json");
+    ran r = peer_with_torch(0, "--if-present --torch stock --steps 2 --rounds 2 --warmup 1 --json");
     assert_code(&r, 0);
     cJSON *all = cJSON_Parse(r.out);
     const cJSON *sides = cJSON_GetObjectItemCaseSensitive(all, "sides"), *side;
@@ -130,7 +131,7 @@ static const cJSON *row_of(const cJSON *all, const char *name)
 static void compiled_steps_are_warm_and_memory_has_both_numbers(void **state)
 {
     NEED_PYTHON();
-    ran r = peer_with_torch("--if-present --steps 2 --rounds 1 --warmup 2 --isa avx2 --json");
+    ran r = peer_with_torch(1, "--if-present --steps 2 --rounds 1 --warmup 2 --isa avx2 --json");
     if (strstr(r.out, "this processor lacks") != NULL) {
         cli_done(&r);
         skip();
@@ -223,7 +224,7 @@ static void steps_of_ours_alone_are_refused(void **state)
     ran r = peer("--torch none --set train.freeze=conv1 --steps 1 --rounds 1 --warmup 1");
     assert_code(&r, 0);
     cli_done(&r);
-    r = peer_with_torch("--if-present --check --set train.freeze=conv1");
+    r = peer_with_torch(2, "--if-present --check --set train.freeze=conv1");
     assert_code(&r, 2);
     assert_has(r.out, "train.freeze = conv1: PyTorch's sides train all parameters, at one rate");
     cli_done(&r);
@@ -232,7 +233,7 @@ static void steps_of_ours_alone_are_refused(void **state)
 static void loss_and_gradients_agree(void **state)
 {
     NEED_PYTHON();
-    ran r = peer_with_torch("--if-present --check");
+    ran r = peer_with_torch(3, "--if-present --check");
     assert_code(&r, 0);
     assert_has(r.out, "10 tensors");
     assert_has(r.out, "\nagree\n");
@@ -253,7 +254,7 @@ static void a_densenet_and_a_transformer_agree(void **state)
         char more[512];
         snprintf(
             more, sizeof more, "--if-present --check --set data.source=synthetic %s", networks[i]);
-        ran r = peer_with_torch(more);
+        ran r = peer_with_torch(4, more);
         assert_code(&r, 0);
         assert_has(r.out, tensors[i]);
         assert_has(r.out, "\nagree\n");
@@ -264,7 +265,7 @@ static void a_densenet_and_a_transformer_agree(void **state)
 static void what_goes_wrong_is_told(void **state)
 {
     NEED_PYTHON();
-    ran r = peer_with_torch("--if-present --set train.bach=3");
+    ran r = peer_with_torch(5, "--if-present --set train.bach=3");
     assert_code(&r, 1);
     assert_has(r.out, "did you mean 'batch'");
     cli_done(&r);

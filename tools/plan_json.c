@@ -135,11 +135,13 @@ const char *dti_plan_fate(const dt_plan *p, const dt_row *r)
     if (r->reason == DT_NONE)
         return NULL;
     if (r->kind == DT_ROW_PLACE)
-        return "in place";
+        return r->over != DT_NONE ? "in place" : NULL;
     if (r->kind == DT_ROW_COPY_OUT)
         return "offload";
     if (r->kind == DT_ROW_COPY_IN)
         return r->tier == DT_TIER_INPUT ? "fetch again" : "prefetch";
+    if (r->kind != DT_ROW_COMPUTE) /* in a plan by hand any row may have a reason */
+        return NULL;
     switch ((dt_op_kind)p->op[r->op].kind) {
     case DT_OP_RECOMPUTE:
     case DT_OP_REORDER:

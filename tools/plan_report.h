@@ -54,7 +54,8 @@ dt_status dti_find_program(
 const char *dti_report_peak_layer(const dti_report *r);
 const char *dti_report_precision(const dti_report *r);
 
-/* What a row with a reason decides, "offload" or "in place"; NULL: it gives none. */
+/* What a row with a reason decides, "offload" or "in place"; NULL: it gives none, or decides
+ * nothing. */
 const char *dti_plan_fate(const dt_plan *p, const dt_row *r);
 /* What an op of the plan makes: the first tensor that it writes; DT_NONE. */
 int32_t dti_plan_made(const dt_plan *p, int32_t op);

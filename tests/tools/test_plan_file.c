@@ -14,6 +14,7 @@
 #include "memory/policy.h"
 #include "memory/remat/remat.h"
 #include "tests/fixture/run_cli.h"
+#include "tools/plan_report.h"
 
 enum { WORDS = 2048 };
 
@@ -393,6 +394,54 @@ static void files_of_several_plans_are_compared_plan_by_plan(void **state)
     cli_done(&r);
 }
 
+/* Plans in which each row that gives no reason has one: by hand that may stand on any row. */
+static dt_plans with_reasons(const char *plans, char hand[512])
+{
+    char *text = cli_text(plans), *more = NULL, *at = NULL;
+    size_t bytes = 0;
+    dt_plans all;
+    dt_err err = {0};
+    FILE *f = open_memstream(&more, &bytes);
+    assert_non_null(f);
+    for (char *line = strtok_r(text, "\n", &at); line != NULL; line = strtok_r(NULL, "\n", &at)) {
+        const size_t n = strlen(line);
+        const bool bare = line[0] == ' ' && n > 2 && strcmp(line + n - 2, " -") == 0;
+        fprintf(f, "%.*s%s\n", (int)(bare ? n - 1 : n), line, bare ? "by hand" : "");
+    }
+    assert_int_equal(fclose(f), 0);
+    snprintf(hand, 512, "%s", cli_file("reasons.plans", more));
+    assert_ok(dt_plans_parse(&all, hand, more, bytes, &err), &err);
+    free(more);
+    dt_free(text);
+    return all;
+}
+
+static void only_rows_that_decide_something_have_a_fate(void **state)
+{
+    NEED_BINARY();
+    char plans[512], file[512], hand[512], words[WORDS];
+    size_t seen[DT_ROW_KINDS] = {0};
+    write_plans(plans, file);
+    dt_plans all = with_reasons(plans, hand);
+    for (size_t k = 0; k < all.n; k++)
+        for (size_t i = 0; i < all.plan[k]->n_row; i++) {
+            const dt_row *r = &all.plan[k]->row[i];
+            const bool decides = r->kind == DT_ROW_PLACE
+                                     ? r->over != DT_NONE
+                                     : r->kind != DT_ROW_RELEASE && r->kind != DT_ROW_WAIT;
+            assert_int_equal(dti_plan_fate(all.plan[k], r) != NULL, decides && r->reason >= 0);
+            seen[r->kind] += r->reason >= 0;
+        }
+    assert_true(seen[DT_ROW_PLACE] > 0 && seen[DT_ROW_RELEASE] > 0 && seen[DT_ROW_WAIT] > 0);
+    dt_plans_deinit(&all);
+    snprintf(words, sizeof words, "--plan %s", hand);
+    char sum[DT_SHA256_TEXT];
+    train(words, file, sum);
+    char *page = cli_text(dt_temp_path("plan_file_run/report.html"));
+    assert_has(page, "by hand");
+    dt_free(page);
+}
+
 DT_TEST_GROUP(plan_file)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +451,7 @@ DT_TEST_GROUP(plan_file)
         cmocka_unit_test(plans_that_are_not_of_this_run_are_refused),
         cmocka_unit_test(plans_of_packed_states_say_so),
         cmocka_unit_test(files_of_several_plans_are_compared_plan_by_plan),
+        cmocka_unit_test(only_rows_that_decide_something_have_a_fate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -135,12 +135,24 @@ static void explain_layer(explained *e, const dt_node *layer)
 
 /* ---- a policy ---- */
 
-static void print_options(const dt_policy *p)
+/* What it was opened with; NULL: it is none of the session's. */
+static const void *options_of(const dt_session *s, const dt_policy *p)
 {
-    for (const dt_opt *o = p->opts; o != NULL && o->key != NULL; o++) {
+    for (size_t i = 0; i < s->policies.n; i++)
+        if (s->policies.pass[i].policy == p)
+            return s->policies.pass[i].opts;
+    return NULL;
+}
+
+static void print_options(const dt_session *s, const dt_policy *p)
+{
+    const void *opts = options_of(s, p);
+    for (const dt_opt *o = p->opts; opts != NULL && o != NULL && o->key != NULL; o++) {
         char allowed[128];
         dt_opt_allowed(o, allowed, sizeof allowed);
-        printf("option    policy.%s.%s = %s (%s)\n", p->name, o->key, o->fallback, allowed);
+        printf("option    policy.%s.%s = ", p->name, o->key);
+        dt_opt_print(stdout, o, opts);
+        printf(" (%s)\n", allowed);
     }
 }
 
@@ -234,7 +246,7 @@ static dt_status explain_policy(explained *e, const dt_policy *p, dt_err *err)
         const int at = printf("%s   ", p->name);
         dti_term_wrap(stdout, at, REASON, p->summary);
         print_exact(e->s, p);
-        print_options(p);
+        print_options(e->s, p);
         printf("here      %s under %s", dt_human_bytes(now, r.top->plan->peak),
             dt_session_policy(e->s));
         if (r.saving.kept > 0)

@@ -102,8 +102,22 @@ static void layers_and_policies_are_explained_by_their_rules(void **state)
         (const char *const[]){"g.c1.weight ", "lives on the host", NULL});
     says("explain FILE keep_all", (const char *const[]){"program 'first'\n  nothing\n", NULL});
     says("explain FILE gist --set policy.gist.dpr=fp8 --set memory.policy=gist",
-        (const char *const[]){
-            "results   change", "policy.gist.dpr", "waits for backward in fp8", NULL});
+        (const char *const[]){"results   change", "waits for backward in fp8", NULL});
+}
+
+static void options_are_those_in_force(void **state)
+{
+    NEED_BINARY();
+    says("explain FILE gist",
+        (const char *const[]){"\noption    policy.gist.dpr = fp16 (fp16, fp10, fp8)\n",
+            "\noption    policy.gist.density = 1 (0..1)\n", NULL});
+    says("explain FILE gist --set policy.gist.dpr=fp8 --set policy.gist.density=0.25 --set "
+         "memory.policy=vdnn_all,gist",
+        (const char *const[]){"\noption    policy.gist.dpr = fp8 (fp16, fp10, fp8)\n",
+            "\noption    policy.gist.density = 0.25 (0..1)\n", NULL});
+    says("explain FILE geeps --set policy.geeps.pin=c1,c2 --set memory.policy=geeps",
+        (const char *const[]){"\noption    policy.geeps.move = * (text)\n",
+            "\noption    policy.geeps.pin = c1,c2 (text)\n", NULL});
 }
 
 static void a_layer_that_is_fused_is_explained_where_it_is(void **state)
@@ -417,6 +431,7 @@ DT_TEST_GROUP(explain)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tensor_is_there_between_its_uses_unless_it_waits_elsewhere),
         cmocka_unit_test(layers_and_policies_are_explained_by_their_rules),
+        cmocka_unit_test(options_are_those_in_force),
         cmocka_unit_test(a_layer_that_is_fused_is_explained_where_it_is),
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),

@@ -41,10 +41,12 @@ void dti_value_draw_head(const dti_value_view *w, int left)
 {
     const size_t ops = ops_of(w->p), n = columns(ops, left), at = first_backward(w->p);
     printf("%*s  ", left, "");
-    if (at > 0 && at < ops)
-        printf("%-*s| backward\n", (int)(at * n / ops), "forward");
-    else
+    if (at > 0 && at < ops) {
+        const int forward = (int)(at * n / ops); /* columns, perhaps fewer than the word's */
+        printf("%-*.*s| backward\n", forward, forward, "forward");
+    } else {
         printf("the %zu ops of '%s'\n", ops, w->p->program);
+    }
 }
 
 void dti_value_draw_legend(int left)

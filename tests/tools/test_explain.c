@@ -120,6 +120,18 @@ static void options_are_those_in_force(void **state)
             "\noption    policy.geeps.pin = c1,c2 (text)\n", NULL});
 }
 
+/* Of few ops forward has fewer columns than its word has letters. */
+static void backward_stands_over_its_first_op(void **state)
+{
+    NEED_BINARY();
+    ran r = cli_run("explain FILE f1.y",
+        cli_file("two.ini", "[model]\nimage = 4\nchannels = 1\nclasses = 2\n[fc f1]\nout = 8\n"
+                            "[tanh t]\n[fc f2]\nout = 2\n[train]\nbatch = 4\n"));
+    assert_code(&r, 0);
+    assert_has(r.out, "\n          forw| backward\n"); /* two of fc, tanh, the loss */
+    cli_done(&r);
+}
+
 static void a_layer_that_is_fused_is_explained_where_it_is(void **state)
 {
     NEED_BINARY();
@@ -432,6 +444,7 @@ DT_TEST_GROUP(explain)
         cmocka_unit_test(a_tensor_is_there_between_its_uses_unless_it_waits_elsewhere),
         cmocka_unit_test(layers_and_policies_are_explained_by_their_rules),
         cmocka_unit_test(options_are_those_in_force),
+        cmocka_unit_test(backward_stands_over_its_first_op),
         cmocka_unit_test(a_layer_that_is_fused_is_explained_where_it_is),
         cmocka_unit_test(what_there_is_not_is_refused_with_the_nearest),
         cmocka_unit_test(a_configuration_is_checked_and_printed),

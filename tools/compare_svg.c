@@ -190,7 +190,12 @@ enum { TOP_LINE = 64 };
 
 static double say_top(const picture *m, char to[TOP_LINE])
 {
-    snprintf(to, TOP_LINE, "at the top: longer, up to %.2g %s", m->slowest / m->unit, m->unit_name);
+    char most[DT_HUMAN_BYTES];
+    const double units = m->slowest / m->unit;
+    if (units < 99.5)
+        snprintf(to, TOP_LINE, "at the top: longer, up to %.2g %s", units, m->unit_name);
+    else
+        snprintf(to, TOP_LINE, "at the top: longer, up to %s", dt_human_seconds(most, m->slowest));
     return m->plot.y + 3 * EDGE + 6;
 }
 
@@ -453,7 +458,7 @@ static const char *mebibytes(char to[DT_HUMAN_BYTES], uint64_t bytes, int places
 
 static void point(const picture *m, const dt_compare_row *r)
 {
-    char variant[512], size[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES];
+    char variant[512], size[DT_HUMAN_BYTES], step[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES];
     mark(m, series_of(r), r->exact, r->best, across(m, (double)r->need.device), height(m, r));
     fprintf(m->f, "%s", r->policy);
     if (several(m)) {
@@ -463,9 +468,9 @@ static void point(const picture *m, const dt_compare_row *r)
     }
     if (r->budget > 0)
         fprintf(m->f, ", planned by %s", mebibytes(size, r->budget, 1));
-    fprintf(m->f, ": %s, %s s, %.1f samples a second%s%s", mebibytes(size, r->need.device, 2),
-        dt_human_step(step, r->time.seconds), r->time.rate, r->exact ? "" : "; changes results",
-        r->can ? "" : "; cannot be run");
+    fprintf(m->f, ": %s, %s s, %s samples a second%s%s", mebibytes(size, r->need.device, 2),
+        dt_human_step(step, r->time.seconds), dt_human_rate(rate, r->time.rate),
+        r->exact ? "" : "; changes results", r->can ? "" : "; cannot be run");
     mark_end(m);
 }
 

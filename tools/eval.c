@@ -96,6 +96,7 @@ static void print(const evaluation *e)
     const bool many = !r->values && dt_graph_labels(e->run->s->graph) > 1, pixels = r->pixels;
     const char *of = !many ? "" : pixels ? " of pixels" : " of positions";
     char count[DT_HUMAN_BYTES], rate[DT_HUMAN_BYTES], best[DTI_BEST_TEXT], name[DT_CHECKPOINT_NAME];
+    char loss[DT_HUMAN_BYTES], bits[DT_HUMAN_BYTES];
     const int at = printf("%s on ", e->run->s->graph->name);
     dti_term_wrap(stdout, at, 2, e->run->feeds.eval_note);
     printf(
@@ -107,10 +108,10 @@ static void print(const evaluation *e)
             dti_best_text(best, &e->best), e->folder, dt_checkpoint_name(name, e->best.step));
     putchar('\n');
     if (many)
-        printf("loss      %.4f nats a %s, %.4f bits\n", r->loss, pixels ? "pixel" : "position",
-            r->loss / log(2));
+        printf("loss      %s nats a %s, %s bits\n", dt_human_number(loss, r->loss),
+            pixels ? "pixel" : "position", dt_human_number(bits, r->loss / log(2)));
     else
-        printf("loss      %.4f\n", r->loss);
+        printf("loss      %s\n", dt_human_number(loss, r->loss));
     if (!r->values)
         printf("top-1     %.2f %%%s\n", 100 * r->top1, of);
     if (r->probabilities)

@@ -305,6 +305,7 @@ static dt_status table(const network *w, bool all, dt_err *err)
     const int64_t micro = w->s->micro_batch;
     layout t;
     char in[48], count[DT_HUMAN_BYTES], text[256];
+    char forward[DT_HUMAN_BYTES], backward[DT_HUMAN_BYTES];
     const bool classes = dt_graph_label_kind(g) == DT_LABEL_CLASS;
     const int64_t gives = classes ? g->classes : dt_graph_labels(g);
     lay_out(&t, w);
@@ -323,9 +324,9 @@ static dt_status table(const network *w, bool all, dt_err *err)
     putchar('\n');
     dti_columns_left_out(t.column, COLUMNS, used_by(&t));
     snprintf(text, sizeof text,
-        "forward %.3f GFLOP and backward %.3f a sample, a multiply-add being two;\n%s parameters\n"
+        "forward %s and backward %s a sample, a multiply-add being two;\n%s parameters\n"
         "Not all bytes are there at once: `dnntrain plan` tells what a step takes.",
-        w->total.forward / 1e9, w->total.backward / 1e9,
+        dt_human_flops(forward, w->total.forward), dt_human_flops(backward, w->total.backward),
         dt_human_count(count, (uint64_t)w->total.parameters));
     dti_term_wrap(stdout, 0, 0, text);
     return DT_OK;

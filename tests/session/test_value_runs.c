@@ -299,6 +299,30 @@ static void the_program_tells_what_there_is(void **state)
     cli_done(&r);
 }
 
+/* A loss, and operations of a sample, that few decimals would make zeros of. */
+static void small_numbers_are_told(void **state)
+{
+    NEED_BINARY();
+    static rows r;
+    fill(&r);
+    put_rows("rows.st", &r);
+    put_text("linear.ini", LINEAR "[mse loss]\n");
+    ran e = cli_run("linear.ini --set train.steps=400 --set train.lr=0.5 --set run.dir=out", NULL);
+    assert_code(&e, 0);
+    cli_done(&e);
+    e = cli_run("eval out", NULL);
+    assert_code(&e, 0);
+    const char *at = strstr(e.out, "\nloss ");
+    assert_non_null(at);
+    const double loss = strtod(at + strlen("\nloss "), NULL);
+    assert_true(loss > 0 && loss < 1e-6);
+    cli_done(&e);
+    e = cli_run("show linear.ini", NULL);
+    assert_code(&e, 0);
+    assert_has(e.out, "\nforward 20 FLOP and backward 18 FLOP a sample, ");
+    cli_done(&e);
+}
+
 /* Channels come first there. */
 static void outputs_are_written_as_files_have_them(void **state)
 {
@@ -551,6 +575,7 @@ DT_TEST_GROUP(value_runs)
         cmocka_unit_test(a_step_without_labels_may_be_held_out_or_never_reached),
         cmocka_unit_test(no_class_is_told_where_numbers_are_learned),
         cmocka_unit_test(the_program_tells_what_there_is),
+        cmocka_unit_test(small_numbers_are_told),
         cmocka_unit_test(outputs_are_written_as_files_have_them),
         cmocka_unit_test(bits_are_the_same_under_every_policy_that_is_exact),
         cmocka_unit_test(a_run_goes_on_to_the_same_bits),

@@ -7,6 +7,7 @@
 #include "engine/base/alloc.h"
 #include "memory/policy.h"
 #include "memory/remat/remat.h"
+#include "session/human.h"
 #include "tests/fixture/json_read.h"
 #include "tests/fixture/run_cli.h"
 
@@ -858,6 +859,44 @@ static void what_is_far_slower_stands_at_the_end_of_the_axis(void **state)
     dt_free(svg);
 }
 
+/* Over a slow link, or to a slow disk. */
+static char *slow_picture(const char *how)
+{
+    char path[1024], words[2048];
+    snprintf(path, sizeof path, "%s", dt_temp_path("slow.svg"));
+    snprintf(words, sizeof words,
+        "compare %s --set memory.simulate=own --set card.like=v100 %s --svg %.1000s",
+        dt_source_path("configs/chain.ini"), how, path);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    cli_done(&r);
+    return cli_text(path);
+}
+
+static void what_takes_long_is_told_without_exponents_and_zeros(void **state)
+{
+    NEED_BINARY();
+    double seconds = 0, ms = 0;
+    char *svg = slow_picture("--set card.disk_out=0.001 --set card.disk_in=0.001 --policies all "
+                             "--budgets 8MiB");
+    const char *at = strstr(svg, "at the top: longer, up to ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "at the top: longer, up to %lf", &ms), 1);
+    char told[DT_HUMAN_BYTES + 32], human[DT_HUMAN_BYTES];
+    snprintf(told, sizeof told, "up to %s</text>", dt_human_seconds(human, ms / 1e3));
+    assert_true(ms >= 100);
+    assert_has(at, told);
+    dt_free(svg);
+    svg = slow_picture("--set card.link=0.001 --set model.image=256 --policies vdnn_all");
+    at = strstr(svg, "<title>vdnn_all: ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "<title>vdnn_all: %*[^,], %lf s", &seconds), 1);
+    snprintf(told, sizeof told, "s, %s samples a second<", dt_human_rate(human, 16 / seconds));
+    assert_has(at, told);
+    assert_true(strtod(human, NULL) > 0 && strtod(human, NULL) < 0.05);
+    dt_free(svg);
+}
+
 /* ---- heights of marks ---- */
 
 enum { MOST_MARKS = 128, TITLE = 512 };
@@ -1468,6 +1507,7 @@ DT_TEST_GROUP(compare)
         cmocka_unit_test(no_exact_plan_is_below_the_floor),
         cmocka_unit_test(the_survey_shows_every_policy),
         cmocka_unit_test(what_is_far_slower_stands_at_the_end_of_the_axis),
+        cmocka_unit_test(what_takes_long_is_told_without_exponents_and_zeros),
         cmocka_unit_test(a_mark_stands_where_its_time_is),
         cmocka_unit_test(lines_are_told_where_they_are_drawn),
         cmocka_unit_test(variants_have_shapes_of_their_own),

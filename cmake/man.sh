@@ -36,7 +36,7 @@ roff() { # COMMAND TITLE
         END { print ".SH SEE ALSO"; print ".BR dnntrain (1)" }'
 }
 
-commands=$("$@" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
+commands=$("$@" help | sed -n 's/^  dnntrain CONFIG .*/train/p; s/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
 for command in $commands; do
     "$@" "$command" --help | roff "$command" "dnntrain-$command" >"$to/dnntrain-$command.1"
 done

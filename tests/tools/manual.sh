@@ -26,8 +26,9 @@ printf '.TH X 1\n.SH NAME\n.nonsense y\n' >"$temp/bad/x.1"
 found=$(lint "$temp/man")
 [ -z "$found" ] || die "$found"
 
-commands=$("$binary" help | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
+commands=$("$binary" help | sed -n 's/^  dnntrain CONFIG .*/train/p; s/^  dnntrain \([a-z-]*\) .*/\1/p' | sort -u)
 [ "$(echo "$commands" | wc -l)" -gt 10 ] || die "few commands: $commands"
+echo "$commands" | grep -qx train || die "the usage of help's first command is no CONFIG any more"
 for command in $commands; do
     man -l "$temp/man/dnntrain-$command.1" | col -b >"$temp/page" 2>/dev/null || man -l "$temp/man/dnntrain-$command.1" >"$temp/page"
     for flag in $("$binary" "$command" --help | sed -n 's/^  \(--[a-z-]*\).*/\1/p'); do
@@ -63,6 +64,9 @@ wants() { # OFFER WORD...
 }
 cd "$source"
 wants explain ex
+wants train tra
+wants --plan train configs/chain.ini --pl
+wants configs/chain.ini train configs/ch
 wants --kernels plan --ker
 wants --resume configs/chain.ini --re
 wants configs/chain.ini plan configs/ch
@@ -91,6 +95,8 @@ command -v zsh >/dev/null || exit 0
 lines() { # of the list below: a line before Tab, and behind a bar what it becomes
     cat <<'END'
 dnntrain expl|dnntrain explain
+dnntrain tra|dnntrain train
+dnntrain train configs/chain.ini --resu|dnntrain train configs/chain.ini --resume
 dnntrain plan --kern|dnntrain plan --kernels
 dnntrain configs/chain.ini --resu|dnntrain configs/chain.ini --resume
 dnntrain plan configs/cha|dnntrain plan configs/chain.ini

@@ -38,7 +38,7 @@ _dnntrain() {
         )
         return
     fi
-    known=$("$program" help 2>/dev/null | sed -n 's/^  dnntrain \([a-z-]*\) .*/\1/p')
+    known=$("$program" help 2>/dev/null | sed -n 's/^  dnntrain CONFIG .*/train/p; s/^  dnntrain \([a-z-]*\) .*/\1/p')
     if [ "$COMP_CWORD" -gt 1 ] && grep -qx -- "${COMP_WORDS[1]}" <<<"$known"; then
         command=${COMP_WORDS[1]}
     fi

@@ -18,6 +18,8 @@
 #include "session/rig.h"
 #include "session/run_dir.h"
 
+enum { DT_RUN_LINE_BYTES = 8192 }; /* of what the observer's line is told, with its end */
+
 typedef struct dti_run_trace dti_run_trace;
 typedef struct dti_replan dti_replan;
 

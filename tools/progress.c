@@ -15,7 +15,7 @@
 #include "engine/base/clock.h"
 #include "session/human.h"
 #include "session/rate.h"
-#include "session/run_dir.h"
+#include "session/run.h"
 #include "tools/losses.h"
 #include "tools/progress_line.h"
 
@@ -61,6 +61,20 @@ struct dti_progress {
 /* ---- text ---- */
 
 enum { LABEL = 10, NARROWEST = 40, BAR = 48 };
+enum { NOTE_BYTES = DT_RUN_LINE_BYTES + 16 }; /* what a run tells, behind its label */
+
+/* What has no room ends in dots, behind a whole character of UTF-8. */
+static void DT_PRINTF(3, 0) write_text(char *to, size_t room, const char *fmt, va_list ap)
+{
+    static const char dots[] = "...";
+    const int n = vsnprintf(to, room, fmt, ap);
+    if (n < 0 || (size_t)n < room)
+        return;
+    size_t end = room - sizeof dots;
+    while (end > 0 && ((unsigned char)to[end] & 0xC0) == 0x80)
+        end--;
+    memcpy(to + end, dots, sizeof dots);
+}
 
 static void write_bytes(screen *s, const char *text, size_t n)
 {
@@ -94,10 +108,10 @@ static void in_words(screen *s, int at, const char *text)
 /* Behind a label. */
 static void DT_PRINTF(2, 3) flow(screen *s, const char *fmt, ...)
 {
-    char text[4096];
+    char text[NOTE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
+    write_text(text, sizeof text, fmt, ap);
     va_end(ap);
     in_words(s, LABEL, text);
 }
@@ -577,10 +591,10 @@ void dti_progress_step(dti_progress *p, const dt_step_report *r)
 
 void dti_progress_note(dti_progress *p, const char *fmt, ...)
 {
-    char text[DTI_LINE];
+    char text[NOTE_BYTES];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text - 1, fmt, ap);
+    write_text(text, sizeof text, fmt, ap);
     va_end(ap);
     const double drawn = p->drawn;
     dti_progress_clear(p);

@@ -22,13 +22,11 @@
 #include "engine/config/outside.h"
 #include "session/run/run_internal.h"
 
-enum { LINE_BYTES = 8192 };
-
 /* ---- the observer ---- */
 
 void dti_run_tell(dt_run *r, const char *label, const char *fmt, ...)
 {
-    char text[LINE_BYTES];
+    char text[DT_RUN_LINE_BYTES];
     va_list ap;
     if (r->observer.line == NULL)
         return;

@@ -12,8 +12,10 @@
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/text.h"
 #include "session/human.h"
 #include "session/rate.h"
+#include "session/run.h"
 #include "tools/losses.h"
 #include "tools/progress.h"
 #include "tools/progress_line.h"
@@ -503,18 +505,29 @@ static void notes_and_evaluations_stand_above_the_line(void **state)
     end(x);
 }
 
+/* All that a run tells has room behind its label; what is longer ends in dots, and between two
+ * characters, wherever that is. */
 static void a_long_note_is_cut(void **state)
 {
     (void)state;
-    char text[3000];
-    memset(text, 'a', sizeof text - 1);
-    text[sizeof text - 1] = '\0';
+    enum { BYTES = 3, MOST = DT_RUN_LINE_BYTES / BYTES };
+    static char text[2 * DT_RUN_LINE_BYTES];
+    for (size_t i = 0; i < 2 * MOST; i++)
+        memcpy(text + BYTES * i, "\xe2\x82\xac", BYTES);
     fix *x = begin(0, 30, as_log);
     said(x);
-    dti_progress_note(x->p, "%s", text);
-    const char *got = said(x);
-    assert_true(strlen(got) < DTI_LINE);
-    assert_int_equal(lines_in(got), 1);
+    for (int before = 9; before < 9 + BYTES; before++) {
+        dti_progress_note(x->p, "%-*s %.*s", before, "resume", BYTES * MOST, text);
+        const char *got = said(x);
+        assert_int_equal(strlen(got), before + 1 + BYTES * MOST + 1);
+        dti_progress_note(x->p, "%-*s %s", before, "resume", text);
+        got = said(x);
+        const size_t n = strlen(got);
+        assert_in_range(n, DT_RUN_LINE_BYTES, DT_RUN_LINE_BYTES + 16);
+        assert_string_equal(got + n - 4, "...\n");
+        assert_int_equal(dt_utf8_bad(got, n), n);
+        assert_int_equal(lines_in(got), 1);
+    }
     end(x);
 }
 

@@ -1,6 +1,7 @@
 /* dnntrain eval: how good a network is on data it has not learned from, or what it writes. */
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,16 +32,35 @@ typedef struct evaluation {
 /* ---- progress ---- */
 
 static const double redraw_seconds = 0.2, line_seconds = 10;
+enum { PROGRESS = 128 };
 
+/* A part of the line, if @room columns hold it all. */
+static void DT_PRINTF(3, 4) put_part(char to[PROGRESS], int room, const char *fmt, ...)
+{
+    char part[PROGRESS];
+    const size_t n = strlen(to);
+    va_list ap;
+    va_start(ap, fmt);
+    const int more = vsnprintf(part, sizeof part, fmt, ap);
+    va_end(ap);
+    if (more > 0 && more <= room - (int)n)
+        memcpy(to + n, part, (size_t)more + 1);
+}
+
+/* On a terminal what fits: a line that goes on below cannot be drawn over. */
 static void draw(evaluation *e)
 {
-    char rate[DT_HUMAN_BYTES], left[DT_HUMAN_BYTES], at[DT_HUMAN_BYTES], of[DT_HUMAN_BYTES];
+    char line[PROGRESS] = "", a[DT_HUMAN_BYTES], b[DT_HUMAN_BYTES];
+    const bool tty = e->terminal.tty;
+    const int width = tty ? dti_terminal_width(&e->terminal, stderr) : PROGRESS;
+    const int room = width < PROGRESS ? width - 1 : PROGRESS - 1;
     const int64_t all = dt_loader_feed(e->run->feeds.eval_loader)->samples;
     const double seconds = dt_seconds() - e->began, speed = (double)e->done / seconds;
-    fprintf(stderr, "%s%s of %s   %s a second   %s left%s", e->terminal.tty ? "\r\033[K" : "",
-        dt_human_count(at, (uint64_t)e->done), dt_human_count(of, (uint64_t)all),
-        dt_human_rate(rate, speed), dt_human_time(left, (double)(all - e->done) / speed),
-        e->terminal.tty ? "" : "\n");
+    put_part(line, room, "%s of %s", dt_human_count(a, (uint64_t)e->done),
+        dt_human_count(b, (uint64_t)all));
+    put_part(line, room, "   %s a second", dt_human_rate(a, speed));
+    put_part(line, room, "   %s left", dt_human_time(a, (double)(all - e->done) / speed));
+    fprintf(stderr, "%s%s%s", tty ? "\r\033[K" : "", line, tty ? "" : "\n");
     fflush(stderr);
     e->drawn = dt_seconds();
 }

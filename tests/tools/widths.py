@@ -73,6 +73,8 @@ MESSAGES = """
 0 configs/chain.ini --set train.steps=3 --set memory.policy=chen_cheap,vdnn_conv,vdnn_all --set run.dir=RUN --resume
 """
 
+# Of the pass of this one the progress is drawn several times.
+EVAL = "eval configs/resnet50.ini --random --set model.image=64 --set train.batch=4 --set device.threads=2"
 
 END = b"\0"
 ESCAPE = re.compile("\033\\[[0-9;]*[mK]")
@@ -123,6 +125,19 @@ def check_in_file(binary, command, want, folder):
     return True
 
 
+def check_drawn(binary, folder):
+    """Whether the line that eval draws again and again stays on one line of a narrow terminal."""
+    bad = False
+    for columns in (12, 30):
+        lines, code = on_terminal([binary, *EVAL.split()], columns, folder, None)
+        drawn = [line for line in lines if re.match("[0-9,]+ of ", line)]
+        wide = [line for line in drawn if len(line) >= columns]
+        if wide or not drawn or code != 0:
+            print(f"{EVAL}, in {columns} columns: exit {code}, {len(drawn)} lines drawn, too wide:", *wide[:3], sep="\n")
+            bad = True
+    return not bad
+
+
 def check_all():
     binary, folder = os.path.abspath(sys.argv[1]), sys.argv[2]
     wide, _ = on_terminal(["sh", "-c", "stty size <&1; printf '%081d\\n' 0"], 80, folder)
@@ -140,6 +155,7 @@ def check_all():
                 bad += not check(binary, command.replace("RUN", f"{runs}/{columns}"), int(code), columns, folder, None)
             if code != "0":
                 bad += not check_in_file(binary, command, int(code), folder)
+    bad += not check_drawn(binary, folder)
     return bad != 0
 
 

@@ -1,5 +1,4 @@
 /* dnntrain plan: the memory a run takes, without running it. */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -66,7 +65,9 @@ static const dt_plan *counterpart(const dt_plans *of, size_t i, const dt_plans *
 
 static void title(const char *mark, const dt_plan *p)
 {
-    printf("%s plan '%s' for %" PRId64 " samples\n", mark, p->program, p->batch);
+    printf("%s ", mark);
+    dt_plan_print_title(p, stdout);
+    putchar('\n');
 }
 
 /* What differs between two plans, under a title if there are several. */

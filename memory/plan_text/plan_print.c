@@ -45,6 +45,13 @@ static void print_rows(const dti_names *n, FILE *f)
     }
 }
 
+void dt_plan_print_title(const dt_plan *p, FILE *f)
+{
+    char program[DTI_CELL_BYTES];
+    dti_escape_name(p->program, program);
+    fprintf(f, "plan '%s' for %" PRId64 " samples", program, p->batch);
+}
+
 void dt_plan_print(const dt_plan *p, FILE *f)
 {
     dti_names n;

@@ -49,6 +49,9 @@ void dt_plan_print(const dt_plan *p, FILE *f);
  * their reasons stands behind it, after a #, with a bar between two. */
 void dt_plan_print_short(const dt_plan *p, FILE *f);
 
+/* "plan 'first' for 4 samples", without a newline: its program as the header has it. */
+void dt_plan_print_title(const dt_plan *p, FILE *f);
+
 /* Read a printed plan. @name stands for the file in messages; the caller owns *out, NULL on
  * failure. DT_E_DATA with "NAME:LINE: ..." and the value; sizes and counts are bounded by the size
  * of the text, which is at most DTI_PLAN_TEXT_BYTES. The plan is well-formed (indices in range,

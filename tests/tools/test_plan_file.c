@@ -394,6 +394,25 @@ static void files_of_several_plans_are_compared_plan_by_plan(void **state)
     cli_done(&r);
 }
 
+/* What a plan of a stranger is called is written to the terminal as it stands in the file. */
+static void titles_do_not_speak_to_the_terminal(void **state)
+{
+    NEED_BINARY();
+    char plans[512], file[512], words[WORDS], odd[512];
+    write_plans(plans, file);
+    char *text = cli_text(plans), *update = strstr(text, "program=update");
+    assert_non_null(update);
+    memcpy(update, "program=\\x1bcc", strlen("program=update")); /* ESC c resets it */
+    snprintf(odd, sizeof odd, "%s", cli_file("odd.plans", text));
+    dt_free(text);
+    snprintf(words, sizeof words, "plan --diff %s %s", plans, odd);
+    ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    assert_has(r.out, "+ plan '\\x1bcc' for 4 samples\n");
+    assert_null(strchr(r.out, '\x1b'));
+    cli_done(&r);
+}
+
 /* Plans in which each row that gives no reason has one: by hand that may stand on any row. */
 static dt_plans with_reasons(const char *plans, char hand[512])
 {
@@ -451,6 +470,7 @@ DT_TEST_GROUP(plan_file)
         cmocka_unit_test(plans_that_are_not_of_this_run_are_refused),
         cmocka_unit_test(plans_of_packed_states_say_so),
         cmocka_unit_test(files_of_several_plans_are_compared_plan_by_plan),
+        cmocka_unit_test(titles_do_not_speak_to_the_terminal),
         cmocka_unit_test(only_rows_that_decide_something_have_a_fate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,7 +52,8 @@ static void tell_all(const dt_session *s, const dt_fate_done *done, const dt_tel
         told += idle && told < MOST_TOLD;
     }
     char text[LINE_BYTES];
-    snprintf(text, sizeof text, "[" DT_LAYER_FATES "]: %zu more lines save nothing", more);
+    snprintf(text, sizeof text, "[" DT_LAYER_FATES "]: %zu more line%s nothing", more,
+        more == 1 ? " saves" : "s save");
     if (more > 0)
         tell->tell(tell->self, text);
 }

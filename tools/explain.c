@@ -94,7 +94,7 @@ static void print_tensor(dti_value_view *w, int32_t tensor, int width)
     if (dt_plan_resident(t))
         printf("  stays\n");
     else if (w->next > 0)
-        printf("  idle %" PRId64 " ops\n", w->ops);
+        printf("  idle %" PRId64 " op%s\n", w->ops, w->ops == 1 ? "" : "s");
     else
         printf("  never idle\n");
     if (!dt_plan_resident(t))

@@ -33,8 +33,8 @@ static void moved(const dti_page *p, const dt_score *c)
     dti_page_item(p, "moved in a step", "%s out, %s in", dt_human_bytes(out, c->out),
         dt_human_bytes(in, c->in));
     if (c->recomputes > 0)
-        dti_page_item(p, "computed again", "%" PRId64 " ops, %s, %.1f %% of the step's",
-            c->recomputes, dt_human_flops(in, c->recompute_flops),
+        dti_page_item(p, "computed again", "%" PRId64 " op%s, %s, %.1f %% of the step's",
+            c->recomputes, c->recomputes == 1 ? "" : "s", dt_human_flops(in, c->recompute_flops),
             c->flops > 0 ? 100 * c->recompute_flops / c->flops : 0);
     if (c->packed > 0)
         dti_page_item(p, "packed", "%s", dt_human_bytes(out, c->packed));
@@ -52,22 +52,15 @@ static void predicted(const dti_page *p, const dt_session *s, const dt_predictio
         dt_human_rate(rate, t->rate), t->stalled, s->costs.name);
 }
 
-/* "18.4 ms", "3.2 s" */
-static const char *short_seconds(char to[32], double seconds)
-{
-    snprintf(to, 32, seconds < 1 ? "%.1f ms" : "%.1f s", seconds < 1 ? 1e3 * seconds : seconds);
-    return to;
-}
-
 /* Of a run. */
 static void measured(const dti_page *p, const dti_page_plan *v)
 {
     const dt_runner_stats *m = v->moved;
-    char copies[32], waits[32];
+    char copies[DT_HUMAN_BYTES], waits[DT_HUMAN_BYTES];
     if (m == NULL || !(m->copy_seconds + m->stall_seconds > 0) || !(v->seconds > 0))
         return;
     dti_page_item(p, "in this run", "copies took %s and waits for them %s, together %.1f %% of it",
-        short_seconds(copies, m->copy_seconds), short_seconds(waits, m->stall_seconds),
+        dt_human_seconds(copies, m->copy_seconds), dt_human_seconds(waits, m->stall_seconds),
         100 * (m->copy_seconds + m->stall_seconds) / v->seconds);
 }
 

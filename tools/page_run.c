@@ -102,8 +102,8 @@ static void charts(
 static void tell_lost(const dti_page *p, const dti_course *c)
 {
     if (c->bad > 0)
-        fprintf(p->f, "<p class=\"hint\">%zu lines of " DT_RUN_METRICS " could not be read.</p>\n",
-            c->bad);
+        fprintf(p->f, "<p class=\"hint\">%zu line%s of " DT_RUN_METRICS " could not be read.</p>\n",
+            c->bad, c->bad == 1 ? "" : "s");
     if (c->why[0] == '\0')
         return;
     fputs("<p class=\"hint\">The course of the run could not be read: ", p->f);

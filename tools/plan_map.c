@@ -126,8 +126,8 @@ static uint64_t band(const dti_map *m, int role, uint64_t off, bool name)
     const double x = dti_map_across(m, 0), y = up(m, (double)(off + sum));
     const double wide = dti_map_across(m, (double)m->ops) - x;
     const double tall = up(m, (double)off) - y;
-    snprintf(text, sizeof text, "%s, %s in %zu tensors", dt_human_role(human, (dt_role)role),
-        dt_human_bytes(bytes, sum), n);
+    snprintf(text, sizeof text, "%s, %s in %zu tensor%s", dt_human_role(human, (dt_role)role),
+        dt_human_bytes(bytes, sum), n, n == 1 ? "" : "s");
     if (name)
         name_in(m, role, x, y, tall, wide, text);
     else if (dti_map_begin(m->f, m->page, dt_role_name((dt_role)role), x, y, wide, tall, role)) {

@@ -276,8 +276,8 @@ static void print_all(trace *x, pair *all, size_t n)
 {
     const dt_plan *p = x->t->plan;
     size_t missing = 0;
-    printf("program '%s', %" PRId64 " samples, run %zu times in %s; medians\n\n", p->program,
-        x->samples, x->n_whole, x->path);
+    printf("program '%s', %" PRId64 " samples, run %zu time%s in %s; medians\n\n", p->program,
+        x->samples, x->n_whole, x->n_whole == 1 ? "" : "s", x->path);
     printf("%-*s %6s %10s s %12s %8s\n", NAME, "", "rows", dt_costs_said(x->t->costs), "measured s",
         "ratio");
     for (int sort = 0; sort < SORT_WAIT; sort++) {
@@ -297,7 +297,7 @@ static void print_all(trace *x, pair *all, size_t n)
     for (size_t i = 0; i < n; i++)
         missing += all[i].measured < 0;
     if (missing > 0)
-        printf("%zu rows are not in the trace\n", missing);
+        printf("%zu row%s not in the trace\n", missing, missing == 1 ? " is" : "s are");
     qsort(all, n, sizeof *all, worst_first);
     printf("\nthose that differ most\n");
     for (size_t i = 0; i < n && i < WORST && differs(&all[i]) > 0; i++)

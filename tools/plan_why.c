@@ -67,9 +67,9 @@ static void print_uses(const dti_value_view *w)
             say(LABEL, "%s  by %s, at %.6f s", n++ == 0 ? "read    " : "        ",
                 dti_value_op(w, i)->name, w->t->begin[i]);
     if (w->next > 0)
-        say(LABEL, "idle      for %" PRId64 " ops and %.6f s, between %s and %s", w->ops,
-            w->t->begin[w->next] - w->t->end[w->last], dti_value_op(w, w->last)->name,
-            dti_value_op(w, w->next)->name);
+        say(LABEL, "idle      for %" PRId64 " op%s and %.6f s, between %s and %s", w->ops,
+            w->ops == 1 ? "" : "s", w->t->begin[w->next] - w->t->end[w->last],
+            dti_value_op(w, w->last)->name, dti_value_op(w, w->next)->name);
     else
         say(LABEL, "idle      never: op follows op");
 }

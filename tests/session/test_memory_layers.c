@@ -715,14 +715,18 @@ static void of_many_lines_that_save_nothing_some_are_told(void **state)
 {
     NEED_BINARY();
     char lines[1024] = "";
-    for (int i = 1; i <= 12; i++)
+    for (int i = 1; i <= 12; i++) {
         sprintf(lines + strlen(lines), "%.*ssum = offload\n", i, "************");
-    ran r = cli_run("plan FILE", with(lines));
-    assert_code(&r, 0);
-    assert_has(r.err, "layers.ini:19: [memory.layers] ");
-    assert_has_not(r.err, "layers.ini:20: ");
-    assert_has(r.err, "[memory.layers]: 4 more lines save nothing");
-    cli_done(&r);
+        if (i != 9 && i != 12)
+            continue;
+        ran r = cli_run("plan FILE", with(lines));
+        assert_code(&r, 0);
+        assert_has(r.err, "layers.ini:19: [memory.layers] ");
+        assert_has_not(r.err, "layers.ini:20: ");
+        assert_has(r.err, i == 9 ? "[memory.layers]: 1 more line saves nothing"
+                                 : "[memory.layers]: 4 more lines save nothing");
+        cli_done(&r);
+    }
 }
 
 static void fates_can_be_set_on_the_command_line(void **state)

@@ -88,7 +88,8 @@ static void layers_and_policies_are_explained_by_their_rules(void **state)
         (const char *const[]){"layer relu, output 32x32x16", "r4.y ",
             "made again: chen_sqrt: between checkpoints r3 and r6", "d.r4 ", NULL});
     says("explain FILE c4", (const char *const[]){"layer conv", "c4.weight ", "stays",
-                                "g.c4.weight ", "m0.c4.weight ", NULL});
+                                "g.c4.weight ", "m0.c4.weight ", "  idle 1 op\n", NULL});
+    says("explain FILE d.c4", (const char *const[]){"\nidle      for 1 op and ", NULL});
     says("explain FILE vdnn_all",
         (const char *const[]){"under vdnn_all, 9.39 MiB with all kept", "a step moves 7.00 MiB out",
             "r7.y ", "input of convolution c8", NULL});

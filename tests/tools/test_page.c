@@ -191,6 +191,15 @@ static void it_stays_small(void **state)
     dt_free(page);
 }
 
+static void one_op_is_no_ops(void **state)
+{
+    NEED_BINARY();
+    char *page =
+        plan_page("--set memory.layers.pool=recompute", dt_source_path("configs/chain.ini"));
+    assert_has(page, ">1 op, ");
+    dt_free(page);
+}
+
 /* Values that would end an element or a script, of the configuration that stands in the page. */
 static void hostile_values_stay_text(void **state)
 {
@@ -758,8 +767,9 @@ static void lanes_tell_the_seconds_of_the_timeline(void **state)
 DT_TEST_GROUP(page)
 {
     static const struct CMUnitTest tests[] = {cmocka_unit_test(the_tables_are_the_plans),
-        cmocka_unit_test(it_stays_small), cmocka_unit_test(hostile_values_stay_text),
-        cmocka_unit_test(text_is_escaped), cmocka_unit_test(a_chart_leaves_out_what_no_axis_has),
+        cmocka_unit_test(it_stays_small), cmocka_unit_test(one_op_is_no_ops),
+        cmocka_unit_test(hostile_values_stay_text), cmocka_unit_test(text_is_escaped),
+        cmocka_unit_test(a_chart_leaves_out_what_no_axis_has),
         cmocka_unit_test(a_page_without_memory_is_refused),
         cmocka_unit_test(comparisons_and_sweeps_have_pages), cmocka_unit_test(a_run_leaves_one),
         cmocka_unit_test(a_run_that_failed_says_why),

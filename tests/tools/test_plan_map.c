@@ -104,8 +104,8 @@ static void check_bands(const dt_plan *p, const char *svg)
                 n++;
             }
         char name[DT_HUMAN_BYTES], bytes[DT_HUMAN_BYTES], text[128];
-        snprintf(text, sizeof text, "<title>%s, %s in %zu tensors<",
-            dt_human_role(name, (dt_role)role), dt_human_bytes(bytes, sum), n);
+        snprintf(text, sizeof text, "<title>%s, %s in %zu tensor%s<",
+            dt_human_role(name, (dt_role)role), dt_human_bytes(bytes, sum), n, n == 1 ? "" : "s");
         if (n > 0)
             assert_has(svg, text);
     }

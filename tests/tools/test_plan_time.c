@@ -374,11 +374,9 @@ static void an_edited_trace_is_the_same_trace(void **state)
     dt_free(text);
 }
 
-/* Medians are those of the numbers in the file. */
-static void what_is_printed_are_medians(void **state)
+/* A trace of the first row alone, run so many times: 2, 30 and 4 seconds, in any order. */
+static void write_runs(const char *path, const char *text, int times)
 {
-    NEED_BINARY();
-    char path[1024], *text = trace(path);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     const char *row = strstr(text, ",conv1.f,compute,");
@@ -390,15 +388,29 @@ static void what_is_printed_are_medians(void **state)
                          &number, &bytes),
         4);
     fprintf(f, "step,program,samples,row,stream,name,kind,bytes,begin,end\n");
-    for (int i = 0; i < 3; i++) /* 2, 30 and 4 seconds, in any order */
+    for (int i = 0; i < times; i++)
         fprintf(f, "%d,first,%ld,%ld,compute,conv1.f,compute,%ld,%d,%d\n", i + 1, samples, number,
             bytes, 100 * i, 100 * i + (i == 1 ? 30 : 2 + i));
     assert_int_equal(fclose(f), 0);
+}
+
+/* Medians are those of the numbers in the file. */
+static void what_is_printed_are_medians(void **state)
+{
+    NEED_BINARY();
+    char path[1024], *text = trace(path);
+    write_runs(path, text, 3);
     ran r = against(path, "");
     assert_code(&r, 0);
     assert_has(r.out, "     4.000000");
+    assert_has(r.out, "samples, run 3 times in ");
     assert_has(r.out, "rows are not in the trace");
     assert_has_not(r.out, "12.000000");
+    cli_done(&r);
+    write_runs(path, text, 1);
+    r = against(path, "");
+    assert_code(&r, 0);
+    assert_has(r.out, "samples, run 1 time in ");
     cli_done(&r);
     dt_free(text);
 }

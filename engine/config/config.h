@@ -26,7 +26,8 @@ dt_status dt_config_load(dt_config **out, const char *path, dt_err *err) DT_NODI
 /* The same, for a caller that has more to report: when nothing is wrong but keys that are given
  * twice, they fail as well, and *out is there, with the first values. Else it is NULL. */
 dt_status dt_config_load_further(dt_config **out, const char *path, dt_err *err) DT_NODISCARD;
-/* That from memory; @name stands for the file in messages, and relative paths stay as they are. */
+/* That from memory; @name stands for the file in messages, and relative paths count from the
+ * current folder. */
 dt_status dt_config_parse_further(
     dt_config **out, const char *name, const char *text, size_t bytes, dt_err *err) DT_NODISCARD;
 

@@ -35,14 +35,15 @@ bool dti_is_choice(const dt_opt *row, const char *value)
     return false;
 }
 
-/* A relative path in the file counts from the file's folder, one of --set from the current one. */
+/* A relative path in a file counts from the file's folder, one of --set or of text in memory from
+ * the current one. */
 static const char *resolve(dt_config *c, entry *e)
 {
-    if (e->value[0] == '/' || e->value[0] == '\0' || (e->set == NULL && c->folder == NULL))
+    if (e->value[0] == '/' || e->value[0] == '\0')
         return e->value;
     if (e->path != NULL)
         return e->path;
-    if (e->set == NULL)
+    if (e->set == NULL && c->folder != NULL)
         return e->path = join(c, c->folder, "", e->value);
     char *here = realpath(".", NULL);
     if (here == NULL)

@@ -667,6 +667,11 @@ static void paths_count_from_where_they_were_written(void **state)
     assert_ok(dt_config_bind(c, "set", rows, &s, &err), &err);
     snprintf(want, sizeof want, "%s/here", here);
     assert_string_equal(s.path, want);
+    dt_config_destroy(c);
+    assert_ok(dt_config_parse_further(&c, "text", "[s]\npath = there", 16, &err), &err);
+    assert_ok(dt_config_bind(c, "s", rows, &s, &err), &err);
+    snprintf(want, sizeof want, "%s/there", here);
+    assert_string_equal(s.path, want);
     free(folder);
     free(here);
     dt_config_destroy(c);

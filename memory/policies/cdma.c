@@ -19,8 +19,10 @@ typedef struct options {
     int values, join;
 } options;
 
-static const char *const values[] = {"zeros", "all", NULL};
-static const char *const bases[] = {"vdnn_all", "vdnn_conv", NULL};
+enum { VDNN_ALL, VDNN_CONV };
+enum { ZEROS, EVERY };
+static const char *const values[] = {[ZEROS] = "zeros", [EVERY] = "all", NULL};
+static const char *const bases[] = {[VDNN_ALL] = "vdnn_all", [VDNN_CONV] = "vdnn_conv", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -37,11 +39,11 @@ static dt_status cdma(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const options *o = env->opts;
     const dti_vdnn_opts v = {.env = env,
-        .all = o->base == 0,
+        .moves = o->base == VDNN_ALL ? DTI_VDNN_ALL : DTI_VDNN_CONV,
         .codec = dti_codec_find("zvc"),
         .density = o->density,
-        .every = o->values == 1,
-        .join = o->join == 1};
+        .every = o->values == EVERY,
+        .join = o->join == DTI_VDNN_LAYER};
     return dti_vdnn_pass(p, &v, err);
 }
 

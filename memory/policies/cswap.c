@@ -39,7 +39,8 @@ typedef struct options {
     int64_t every;
 } options;
 
-static const char *const moves[] = {"conv", "all", NULL};
+enum { MOVES_CONV, MOVES_ALL };
+static const char *const moves[] = {[MOVES_CONV] = "conv", [MOVES_ALL] = "all", NULL};
 static const char *const codecs[] = {"best", "zvc", "csr", "rle", "lz4", NULL};
 static const char *const picks[] = {"fastest", "rule", NULL};
 
@@ -214,10 +215,15 @@ static dt_status look(cswap *x, dt_program *q, dt_err *err)
     return st;
 }
 
+static dti_vdnn_moves moved_by_vdnn(const cswap *x)
+{
+    return x->o->moves == MOVES_ALL ? DTI_VDNN_ALL : DTI_VDNN_CONV;
+}
+
 static dt_status decide_by_vdnn(cswap *x, dt_err *err)
 {
     dt_program *q = NULL;
-    const dti_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1};
+    const dti_vdnn_opts v = {.env = x->env, .moves = moved_by_vdnn(x)};
     dt_status st = dt_program_copy(&q, x->p, err);
     if (st == DT_OK)
         st = dti_vdnn_pass(q, &v, err);
@@ -237,7 +243,7 @@ static const dt_codec *chosen(const void *self, int32_t tensor, double *density)
 static dt_status rewrite(void *self, dt_program *q, dt_err *err)
 {
     const cswap *x = self;
-    const dti_vdnn_opts v = {.env = x->env, .all = x->o->moves == 1, .choose = chosen, .self = x};
+    const dti_vdnn_opts v = {.env = x->env, .moves = moved_by_vdnn(x), .choose = chosen, .self = x};
     return dti_vdnn_pass(q, &v, err);
 }
 

@@ -3,7 +3,8 @@
  * where ours differs, is told in vdnn_pass.c. */
 #include "memory/policies/vdnn_pass.h"
 
-static const char *const values[] = {"all", "inputs", NULL};
+enum { ALL, INPUTS };
+static const char *const values[] = {[ALL] = "all", [INPUTS] = "inputs", NULL};
 
 /* clang-format off */
 static const dt_opt opts[] = {
@@ -17,8 +18,7 @@ static dt_status vdnn_all(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
     const dti_vdnn_section *c = env->opts;
     const dti_vdnn_opts v = {.env = env,
-        .all = true,
-        .inputs = c != NULL && c->values == 1,
+        .moves = c->values == ALL ? DTI_VDNN_ALL : DTI_VDNN_INPUTS,
         .join = dti_vdnn_joins_layers(env)};
     return dti_vdnn_pass(p, &v, err);
 }

@@ -12,7 +12,8 @@ static const dt_opt opts[] = {
 
 static dt_status vdnn_conv(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    const dti_vdnn_opts v = {.env = env, .join = dti_vdnn_joins_layers(env)};
+    const dti_vdnn_opts v = {
+        .env = env, .moves = DTI_VDNN_CONV, .join = dti_vdnn_joins_layers(env)};
     return dti_vdnn_pass(p, &v, err);
 }
 

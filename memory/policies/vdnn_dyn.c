@@ -14,7 +14,7 @@ static const dt_rung ladder[] = {
 
 static dt_status vdnn_dyn(dt_program *p, const dt_pass_env *env, dt_err *err)
 {
-    return dti_vdnn_pass(p, &(dti_vdnn_opts){.env = env, .all = true}, err);
+    return dti_vdnn_pass(p, &(dti_vdnn_opts){.env = env, .moves = DTI_VDNN_ALL}, err);
 }
 
 const dt_policy dt_policy_vdnn_dyn = {

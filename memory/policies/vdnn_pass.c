@@ -26,7 +26,8 @@
 
 #include "engine/base/alloc.h"
 
-const char *const dti_vdnn_joins[] = {"reader", "layer", NULL};
+const char *const dti_vdnn_joins[] = {
+    [DTI_VDNN_READER] = "reader", [DTI_VDNN_LAYER] = "layer", NULL};
 
 /* By node:
  * @offloaded:    its backward is the first to read something that moves
@@ -134,10 +135,8 @@ static const dt_op *first_reader(const dt_program *p, const dti_gap *g)
 /* Whether it is one of the values that are to move. */
 static bool wanted(const vdnn *v, const dti_gap *g)
 {
-    if (v->o->all && !v->o->inputs)
-        return true;
-    return fed(v->p, g, is_convolution) != DT_NONE ||
-           (v->o->all && fed(v->p, g, is_pool) != DT_NONE);
+    return v->o->moves == DTI_VDNN_ALL || fed(v->p, g, is_convolution) != DT_NONE ||
+           (v->o->moves == DTI_VDNN_INPUTS && fed(v->p, g, is_pool) != DT_NONE);
 }
 
 /* The gap between forward and backward in which a tensor is offloaded. Its last reader in forward
@@ -259,7 +258,7 @@ static void count_kernels(vdnn *v)
 bool dti_vdnn_joins_layers(const dt_pass_env *e)
 {
     const dti_vdnn_section *c = e->opts;
-    return c != NULL && c->join == 1;
+    return c->join == DTI_VDNN_LAYER;
 }
 
 dt_status dti_vdnn_pass(dt_program *p, const dti_vdnn_opts *o, dt_err *err)

@@ -4,10 +4,16 @@
 
 #include "memory/policy.h"
 
+/* What moves of the feature extractor: inputs of convolutions, as vdnn_conv has it; those of pools
+ * as well; or, as vdnn_all has it, whatever its layers leave for backward. */
+typedef enum dti_vdnn_moves { DTI_VDNN_CONV, DTI_VDNN_INPUTS, DTI_VDNN_ALL } dti_vdnn_moves;
+
+/* When a value that was fetched back is waited for: by its first reader, or at the end of the layer
+ * that it is fetched beside. */
+typedef enum dti_vdnn_join { DTI_VDNN_READER, DTI_VDNN_LAYER } dti_vdnn_join;
+
 /**
  * struct dti_vdnn_opts - which moves, and how.
- * @all:   vdnn_all; otherwise vdnn_conv
- * @inputs: with @all: of that the inputs of convolutions and pools alone
  * @codec: packs fp32 values on the way; NULL: none does
  * @density: share of values not zero to make room for, where @env knows none
  * @every: pack what moves even where nothing says that it has zeros
@@ -18,7 +24,7 @@
  */
 typedef struct dti_vdnn_opts {
     const dt_pass_env *env;
-    bool all, inputs;
+    dti_vdnn_moves moves;
     const dt_codec *codec;
     double density;
     bool every, join;

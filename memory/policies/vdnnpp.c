@@ -31,7 +31,8 @@ typedef struct options {
     uint64_t budget;
 } options;
 
-static const char *const moves[] = {"all", "conv", NULL};
+enum { ALL, CONV };
+static const char *const moves[] = {[ALL] = "all", [CONV] = "conv", NULL};
 
 #define AT(f) offsetof(options, f)
 /* clang-format off */
@@ -179,7 +180,7 @@ static dt_status vdnnpp(dt_program *p, const dt_pass_env *env, dt_err *err)
     const options *o = env->opts;
     const size_t n_op = p->n_op;
     const dti_vdnn_opts v = {.env = env,
-        .all = o->moves == 0,
+        .moves = o->moves == ALL ? DTI_VDNN_ALL : DTI_VDNN_CONV,
         .codec = o->compress ? dti_codec_find("zvc") : NULL,
         .density = o->density,
         .slots = SLOTS};

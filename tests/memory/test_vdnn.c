@@ -12,6 +12,7 @@
 #include "layers/weighted/fc.h"
 #include "layers/pool/maxpool.h"
 #include "layers/plain.h"
+#include "memory/policies/vdnn_pass.h"
 #include "memory/policy.h"
 #include "memory/time/simulate.h"
 #include "memory/usage.h"
@@ -672,13 +673,15 @@ static void random_networks_read_the_right_bytes(void **state)
 static void memory_that_runs_out_is_said(void **state)
 {
     (void)state;
+    static const dti_vdnn_section section;
+    const dt_pass_env env = {.opts = &section};
     dt_status st = DT_E_NOMEM;
     long k = 0;
     while (st == DT_E_NOMEM) {
         dt_toy t = dt_toy_open(false);
         dt_err err = {0};
         dti_alloc_fail_at(++k);
-        st = dt_policy_find("vdnn_all")->pass(t.first, &(dt_pass_env){0}, &err);
+        st = dt_policy_find("vdnn_all")->pass(t.first, &env, &err);
         dti_alloc_fail_at(0);
         dt_toy_close(&t);
     }

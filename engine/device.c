@@ -9,9 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/version.h"
+
 #define MODULE "libdnntrain_cuda.so"
 #ifndef DT_LIBDIR
 #define DT_LIBDIR "lib"
+#endif
+#ifndef DT_FULL_LIBDIR
+#define DT_FULL_LIBDIR "/usr/local/lib"
 #endif
 
 enum { SELF_BYTES = 4096 };
@@ -48,10 +53,10 @@ static void find_self(char to[SELF_BYTES])
 }
 
 /* Beside the program or the library, one folder up, where programs of tests find it, or where it is
- * installed. */
+ * installed, which a program that has the static library is not. */
 static void *open_module(dt_err *err)
 {
-    static const char *const folders[] = {"", "../", "../" DT_LIBDIR "/"};
+    static const char *const folders[] = {"", "../", "../" DT_LIBDIR "/", DT_FULL_LIBDIR "/"};
     char self[SELF_BYTES], path[SELF_BYTES + 64];
     dt_err why = {0};
     find_self(self);
@@ -59,7 +64,7 @@ static void *open_module(dt_err *err)
     if (name != NULL)
         name[1] = '\0';
     for (size_t i = 0; i < DT_COUNT(folders); i++) {
-        snprintf(path, sizeof path, "%s%s" MODULE, self, folders[i]);
+        snprintf(path, sizeof path, "%s%s" MODULE, folders[i][0] == '/' ? "" : self, folders[i]);
         void *module = access(path, F_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
         if (module != NULL)
             return module;
@@ -68,7 +73,8 @@ static void *open_module(dt_err *err)
     }
     if (why.n == 0)
         (void)DT_FAIL(err, DT_E_DEVICE,
-            "'%s" MODULE "' is missing, which holds the CUDA device: build the program again",
+            "'%s" MODULE "' is missing, which holds the CUDA device, and is not in " DT_FULL_LIBDIR
+            " either: build or install the program again",
             self);
     else
         (void)DT_FAIL(err, DT_E_DEVICE,
@@ -89,6 +95,13 @@ static dt_status load(dt_err *err)
     const dt_device_module *m = dlsym(module, "dt_device_module_cuda");
     if (m == NULL) {
         (void)DT_FAIL(err, DT_E_DEVICE, "%s; build the program again", dlerror());
+        (void)dlclose(module);
+        return DT_E_DEVICE;
+    }
+    if (strcmp(m->version, dti_version) != 0) {
+        (void)DT_FAIL(err, DT_E_DEVICE,
+            "the CUDA device is of version %s and the program of %s: install both of one version",
+            m->version, dti_version);
         (void)dlclose(module);
         return DT_E_DEVICE;
     }

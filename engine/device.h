@@ -17,6 +17,8 @@ const char *dt_device_name(dt_device_kind k);
 
 /**
  * struct dt_device_module - what a device's module exports, under the name dt_device_module_cuda.
+ * @version: of the program that it was built with, by whose structs it goes; the first member, so
+ * that a module of any other version is known by it
  * @count_in: dt_alloc_count_in of the module's own copy of the engine, which keeps nothing else:
  * called once, before all others
  * @answers: as dt_device_answers
@@ -25,6 +27,7 @@ const char *dt_device_name(dt_device_kind k);
  * answers
  */
 typedef struct dt_device_module {
+    const char *version;
     const dt_driver *driver;
     void (*count_in)(dti_alloc_counts *of);
     bool (*answers)(dt_err *why);

@@ -3,6 +3,7 @@
 
 #include "engine/base/alloc.h"
 #include "engine/cuda/cuda.h"
+#include "engine/version.h"
 #include "layers/cuda/libraries_cuda.h"
 
 #define DT_LAYER(name) extern const dt_kernels dt_##name##_cuda __attribute__((weak));
@@ -32,6 +33,7 @@ static const dt_kernels *kernels(const char *layer)
 
 DT_API extern const dt_device_module dt_device_module_cuda;
 const dt_device_module dt_device_module_cuda = {
+    .version = dti_version,
     .driver = &dt_cuda_driver,
     .count_in = dt_alloc_count_in,
     .answers = dt_cuda_answers,

@@ -12,8 +12,10 @@ dt_status dt_run_plan(dt_run *r, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG, "plans are made before a run begins");
     r->asked = true;
     dti_session_enter(r->s);
-    DT_CHECK(dti_run_left(r, dt_session_plan_run(r->s, true, 0, 0, err)));
-    return dt_session_check_budget(r->s, err);
+    dt_status st = dt_session_plan_run(r->s, true, 0, 0, err);
+    if (st == DT_OK)
+        st = dt_session_check_budget(r->s, err); /* what it offers is planned for these threads */
+    return dti_run_left(r, st);
 }
 
 dt_status dt_run_take_plans(dt_run *r, const char *path, dt_err *err)

@@ -61,8 +61,8 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
         return DT_FAIL(err, DT_E_CONFIG,
             "nothing is held out to evaluate on; name a folder or file of such data with "
             "data.eval_path");
-    if (r->observer.ready != NULL && !r->begun)
-        DT_CHECK(r->observer.ready(r->observer.self, r, err));
+    if (!r->begun)
+        DT_CHECK(dti_run_tell_ready(r, err));
     const dt_observer stop = {.self = r, .stop = stop_asked};
     const dt_train_job j = {.runner = r->rig.runner,
         .map = r->s->plans->map,
@@ -81,6 +81,8 @@ static dt_status evaluate(dt_run *r, dt_eval_report *report, dt_err *err)
     report->step = r->point.step;
     if (r->feeds.steps_per_epoch > 0 && r->point.step > 0)
         report->epoch = (r->point.step - 1) / r->feeds.steps_per_epoch;
+    if (r->observer.eval != NULL)
+        r->observer.eval(r->observer.self, report);
     return DT_OK;
 }
 

@@ -248,7 +248,7 @@ static void tell(dt_run *r, const dt_plan_set *set)
 /* Some rows that are timed are of plans that go, and some plans that run were never compared. */
 static void end_all_timing(dt_run *r)
 {
-    dt_err why; /* the run ends by another error anyway */
+    dt_err why = {0}; /* no row is timed any more, for which nothing is needed */
     if (r->replan->timed && dt_runner_set_trace(r->rig.runner, NULL, &why) != DT_OK)
         return;
     dti_row_times_close(&r->replan->times);

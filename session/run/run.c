@@ -293,7 +293,7 @@ void dt_run_close(dt_run *r)
     dt_free(r);
 }
 
-static dt_status tell_ready(dt_run *r, dt_err *err)
+dt_status dti_run_tell_ready(dt_run *r, dt_err *err)
 {
     const int notes = dt_err_notes(err);
     if (r->observer.ready == NULL)
@@ -306,7 +306,7 @@ static dt_status tell_ready(dt_run *r, dt_err *err)
 static dt_status begin_in_dir(dt_run *r, dt_err *err)
 {
     DT_CHECK(dti_run_describe(r, err));
-    DT_CHECK(tell_ready(r, err));
+    DT_CHECK(dti_run_tell_ready(r, err));
     r->begun = true;
     dti_run_foresee_space(r);
     return dti_run_prepare(r, err);

@@ -10,6 +10,8 @@ dt_teller dti_run_teller(dt_run *r); /* lines under "resume" */
 bool dti_run_stop(const dt_run *r);
 /* Samples left out by data.on_error = skip, each once. */
 void dti_run_tell_skips(dt_run *r);
+/* Asks the observer, which may end the run. */
+dt_status dti_run_tell_ready(dt_run *r, dt_err *err) DT_NODISCARD;
 
 /* Whoever is outside may ask NULL, or a run that could not be opened: whether it is another, and
  * DT_E_CONFIG unless it is and this process and thread can work on it. */

@@ -113,9 +113,10 @@ dt_status dt_run_save(dt_run *r, dt_err *err)
     if (r->point.broken)
         return DT_FAIL(err, DT_E_CONFIG, "an update has failed: there is nothing whole to save");
     dti_session_enter(r->s);
-    DT_CHECK(dti_run_left(r, save_now(r, err)));
-    prune(r);
-    return DT_OK;
+    const dt_status st = save_now(r, err);
+    if (st == DT_OK)
+        prune(r);
+    return dti_run_left(r, st);
 }
 
 static bool is_due(const dt_run *r)

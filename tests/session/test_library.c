@@ -1568,6 +1568,11 @@ static void count_step(void *self, const dt_step_report *s)
     ++*(int *)self;
 }
 
+static void keep_eval(void *self, const dt_eval_report *report)
+{
+    *(dt_eval_report *)self = *report;
+}
+
 /* An evaluation's own observer is told of that alone; its epoch is that of the last step. */
 static void an_evaluation_takes_no_observer_away(void **state)
 {
@@ -1576,7 +1581,8 @@ static void an_evaluation_takes_no_observer_away(void **state)
     const dt_run_observer o = {.self = &steps, .step = count_step};
     const dt_run_observer other = {.self = &others, .step = count_step};
     dt_run *run = NULL;
-    dt_eval_report report;
+    dt_eval_report report, told = {0};
+    const dt_run_observer alone = {.self = &told, .eval = keep_eval};
     dt_err err = {0};
     assert_ok(open_net(&run, "relu", "seen", NULL, &err), &err);
     assert_ok(dt_run_begin(run, &o, &err), &err);
@@ -1587,6 +1593,10 @@ static void an_evaluation_takes_no_observer_away(void **state)
     assert_ok(dt_run_evaluate(run, &other, &report, &err), &err);
     assert_int_equal(report.step, 8);
     assert_true(report.epoch > 0);
+    assert_ok(dt_run_evaluate(run, &alone, NULL, &err), &err);
+    assert_memory_equal(&told.loss, &report.loss, sizeof told.loss);
+    assert_int_equal(told.step, 8);
+    assert_int_equal(told.epoch, report.epoch);
     assert_int_equal(steps, 8);
     assert_int_equal(others, 0);
     assert_ok(dt_run_end(run, DT_OK, &err), &err);

@@ -1,0 +1,4 @@
+/* The version that this was built as; CMake gives DT_VERSION, the project's. */
+#include "engine/version.h"
+
+const char dti_version[] = DT_VERSION;

@@ -8,7 +8,6 @@ enum { TILE = 64 }; /* channels worked on at a time */
 
 struct job {
     dt_shape x, y;
-    dt_dtype t;
     const void *from;
     void *to;
 };
@@ -110,7 +109,6 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
     const bool back = c->form == DT_BACKWARD;
     const struct job j = {.x = dti_call_x(c),
         .y = c->node->info.y,
-        .t = c->dtype,
         .from = a->port[back ? DT_DY : DT_X],
         .to = a->port[back ? DT_DX : DT_Y]};
     dti_run_tasks(a->n * (back ? j.x.h : j.y.h), tasks[back][c->dtype], &j);

@@ -12,7 +12,6 @@ enum { TILE = 64, ROWS = 16, BLOCK = 32 };
 
 struct job {
     const dt_args *a;
-    dt_dtype type;
     dti_mean_view v;
     int64_t rows, tiles; /* v.outer of all samples; of v.inner, or of rows where that is 1 */
 };
@@ -130,7 +129,7 @@ static void run(const dt_call *c, const dt_args *a, int over)
         {{forward_bf16, backward_bf16}, {forward_rows_bf16, backward_rows_bf16}}};
     const dti_mean_view v = dti_mean_view_of(dti_call_x(c), over);
     const bool rows = v.inner == 1;
-    struct job j = {.a = a, .type = c->dtype, .v = v, .rows = a->n * v.outer};
+    struct job j = {.a = a, .v = v, .rows = a->n * v.outer};
     j.tiles = dti_ceil_div(rows ? j.rows : v.inner, TILE);
     dti_run_tasks(rows ? j.tiles : j.rows * j.tiles,
         task[c->dtype == DT_BF16][rows][c->form == DT_BACKWARD], &j);

@@ -10,7 +10,6 @@ enum { TILE = 64, BLOCK = 32 }; /* channels at a time; pixels added in single pr
  */
 struct job {
     const dt_args *a;
-    dt_dtype type;
     int64_t count, pixels, channels, tiles;
 };
 
@@ -134,8 +133,7 @@ static dt_status run(const dt_call *c, void *state, const dt_args *a, dt_err *er
 {
     (void)state, (void)err;
     const dt_shape x = dti_call_x(c), factor = dt_graph_shape(c->graph, c->node->in[1]);
-    const struct job j = {
-        a, c->dtype, a->n * dt_shape_sample(&x), x.h * x.w, x.c, dti_ceil_div(x.c, TILE)};
+    const struct job j = {a, a->n * dt_shape_sample(&x), x.h * x.w, x.c, dti_ceil_div(x.c, TILE)};
     const bool back = c->form == DT_BACKWARD;
     if (dt_shape_same(&x, &factor))
         dti_run_tasks(dti_ceil_div(j.count, DTI_GRAIN), of_values[c->dtype][back], &j);

@@ -108,7 +108,7 @@ void dti_problem_close(dti_problem *x)
 static dt_status rewrite(
     const dti_problem *x, dt_program *to, const dt_remat_sequence *runs, dt_err *err)
 {
-    DT_CHECK(dti_remat_onto(to, &x->r, runs, 0, err));
+    DT_CHECK(dti_remat_onto(to, &x->r, runs, err));
     return runs->n > x->r.graph.n_op ? dti_fetch_again(to, err) : DT_OK;
 }
 

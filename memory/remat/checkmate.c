@@ -26,7 +26,6 @@ typedef struct model {
     const dt_remat_graph *g;
     const uint8_t *once;
     double byte, cost; /* what one is in the program */
-    uint64_t budget;
     dti_lp lp;
     int *run, *held, *used, *gone; /* gone: by stage and edge, as the graph numbers inputs */
     dt_err *err;
@@ -146,7 +145,6 @@ static dt_status model_init(
         .once = once,
         .byte = budget_scale / (double)(budget > 0 ? budget : 1),
         .cost = cost_scale / (double)(all > 0 ? all : 1),
-        .budget = budget,
         .run = dt_alloc(cells, sizeof *m->run),
         .held = dt_alloc(cells, sizeof *m->held),
         .used = dt_alloc(cells, sizeof *m->used),

@@ -36,9 +36,9 @@ void dti_remat_program_deinit(dti_remat_program *r);
 void dti_remat_only(dti_remat_program *r, const dt_program *p, const bool *allowed);
 
 /* Rewrite the program of which @r is the problem as a sequence has it: each further run becomes a
- * recompute at its place, and who reads the value from there on reads that. @reason is one of the
- * program's. The program is that of dti_remat_of_program, unchanged. DT_E_NOMEM. */
+ * recompute at its place, and who reads the value from there on reads that. Those bear no
+ * reason yet. The program is that of dti_remat_of_program, unchanged. DT_E_NOMEM. */
 dt_status dti_remat_onto(dt_program *p, const dti_remat_program *r, const dt_remat_sequence *runs,
-    int32_t reason, dt_err *err) DT_NODISCARD;
+    dt_err *err) DT_NODISCARD;
 
 #endif

@@ -30,7 +30,6 @@ typedef struct onto {
     uint32_t *op_of;
     repeat *repeat;
     bool *ran, *dropped;
-    int32_t reason;
     dti_remakes remakes;
 } onto;
 
@@ -101,7 +100,7 @@ static dt_status walk(onto *o, const dt_remat_sequence *runs, dt_err *err)
         for (; i < o->n_repeat && o->repeat[i].before == before; i++)
             if (n == 0 || o->repeat[i].op != o->repeat[i - 1].op)
                 o->version[n++] = o->now[o->repeat[i].op];
-        DT_CHECK(dti_remakes_before(&o->remakes, o->r->op[before], o->version, n, o->reason, err));
+        DT_CHECK(dti_remakes_before(&o->remakes, o->r->op[before], o->version, n, 0, err));
         see_new(o, had);
     }
     return DT_OK;
@@ -133,10 +132,10 @@ static dt_status onto_open(onto *o, size_t n_run, dt_err *err)
     return DT_OK;
 }
 
-dt_status dti_remat_onto(dt_program *p, const dti_remat_program *r, const dt_remat_sequence *runs,
-    int32_t reason, dt_err *err)
+dt_status dti_remat_onto(
+    dt_program *p, const dti_remat_program *r, const dt_remat_sequence *runs, dt_err *err)
 {
-    onto o = {.p = p, .r = r, .n_tensor = p->n_tensor, .reason = reason};
+    onto o = {.p = p, .r = r, .n_tensor = p->n_tensor};
     dt_status st = dt_program_index(p, err);
     if (st == DT_OK)
         st = onto_open(&o, runs->n, err);

@@ -172,14 +172,11 @@ dt_status dti_remat_by_rule(const dt_remat_graph *g, const dt_remat_policy *p, i
 }
 
 static const dt_remat_policy policies[] = {
-    {"keep_all", "every op once, in the file's order", DT_REMAT_KEEP_ALL, 1},
-    {"chen_sqrt", "keep every √n-th value of forward (Chen et al. 2016)", DT_REMAT_CHEN_SQRT, 1},
-    {"chen_sqrt_ap", "the same of articulation points: all behind one is made from its value",
-        DT_REMAT_CHEN_SQRT_AP, 1},
-    {"chen_budget", "Algorithm 3 of Chen et al. under 60 budgets, the best of them",
-        DT_REMAT_CHEN_BUDGET, BUDGETS},
-    {"chen_budget_ap", "the same, keeping articulation points alone", DT_REMAT_CHEN_BUDGET_AP,
-        BUDGETS},
+    {"keep_all", DT_REMAT_KEEP_ALL, 1},
+    {"chen_sqrt", DT_REMAT_CHEN_SQRT, 1},
+    {"chen_sqrt_ap", DT_REMAT_CHEN_SQRT_AP, 1},
+    {"chen_budget", DT_REMAT_CHEN_BUDGET, BUDGETS},
+    {"chen_budget_ap", DT_REMAT_CHEN_BUDGET_AP, BUDGETS},
 };
 
 const dt_remat_policy *dt_remat_policies(size_t *n)

@@ -171,7 +171,7 @@ typedef enum dt_remat_rule {
  * @n: how many sequences it offers, for whoever asks to choose among
  */
 typedef struct dt_remat_policy {
-    const char *name, *summary;
+    const char *name;
     dt_remat_rule rule;
     int n;
 } dt_remat_policy;

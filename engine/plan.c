@@ -7,9 +7,12 @@
 #include "engine/tier.h"
 
 static const char *const row_names[] = {
-#define NAME(id, text) #id,
-    DT_PLAN_ROWS(NAME)
-#undef NAME
+    [DT_ROW_PLACE] = "PLACE",
+    [DT_ROW_RELEASE] = "RELEASE",
+    [DT_ROW_COMPUTE] = "COMPUTE",
+    [DT_ROW_COPY_OUT] = "COPY_OUT",
+    [DT_ROW_COPY_IN] = "COPY_IN",
+    [DT_ROW_WAIT] = "WAIT",
 };
 _Static_assert(DT_COUNT(row_names) == DT_ROW_KINDS, "a name a kind");
 

@@ -14,20 +14,14 @@
 
 #include "engine/program/program.h"
 
-/* X(id, what the row does) */
-#define DT_PLAN_ROWS(X)                                                                            \
-    X(PLACE, "bind a tensor to arena bytes; over = the tensor whose bytes it takes")               \
-    X(RELEASE, "give the bytes back; contents are lost")                                           \
-    X(COMPUTE, "run an op: forward, backward, recompute, reorder, update")                         \
-    X(COPY_OUT, "copy to a tier's slot")                                                           \
-    X(COPY_IN, "copy from a tier's slot, or from the decoded batch")                               \
-    X(WAIT, "hold this stream until the event has happened")
-
 typedef enum dt_row_kind {
-#define DT_ROW_ENUM(id, text) DT_ROW_##id,
-    DT_PLAN_ROWS(DT_ROW_ENUM)
-#undef DT_ROW_ENUM
-        DT_ROW_KINDS
+    DT_ROW_PLACE,    /* bind a tensor to arena bytes; over = the tensor whose bytes it takes */
+    DT_ROW_RELEASE,  /* give the bytes back; contents are lost */
+    DT_ROW_COMPUTE,  /* run an op, of whatever kind (dt_op_kind) */
+    DT_ROW_COPY_OUT, /* copy to a tier's slot */
+    DT_ROW_COPY_IN,  /* copy from a tier's slot, or from the decoded batch */
+    DT_ROW_WAIT,     /* hold this stream until the event has happened */
+    DT_ROW_KINDS
 } dt_row_kind;
 
 const char *dt_row_name(int kind);

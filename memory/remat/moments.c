@@ -209,15 +209,6 @@ static dt_status column(model *m, double lower, double upper, double cost, int *
     return dti_lp_col(&m->lp, lower, upper, cost, false, out, m->err);
 }
 
-/* Whether an op reads a value. */
-static bool reads(const dt_remat_graph *g, uint32_t op, uint32_t v)
-{
-    for (uint32_t i = g->in_at[op]; i < g->in_at[op + 1]; i++)
-        if (g->in[i] == v)
-            return true;
-    return false;
-}
-
 static dt_status add_value(model *m, uint32_t k, uint32_t v)
 {
     const dt_remat_graph *g = m->m->g;
@@ -225,7 +216,7 @@ static dt_status add_value(model *m, uint32_t k, uint32_t v)
     const bool floats = m->from[v] < m->to[v] && k >= m->from[v] && k <= m->to[v];
     const bool again = k > m->from[v] && k <= m->needed[v] && may_repeat(m, v) && m->big[v];
     const double seconds = moves(m) ? 0 : m->m->again[v] / m->unit;
-    if (k > m->from[v] && m->big[v] && k > 0 && reads(g, m->at[k], v))
+    if (k > m->from[v] && m->big[v] && k > 0 && dti_remat_reads(g, m->at[k], v))
         DT_CHECK(column(m, 1, 1, 0, &m->there[c]));
     else if (k > m->from[v] && k <= m->needed[v] && m->big[v])
         DT_CHECK(column(m, 0, 1, 0, &m->there[c]));

@@ -39,6 +39,15 @@ typedef struct dt_remat_graph {
     uint32_t *in_at, *in, *out_at, *out;
 } dt_remat_graph;
 
+/* Whether an op reads the value of another. */
+static inline bool dti_remat_reads(const dt_remat_graph *g, uint32_t op, uint32_t v)
+{
+    for (uint32_t i = g->in_at[op]; i < g->in_at[op + 1]; i++)
+        if (g->in[i] == v)
+            return true;
+    return false;
+}
+
 /* Make one from edges (from, to) with from below to; everything is copied. DT_E_DATA when a sum is
  * too large, an edge runs backwards or names an op that is not there. Release with
  * dt_remat_graph_deinit, which takes a zeroed one. */

@@ -118,14 +118,6 @@ uint32_t dti_runs_before(const dti_runs *r, uint32_t op, uint32_t slot)
     return t;
 }
 
-static bool reads(const dt_remat_graph *g, uint32_t op, uint32_t v)
-{
-    for (uint32_t i = g->in_at[op]; i < g->in_at[op + 1]; i++)
-        if (g->in[i] == v)
-            return true;
-    return false;
-}
-
 /* The slot from which on no run below @stop reads @v, no lower than @least: what is passed over
  * costs at most as much as to look at @v's readers. */
 static uint32_t pass_over(const dti_runs *r, uint32_t v, uint32_t least, uint32_t stop)
@@ -135,7 +127,7 @@ static uint32_t pass_over(const dti_runs *r, uint32_t v, uint32_t least, uint32_
     for (; stop > least; stop--) {
         const uint32_t op = r->op[stop - 1];
         const uint32_t looks = op != DTI_NO_RUN ? g->in_at[op + 1] - g->in_at[op] + 1 : 1;
-        if (left < looks || (op != DTI_NO_RUN && reads(g, op, v)))
+        if (left < looks || (op != DTI_NO_RUN && dti_remat_reads(g, op, v)))
             break;
         left -= looks;
     }
@@ -155,7 +147,7 @@ static uint32_t find_end(const dti_runs *r, uint32_t slot, uint32_t stop)
         stop = pass_over(r, v, slot + 1, stop);
         if (stop == slot + 1)
             return slot;
-        if (r->op[stop - 1] != DTI_NO_RUN && reads(g, r->op[stop - 1], v))
+        if (r->op[stop - 1] != DTI_NO_RUN && dti_remat_reads(g, r->op[stop - 1], v))
             return stop - 1;
     }
     for (uint32_t i = 0; i < n; i++) {

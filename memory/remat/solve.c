@@ -118,13 +118,9 @@ static dt_status anneal(dt_remat_task *r, uint64_t bound, dt_err *err)
 /* Whether first runs have no other order than the graph's: each op reads the one before it. */
 static bool is_in_one_order(const dt_remat_graph *g)
 {
-    for (uint32_t v = 1; v < g->n_op; v++) {
-        bool reads = false;
-        for (uint32_t e = g->in_at[v]; e < g->in_at[v + 1]; e++)
-            reads = reads || g->in[e] == v - 1;
-        if (!reads)
+    for (uint32_t v = 1; v < g->n_op; v++)
+        if (!dti_remat_reads(g, v, v - 1))
             return false;
-    }
     return true;
 }
 

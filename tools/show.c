@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/base/alloc.h"
+#include "engine/base/text.h"
 #include "session/open.h"
 #include "session/plan_set.h"
 #include "tools/args.h"
@@ -100,22 +101,12 @@ static dt_status describe(network *w, dt_err *err)
 enum { LONGEST = 64 }; /* layers of a block */
 
 /* Names of equal layers of two blocks differ in their numbers. */
-static bool same_name(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        a += strspn(a, "0123456789");
-        b += strspn(b, "0123456789");
-        if (*a != *b || *a == '\0')
-            return *a == *b;
-    }
-}
-
 static bool same_layer(const dti_show_row *a, const dti_show_row *b)
 {
-    return strcmp(a->kind, b->kind) == 0 && same_name(a->name, b->name) && a->y.h == b->y.h &&
-           a->y.w == b->y.w && a->y.c == b->y.c && a->parameters == b->parameters &&
-           !(a->forward < b->forward) && !(a->forward > b->forward) &&
-           a->activation == b->activation && a->stash == b->stash;
+    return strcmp(a->kind, b->kind) == 0 && dt_alike_but_digits(a->name, b->name) &&
+           a->y.h == b->y.h && a->y.w == b->y.w && a->y.c == b->y.c &&
+           a->parameters == b->parameters && !(a->forward < b->forward) &&
+           !(a->forward > b->forward) && a->activation == b->activation && a->stash == b->stash;
 }
 
 /* How often the @period rows from @first stand there in a row. */

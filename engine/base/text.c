@@ -101,6 +101,16 @@ bool dt_begin_alike(const char *a, const char *b, size_t n)
     return true;
 }
 
+bool dt_alike_but_digits(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "0123456789");
+        b += strspn(b, "0123456789");
+        if (*a != *b || *a == '\0')
+            return *a == *b;
+    }
+}
+
 bool dt_ends_with(const char *text, const char *end)
 {
     const size_t n = strlen(text), m = strlen(end);

@@ -38,6 +38,9 @@ static inline char dt_small(char c)
 bool dt_alike(const char *a, const char *b);
 bool dt_begin_alike(const char *a, const char *b, size_t n);
 
+/* Whether two texts are the same but for digits, of which each may have any number anywhere. */
+bool dt_alike_but_digits(const char *a, const char *b);
+
 bool dt_ends_with(const char *text, const char *end);
 
 /* Whether the whole of @name is matched: * stands for any text, ? for one character. */

@@ -82,19 +82,8 @@ static bool is_near(const char *a, size_t n, const char *b, size_t m, size_t *ed
     return *edits <= longer / 4;
 }
 
-/* Whether two words have the same letters: fp4 is no fp8 that was written wrongly, nor r9 an r8. */
-static bool same_letters(const char *a, const char *b)
-{
-    for (;; a++, b++) {
-        a += strspn(a, "0123456789");
-        b += strspn(b, "0123456789");
-        if (*a != *b || *a == '\0')
-            return *a == *b;
-    }
-}
-
 /* Of a word of two or three letters, the only one that is an edit away and no longer than three;
- * NULL where there are several. */
+ * NULL where there are several. fp4 is no fp8 that was written wrongly, nor r9 an r8. */
 static const char *only_short(const char *word, size_t n, const char *const *words)
 {
     enum { SHORT_LEAST = 2, SHORT_MOST = 3 };
@@ -103,7 +92,7 @@ static const char *only_short(const char *word, size_t n, const char *const *wor
     for (; n >= SHORT_LEAST && n <= SHORT_MOST && *words != NULL; words++) {
         const size_t m = plain(other, *words);
         if (m < SHORT_LEAST || m > SHORT_MOST || distance(word, n, other, m) != 1 ||
-            same_letters(word, other))
+            dt_alike_but_digits(word, other))
             continue;
         if (found != NULL)
             return NULL;

@@ -146,21 +146,6 @@ DT_PAIRS static void multiply_4(const some_rows *s, int64_t n)
     multiply_all(*s, n, 4);
 }
 
-static void clear_sample(const void *job, int64_t i)
-{
-    const struct job *j = job;
-    const size_t count = (size_t)(j->s->h * j->s->w * j->s->c);
-    memset(j->dx + (size_t)i * count, 0, count * sizeof *j->dx);
-}
-
-/* Where result r of the layer looked. */
-static int64_t pixel(const dti_pixels *s, int64_t r)
-{
-    const int64_t n = r / (s->p * s->q), h = r / s->q % s->p * dt_sides_h(s->stride);
-    const int64_t w = r % s->q * dt_sides_w(s->stride);
-    return ((n * s->h + h) * s->w + w) * s->c;
-}
-
 static void run_rows(const void *job, int64_t i)
 {
     typedef void multiply_fn(const some_rows *s, int64_t n);
@@ -172,7 +157,7 @@ static void run_rows(const void *job, int64_t i)
     const int64_t n = dti_span_count(of);
     int64_t to[ROWS];
     for (int64_t r = 0; r < n; r++)
-        to[r] = pixel(s, of.begin + r);
+        to[r] = dti_pixel_at(s, of.begin + r);
     for (int64_t at = 0; at < s->c; at += PANEL) {
         const some_rows rows = {
             j->dy + of.begin * s->out, to, j->weight + at * s->out, j->dx + at, s->out};
@@ -188,7 +173,7 @@ void dti_pixel_pairs_run(const dti_pixels *s, const dt_bf16 *dy, const dt_bf16 *
     const int64_t tasks = 2 * dti_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
     j.each = dti_ceil_div(dti_ceil_div(j.rows, tasks), BLOCK) * BLOCK;
     if (s->stride != 1)
-        dti_run_tasks(s->n, clear_sample, &j);
+        dti_pixels_clear(s, dx, sizeof *dx);
     dti_run_tasks(dti_ceil_div(j.rows, j.each), run_rows, &j);
 #else
     (void)s, (void)dy, (void)weight, (void)dx;

@@ -27,6 +27,23 @@ bool dti_pixels_accepts(const dti_pixels *s, dt_why *why)
     return true;
 }
 
+struct cleared {
+    unsigned char *dx;
+    size_t bytes; /* of a sample */
+};
+
+static void clear_sample(const void *job, int64_t i)
+{
+    const struct cleared *j = job;
+    memset(j->dx + (size_t)i * j->bytes, 0, j->bytes);
+}
+
+void dti_pixels_clear(const dti_pixels *s, void *dx, size_t value_bytes)
+{
+    const struct cleared j = {dx, (size_t)(s->h * s->w * s->c) * value_bytes};
+    dti_run_tasks(s->n, clear_sample, &j);
+}
+
 struct job {
     const dti_pixels *s;
     const float *dy, *weight;
@@ -38,22 +55,6 @@ struct job {
 size_t dti_pixels_work(void)
 {
     return (size_t)(ROWS * PANEL * omp_get_max_threads()) * sizeof(float);
-}
-
-static void clear_sample(const void *job, int64_t i)
-{
-    const struct job *j = job;
-    const size_t count = (size_t)(j->s->h * j->s->w * j->s->c);
-    memset(j->dx + (size_t)i * count, 0, count * sizeof *j->dx);
-}
-
-/* Where result r of the layer looked. */
-static float *pixel(const struct job *j, int64_t r)
-{
-    const dti_pixels *s = j->s;
-    const int64_t n = r / (s->p * s->q), h = r / s->q % s->p * dt_sides_h(s->stride);
-    const int64_t w = r % s->q * dt_sides_w(s->stride);
-    return j->dx + ((n * s->h + h) * s->w + w) * s->c;
 }
 
 static void run_rows(const void *job, int64_t i)
@@ -78,7 +79,8 @@ static void run_rows(const void *job, int64_t i)
             j->tile(&t);
         }
         for (int64_t r = of.begin; r < of.end; r++)
-            memcpy(pixel(j, r) + at, sums + (r - of.begin) * PANEL, PANEL * sizeof *sums);
+            memcpy(j->dx + dti_pixel_at(j->s, r) + at, sums + (r - of.begin) * PANEL,
+                PANEL * sizeof *sums);
     }
 }
 
@@ -89,6 +91,6 @@ void dti_pixels_run(
     const int64_t tasks = 2 * dti_ceil_div(j.rows, 2 * ROWS); /* an even number, alike in size */
     j.each = dti_ceil_div(dti_ceil_div(j.rows, tasks), FOUR) * FOUR;
     if (s->stride > 1)
-        dti_run_tasks(s->n, clear_sample, &j);
+        dti_pixels_clear(s, dx, sizeof *dx);
     dti_run_tasks(dti_ceil_div(j.rows, j.each), run_rows, &j);
 }

@@ -24,4 +24,15 @@ size_t dti_pixels_work(void); /* bytes of scratch, for the team of this moment *
 void dti_pixels_run(
     const dti_pixels *s, const float *dy, const float *weight, float *dx, float *work);
 
+/* Where in dx the pixel begins at which result @r of the layer looked. */
+static inline int64_t dti_pixel_at(const dti_pixels *s, int64_t r)
+{
+    const int64_t n = r / (s->p * s->q), h = r / s->q % s->p * dt_sides_h(s->stride);
+    const int64_t w = r % s->q * dt_sides_w(s->stride);
+    return ((n * s->h + h) * s->w + w) * s->c;
+}
+
+/* Zeros in all of dx, of values of so many bytes. */
+void dti_pixels_clear(const dti_pixels *s, void *dx, size_t value_bytes);
+
 #endif

@@ -459,7 +459,7 @@ class Torch:
     def do(self, job, kind="stock", **more):
         env = {"stock": {}, "tuned": self.tuned[0], "compiled": self.compiled}[kind]
         job = {**self.job, "job": job, "layout": "nhwc", "flush": kind != "stock",
-               "compile": kind == "compiled", **more}
+               "fused": kind != "stock", "compile": kind == "compiled", **more}
         return self.python.do(job, {**env, **cap(self.ours.a.isa)[1]}, self.ours.cpus)
 
     def time(self, a, kind, layout, recompute):

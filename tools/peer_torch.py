@@ -318,18 +318,19 @@ class DenseNet(Net):
         return [self.stem, *self.row, self.head]
 
 
-def attention(x, heads, drop, mask=None):
+def attention(x, heads, mask=None):
     """What heads read, of [n, t, 3c]: queries, keys and values side by side, c channels each. With
-    a mask, of the later positions, none of them is seen. [n, t, c]."""
+    a mask, of the later positions, none of them is seen. [n, t, c]. Weights are not dropped, which
+    our networks do not do, and for which PyTorch would leave its fused kernel."""
     n, t, c = x.shape[0], x.shape[1], x.shape[2] // 3
     q, k, v = (p.view(n, t, heads, c // heads).transpose(1, 2) for p in x.split(c, dim=2))
     if hasattr(F, "scaled_dot_product_attention"):
-        y = F.scaled_dot_product_attention(q, k, v, dropout_p=drop, is_causal=mask is not None)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=mask is not None)
     else:
         scores = (q * (c // heads) ** -0.5) @ k.transpose(-2, -1)
         if mask is not None:
             scores = scores.masked_fill(mask[:t, :t], float("-inf"))
-        y = F.dropout(F.softmax(scores, dim=-1), drop) @ v
+        y = F.softmax(scores, dim=-1) @ v
     return y.transpose(1, 2).reshape(n, t, c)
 
 
@@ -343,7 +344,7 @@ class ViTBlock(nn.Module):
         self.mlp.fc1, self.mlp.fc2 = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        y = attention(self.attn.qkv(self.norm1(x)), self.heads, 0.0)
+        y = attention(self.attn.qkv(self.norm1(x)), self.heads)
         x = x + F.dropout(self.attn.proj(y), self.drop)
         y = F.gelu(self.mlp.fc1(self.norm2(x)))
         return x + F.dropout(self.mlp.fc2(y), self.drop)
@@ -400,10 +401,13 @@ class GPTBlock(nn.Module):
         self.mlp.c_fc, self.mlp.c_proj = Projection(width, 4 * width), Projection(4 * width, width)
 
     def forward(self, x):
-        y = attention(self.attn.c_attn(self.ln_1(x)), self.heads, self.drop, self.mask)
+        y = attention(self.attn.c_attn(self.ln_1(x)), self.heads, self.mask)
         x = x + F.dropout(self.attn.c_proj(y), self.drop)
         y = F.gelu(self.mlp.c_fc(self.ln_2(x)), approximate="tanh")
         return x + F.dropout(self.mlp.c_proj(y), self.drop)
+
+
+GPT2_HEADS = 12  # gpt2's, which `model.heads` changes
 
 
 class GPT2(Net):
@@ -415,15 +419,16 @@ class GPT2(Net):
         context = shapes["wpe.weight"][0]
         layers = sum(name.endswith("ln_1.weight") for name in shapes)
         mask = torch.ones(context, context, dtype=torch.bool).triu(1)
-        heads = net["heads"] or max(1, width // 64)
+        heads = net["heads"] or GPT2_HEADS
+        self.drop = net["dropout"]
         self.wte, self.wpe = nn.Embedding(vocab, width), nn.Embedding(context, width)
         self.h = nn.ModuleList(
-            GPTBlock(width, heads, net["dropout"], mask) for _ in range(layers)
+            GPTBlock(width, heads, self.drop, mask) for _ in range(layers)
         )
         self.ln_f = nn.LayerNorm(width)
 
     def embed(self, x):
-        return self.wte(x) + self.wpe(torch.arange(x.shape[1]))
+        return F.dropout(self.wte(x) + self.wpe(torch.arange(x.shape[1])), self.drop)
 
     def head(self, x):
         return F.linear(self.ln_f(x), self.wte.weight)
@@ -625,14 +630,22 @@ class Lion(torch.optim.Optimizer):
                 mean.lerp_(p.grad, 1 - beta2)
 
 
+def fused_updates(job):
+    """One pass over the parameters, which PyTorch can make on the processor since 2.4 and does not
+    choose by itself there."""
+    version = tuple(int(part) for part in torch.__version__.split("+")[0].split(".")[:2])
+    return {"fused": True} if job["fused"] and version >= (2, 4) else {}
+
+
 def make_optimizer(job, model):
     o = job["optimizer"]
     if o["name"] == "sgd":
         return torch.optim.SGD(
-            model.parameters(), o["lr"], o["momentum"], 0, o["weight_decay"], o["nesterov"]
+            model.parameters(), o["lr"], o["momentum"], 0, o["weight_decay"], o["nesterov"],
+            **fused_updates(job)
         )
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[o["name"]]
-    more = {} if kind is Lion else {"eps": o["eps"]}
+    more = {} if kind is Lion else {"eps": o["eps"], **fused_updates(job)}
     return kind(model.parameters(), o["lr"], o["betas"], weight_decay=o["weight_decay"], **more)
 
 

@@ -221,6 +221,7 @@ dt_status dti_planner_offload(dti_planner *x, dti_idle *i, dt_err *err, const ch
 {
     va_list args;
     if (!dti_planner_has_room(x, i)) {
+        i->late_to = INT32_MAX; /* room gets only less: at no peak is there more */
         dti_gaps_refuse(&x->gaps, i);
         return DT_OK;
     }

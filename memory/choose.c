@@ -117,13 +117,9 @@ static dt_status write_stashes(
         if (!(reads & DT_BIT(DT_S + i)))
             continue;
         const dt_stash_info *s = &nd->info.stash[i];
-        dt_tensor t = {.role = DT_ROLE_STASH,
-            .bytes = s->fixed_bytes + s->sample_bytes * (size_t)p->n,
-            .sample_bytes = s->fixed_bytes == 0 ? s->sample_bytes : 0,
-            .home = DT_NONE,
-            .node = node,
-            .of = DT_NONE,
-            .slot = DT_NONE};
+        const size_t bytes = s->fixed_bytes + s->sample_bytes * (size_t)p->n;
+        dt_tensor t = dt_transient(DT_ROLE_STASH, bytes, node);
+        t.sample_bytes = s->fixed_bytes == 0 ? s->sample_bytes : 0;
         snprintf(t.name, sizeof t.name, "%s.%.24s", nd->name, s->name);
         int32_t id;
         DT_CHECK(dt_program_tensor(p, &t, &id, err));

@@ -31,12 +31,7 @@ static dt_op codec_op(const dt_program *p, const dti_gap *g, const dt_codec *cod
 static dt_status packed_tensor(
     dt_program *p, int32_t of, const dt_codec *codec, size_t bytes, int32_t *id, dt_err *err)
 {
-    dt_tensor e = {.role = DT_ROLE_STASH,
-        .bytes = bytes,
-        .home = DT_NONE,
-        .node = p->tensor[of].node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
+    dt_tensor e = dt_transient(DT_ROLE_STASH, bytes, p->tensor[of].node);
     snprintf(e.name, sizeof e.name, "%.100s.%s", p->tensor[of].name, codec->name);
     return dt_program_tensor(p, &e, id, err);
 }

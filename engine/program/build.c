@@ -47,13 +47,8 @@ static void DT_PRINTF(2, 3) set_name(char to[DT_TENSOR_NAME_BYTES], const char *
 static dt_status add_tensor(builder *b, const char *name, dt_role role, size_t fixed, size_t sample,
     int32_t node, int32_t *id, dt_err *err)
 {
-    dt_tensor t = {.role = role,
-        .bytes = batch_bytes(b, fixed, sample),
-        .sample_bytes = fixed == 0 ? sample : 0,
-        .home = DT_NONE,
-        .node = node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
+    dt_tensor t = dt_transient(role, batch_bytes(b, fixed, sample), node);
+    t.sample_bytes = fixed == 0 ? sample : 0;
     set_name(t.name, "%s", name);
     return dt_program_tensor(b->p, &t, id, err);
 }
@@ -639,12 +634,8 @@ static dt_status add_homes(builder *b, dt_err *err)
 {
     for (size_t i = 0; i < b->p->map->n; i++) {
         const dt_home *h = &b->p->map->home[i];
-        dt_tensor t = {.role = h->role,
-            .bytes = h->bytes,
-            .home = (int32_t)i,
-            .node = h->node,
-            .of = DT_NONE,
-            .slot = DT_NONE};
+        dt_tensor t = dt_transient(h->role, h->bytes, h->node);
+        t.home = (int32_t)i;
         set_name(t.name, "%s", h->name);
         int32_t id;
         DT_CHECK(dt_program_tensor(b->p, &t, &id, err));

@@ -93,6 +93,16 @@ void dt_program_swap(dt_program *p, dt_program *q)
     *q = was;
 }
 
+dt_tensor dt_transient(dt_role role, size_t bytes, int32_t node)
+{
+    return (dt_tensor){.role = role,
+        .bytes = bytes,
+        .home = DT_NONE,
+        .node = node,
+        .of = DT_NONE,
+        .slot = DT_NONE};
+}
+
 dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)
 {
     if (!dt_grow(&p->tensor, &p->cap_tensor, p->n_tensor, sizeof *p->tensor))
@@ -135,12 +145,7 @@ void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)
 
 dt_status dt_op_bind_work(dt_program *p, dt_op *op, size_t bytes, dt_err *err)
 {
-    dt_tensor t = {.role = DT_ROLE_WORKSPACE,
-        .bytes = bytes,
-        .home = DT_NONE,
-        .node = op->node,
-        .of = DT_NONE,
-        .slot = DT_NONE};
+    dt_tensor t = dt_transient(DT_ROLE_WORKSPACE, bytes, op->node);
     snprintf(t.name, sizeof t.name, "%.*s.ws", (int)sizeof t.name - 4, op->name);
     for (int i = 0; i < op->n_arg; i++) {
         if (op->arg[i].port != DT_WORK)

@@ -52,6 +52,9 @@ typedef struct dt_tensor {
     dt_pin pin;
 } dt_tensor;
 
+/* A tensor that lives in no entry of the map, and has an interval of its own; callers name it. */
+dt_tensor dt_transient(dt_role role, size_t bytes, int32_t node);
+
 typedef enum dt_op_kind {
     DT_OP_FORWARD,
     DT_OP_BACKWARD,

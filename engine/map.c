@@ -45,7 +45,7 @@ static dt_status place(dt_map *m, dt_home *h, dt_err *err)
     if (h->bytes > SIZE_MAX / 4)
         return DT_FAIL(err, DT_E_CONFIG, "the parameters of '%s' are too large", h->name);
     size_t each = dt_align_up(h->bytes, align);
-    const bool delayed = m->delayed && h->tier == DT_TIER_HOST && h->port == DT_DP;
+    const bool delayed = dt_map_delays(m) && h->tier == DT_TIER_HOST && h->port == DT_DP;
     if (delayed || (m->two && h->tier == DT_TIER_DISK && passed_on(h))) {
         h->next += each;
         each *= 2;
@@ -127,6 +127,7 @@ dt_status dt_map_create(dt_map **out, const dt_graph *g, const dt_context *conte
     if (m == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for the persistent map");
     m->home_n = home_n;
+    m->delayed_from = -1;
     m->threads = dt_context_device(context) == DT_CPU ? dt_cpu_threads() : 0;
     m->device = dt_context_device(context);
     const dt_status st = fill(m, g, context, home_n, state, err);

@@ -69,9 +69,8 @@ typedef struct dt_map {
     bool two;       /* what steps change and the disk holds has two generations there */
     uint64_t slice; /* most bytes of a tensor in a tier that an update brings at once, a multiple of
                        DT_PART_UNIT, of one whose moments are in 8 bits of four; 0: any, whole */
-    bool delayed;   /* from a step on updates take the gradients of the step before, so that on
-                       the host these have two generations */
-    int64_t delayed_from;
+    int64_t delayed_from;  /* from this step on updates take the gradients of the step before, so
+                              that on the host these have two generations; below 0: none does */
     dt_device_kind device; /* that computes on it */
     int32_t metrics;       /* their entry */
     int64_t home_n;        /* micro-batch of training, which fixed the layouts */
@@ -96,8 +95,8 @@ dt_status dt_map_update_early(dt_map *m, bool loose, dt_err *err) DT_NODISCARD;
  * given. */
 dt_status dt_map_pack_moments(dt_map *m, const dt_graph *g, dt_err *err) DT_NODISCARD;
 
-/* Give every entry a home, by its number in @tier, and lay out all anew, as @two and delayed say.
- * Metrics stay on the device. DT_E_CONFIG when a tier would be too large. */
+/* Give every entry a home, by its number in @tier, and lay out all anew, as @two and delayed_from
+ * say. Metrics stay on the device. DT_E_CONFIG when a tier would be too large. */
 dt_status dt_map_settle(dt_map *m, const dt_tier *tier, bool two, dt_err *err) DT_NODISCARD;
 
 /* Whether a step that fails, wherever it does, leaves all as it was before: what its updates write
@@ -113,10 +112,16 @@ bool dt_map_all_on_host(const dt_map *m);
  * other generation is @next - @off further on. */
 int32_t dti_map_holds(const dt_map *m, int tier, uint64_t off, uint64_t next, uint64_t bytes);
 
+/* Whether some updates take the gradients of the step before. */
+static inline bool dt_map_delays(const dt_map *m)
+{
+    return m->delayed_from >= 0;
+}
+
 /* Whether gradients of the step before wait for their update when @step begins. */
 static inline bool dt_map_waits(const dt_map *m, int64_t step)
 {
-    return m->delayed && step > m->delayed_from;
+    return dt_map_delays(m) && step > m->delayed_from;
 }
 
 /* Entry of a node's parameter for a port (DT_P, DT_DP, DT_Q, DT_M + k); -1 if there is none. */

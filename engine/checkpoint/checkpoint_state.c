@@ -100,7 +100,7 @@ static dt_status rows_init(rows *r, const dt_trained *t, bool waits, dt_err *err
 bool dti_is_state(const dt_trained *t, const dt_home *h)
 {
     return (h->port >= DT_M && h->port < DT_M + DT_MAX_MOMENT) ||
-           (t->map->delayed && h->port == DT_DP);
+           (dt_map_delays(t->map) && h->port == DT_DP);
 }
 
 /* ---- writing ---- */
@@ -160,7 +160,7 @@ dt_status dti_state_save(
 dt_status dti_state_check(const char *path, const dt_trained *t, dt_err *err)
 {
     rows r;
-    DT_CHECK(rows_init(&r, t, t->map->delayed, err));
+    DT_CHECK(rows_init(&r, t, dt_map_delays(t->map), err));
     dt_st_out *out = entries_of(&r);
     const dt_status st = out != NULL ? dti_st_check(path, out, NUMBERS + r.n, NULL, 0, err)
                                      : DT_FAIL(err, DT_E_NOMEM, "no memory for '%s'", path);

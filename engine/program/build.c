@@ -675,7 +675,7 @@ static dt_status build(builder *b, dt_err *err)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for a program");
     if (b->p->map->early && b->p->kind == DT_PROGRAM_AGAIN)
         return DT_FAIL(err, DT_E_CONFIG, "updates are early, so that a step has one micro-batch");
-    if (b->p->map->delayed && b->p->kind == DT_PROGRAM_AGAIN)
+    if (dt_map_delays(b->p->map) && b->p->kind == DT_PROGRAM_AGAIN)
         return DT_FAIL(err, DT_E_CONFIG, "updates are delayed, so that a step has one micro-batch");
     dti_find_signs(b->g, b->sign);
     if (b->o->masks)

@@ -91,7 +91,7 @@ static dt_status reserve(dt_runner *r, dt_err *err)
             "two generations want a disk tier that is written and read, and '%s' is mapped: set "
             "memory.tier = disk, or memory.generations = 1",
             r->tier[DT_TIER_DISK].desc->name);
-    if (r->o.map->delayed && !r->d->immediate)
+    if (dt_map_delays(r->o.map) && !r->d->immediate)
         return DT_FAIL(err, DT_E_CONFIG,
             "the map delays updates, which only a processor makes: the %s device wants one that "
             "does not",

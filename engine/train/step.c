@@ -142,7 +142,7 @@ static const char *judged(const dt_train_job *j)
 static dt_status check_gradients(
     const dt_train_job *j, const under_way *s, double *norm, int32_t *bad, dt_err *err)
 {
-    const bool late = j->map->delayed && s->step >= j->map->delayed_from;
+    const bool late = dt_map_delays(j->map) && s->step >= j->map->delayed_from;
     if (late && (j->opts->finite || j->opts->clip > 0)) {
         dti_runner_turn(j->runner);
         const dt_status st = dti_runner_nonfinite(j->runner, DT_DP, bad, err);
@@ -238,7 +238,7 @@ static dt_status whole_gradients(
         s->dense = s->again = true; /* nothing has changed yet but gradients, written anew */
         DT_CHECK(gradients(j, s, &overflowed, err));
     }
-    if (j->map->delayed && s->step < j->map->delayed_from)
+    if (dt_map_delays(j->map) && s->step < j->map->delayed_from)
         dti_runner_settle(j->runner, true); /* the update takes what was just computed */
     DT_TRY(err, read_metrics(j, m, err), "the loss of step %" PRId64, s->step + 1);
     DT_CHECK(check_finite(j, s, m, norm, err));
@@ -271,7 +271,7 @@ dt_status dti_train_step(
     if (step == 0 && j->observer->gradients != NULL)
         DT_CHECK(j->observer->gradients(j->observer->self, err));
     *begun = true;
-    const bool late = j->map->delayed && step >= j->map->delayed_from;
+    const bool late = dt_map_delays(j->map) && step >= j->map->delayed_from;
     const int64_t taken = late && p->pending ? step - 1 : step; /* whose gradients */
     DT_CHECK(update(j, taken, norm, late && !p->pending, err));
     *r = (dt_step_report){.step = step + 1,

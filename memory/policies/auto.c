@@ -410,7 +410,7 @@ static bool take_front(dti_auto *s, const char key[DT_SHA256_TEXT])
 /* Where what persists lives, which an op's stays in memory go by. */
 static void add_homes(const dt_map *m, dt_sha256 *sum)
 {
-    const uint64_t of[] = {m->bytes, m->early, m->loose, m->two, m->slice, m->delayed};
+    const uint64_t of[] = {m->bytes, m->early, m->loose, m->two, m->slice, dt_map_delays(m)};
     dt_sha256_add(sum, of, sizeof of);
     dt_sha256_add(sum, m->tier_bytes, sizeof m->tier_bytes);
     for (size_t i = 0; i < m->n; i++) {

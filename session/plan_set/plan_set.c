@@ -232,7 +232,6 @@ static dt_status lay_out_so(dt_plan_set *p, bool loose, dt_err *err)
         dt_home_rules_apply(&p->asked.fates->homes, p->map, tier);
     const char *by;
     p->map->delayed_from = dt_policies_delay(p->policies, &by);
-    p->map->delayed = p->map->delayed_from >= 0;
     const dt_status st = dt_map_settle(p->map, tier, s->opts.memory.generations == 2, err);
     p->map->slice = updates_at_home(p) ? 0 : s->opts.memory.slice;
     dt_free(tier);

@@ -101,7 +101,7 @@ bool dt_plan_set_exact(const dt_plan_set *p)
         all = all && packs_exactly(given->plan[i]);
     for (size_t i = 0; given == NULL && i < p->n; i++)
         all = all && packs_exactly(p->planned[i]->plan);
-    return all && !p->map->delayed;
+    return all && !dt_map_delays(p->map);
 }
 
 /* A step is the first micro-batch, all others, and the update. */

@@ -30,7 +30,7 @@ static void add_tensor(const dt_tensor *t, dt_sha256 *sum)
 
 void dti_program_key(const dt_program *p, dt_sha256 *sum)
 {
-    const int64_t of[] = {p->kind, p->n, p->home_n, (int64_t)p->n_tensor, (int64_t)p->n_order,
+    const int64_t of[] = {p->kind, p->n, p->map->home_n, (int64_t)p->n_tensor, (int64_t)p->n_order,
         p->n_slot, p->loss, p->dense};
     dt_sha256_add(sum, of, sizeof of);
     dt_sha256_add(sum, p->order, p->n_order * sizeof *p->order);

@@ -696,7 +696,6 @@ dt_status dt_program_create(dt_program **out, const dt_program_opts *o, dt_err *
     p->graph = o->graph;
     p->map = o->map;
     p->n = o->n;
-    p->home_n = o->home_n;
     p->algorithms = o->algorithms;
     p->policy = "none";
     p->loss = DT_NONE;

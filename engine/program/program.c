@@ -202,7 +202,7 @@ dt_call dt_op_call(const dt_program *p, const dt_op *op)
         .alt = op->node == DT_NONE ? 0 : p->alt[op->node],
         .dtype = op->dtype,
         .n = op->n1 - op->n0,
-        .home_n = p->home_n,
+        .home_n = p->map->home_n,
         .codec = op->codec,
         .packed = op->stored,
         .count = op->count,

@@ -161,7 +161,7 @@ typedef struct dt_program {
     const dt_graph *graph;                /* borrowed */
     const dt_map *map;                    /* borrowed */
     const dt_algorithm_table *algorithms; /* borrowed; NULL: the fastest */
-    int64_t n, home_n; /* samples; micro-batch that fixed the layouts of parameters */
+    int64_t n;                            /* samples */
     size_t n_tensor, cap_tensor, n_op, cap_op, n_order, cap_order;
     dt_tensor *tensor;
     dt_op *op;
@@ -191,7 +191,7 @@ typedef struct dt_program_opts {
     const dt_map *map;
     const dt_context *context; /* NULL: the processor */
     dt_program_kind kind;
-    int64_t n, home_n;
+    int64_t n; /* samples */
     dt_plain_ops ops;
     const dt_algorithm_table *algorithms; /* NULL: the fastest */
     bool masks; /* of a ReLU whose value a concatenation holds as well keep the mask alone */

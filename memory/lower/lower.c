@@ -779,7 +779,7 @@ static void describe(const lowering *l)
         plan->device, sizeof plan->device, "%s", dt_device_name(dt_context_device(p->context)));
     snprintf(plan->program, sizeof plan->program, "%s", dt_program_kind_name(p->kind));
     plan->batch = p->n;
-    plan->home_n = p->home_n;
+    plan->home_n = p->map->home_n;
     plan->threads = dt_context_device(p->context) == DT_CPU ? dt_cpu_threads() : 0;
     plan->n_stream = dt_usual_streams(plan->stream, host_computes(p));
 }

@@ -111,7 +111,6 @@ static void vgg16_has_the_published_bound(void **state)
     const dt_program_opts o = {.graph = m.graph,
         .map = m.map,
         .n = 1,
-        .home_n = 1,
         .ops = {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL},
         .algorithms = &small};
     assert_ok(dt_program_create(&p, &o, &err), &err);

@@ -691,7 +691,7 @@ static void what_a_concatenation_holds_is_not_kept_beside_it(void **state)
         dt_program *p;
         dt_err err = {0};
         assert_ok(dt_map_create(&map, g, NULL, 2, 1, &err), &err);
-        const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2, 2,
+        const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2,
             {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL}, NULL, masks};
         assert_ok(dt_program_create(&p, &o, &err), &err);
         for (int r = 0; r < 2; r++) {
@@ -739,7 +739,7 @@ static void each_value_is_cloned_once_a_request(void **state)
     dt_program *p;
     dt_err err = {0};
     assert_ok(dt_map_create(&map, g, NULL, 2, 1, &err), &err);
-    const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2, 2,
+    const dt_program_opts o = {g, map, NULL, DT_PROGRAM_FIRST, 2,
         {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL}, NULL, false};
     assert_ok(dt_program_create(&p, &o, &err), &err);
     bool *dropped = calloc(p->n_tensor, sizeof *dropped);

@@ -43,7 +43,6 @@ static void make(made *m, const dt_model_desc *d, const dt_model_opts *o, const 
         .map = m->map,
         .kind = DT_PROGRAM_FIRST,
         .n = n,
-        .home_n = n,
         .ops = {dt_layer_find("sum"), dt_layer_find("commit"), dt_layer_find("sgd")}};
     assert_ok(dt_program_create(&m->program, &po, &err), &err);
     dt_policies passes;

@@ -132,8 +132,7 @@ static dt_program *program(const subject *s, dt_program_kind kind, bool random, 
     dt_program *p;
     dt_err err = {0};
     const dt_map *map = random ? s->scattered : s->map;
-    const dt_program_opts o = {
-        s->graph, map, NULL, kind, s->n, s->n, plain, NULL, s->seed % 2 == 0};
+    const dt_program_opts o = {s->graph, map, NULL, kind, s->n, plain, NULL, s->seed % 2 == 0};
     check(dt_program_create(&p, &o, &err) == DT_OK, s->seed, "program", &err);
     for (size_t i = 0; random && i < p->n_op; i++)
         p->op[i].on_host = p->op[i].kind == DT_OP_UPDATE && s->seed % 4 < 2 && map->slice == 0;

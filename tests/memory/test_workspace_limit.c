@@ -283,7 +283,7 @@ static dt_status plan_chain(
     static const dt_program_kind kinds[2] = {DT_PROGRAM_FIRST, DT_PROGRAM_EVAL};
     forget(c);
     for (int i = 0; i < 2; i++) {
-        const dt_program_opts o = {c->g, c->map, NULL, kinds[i], BATCH, BATCH,
+        const dt_program_opts o = {c->g, c->map, NULL, kinds[i], BATCH,
             {&dt_layer_sum, &dt_layer_commit, &dt_layer_sgd, NULL}, by, false};
         DT_CHECK(dt_program_create(&c->made[i].program, &o, err));
         dt_rewrite(c->made[i].program, c->policies);

@@ -72,14 +72,14 @@ static bool untouched(const dti_choices *c, int32_t node, int32_t forward)
     return true;
 }
 
-/* Whether the configuration has set fates of what this forward reads and writes, or it has slots,
- * whose bytes are taken whatever backward reads. */
+/* Whether the configuration has set fates of what this forward reads and writes, or some of that is
+ * in a group, whose bytes are taken whatever backward reads. */
 static bool is_settled(const dt_program *p, int32_t forward)
 {
     const dt_op *op = &p->op[forward];
     for (int k = 0; k < op->n_arg; k++) {
         const dt_tensor *t = &p->tensor[op->arg[k].tensor];
-        if (t->pin != DT_PIN_NONE || t->slot != DT_NONE)
+        if (t->pin != DT_PIN_NONE || t->group != DT_NONE)
             return true;
     }
     return false;

@@ -18,7 +18,7 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);
     const dt_tensor *t = &p->tensor[tensor];
-    if (t->home != DT_NONE || t->pin != DT_PIN_NONE || t->slot != DT_NONE)
+    if (t->home != DT_NONE || t->pin != DT_PIN_NONE || t->group != DT_NONE)
         return false;
     const int32_t loss = p->loss == DT_NONE ? -1 : dt_pos(p, p->loss);
     for (; *i + 1 < n; ++*i) {
@@ -38,7 +38,7 @@ bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g)
 
 bool dti_may_free(const dt_tensor *t, uint64_t least)
 {
-    return t->slot == DT_NONE && t->bytes > 0 && t->bytes >= least;
+    return t->group == DT_NONE && t->bytes > 0 && t->bytes >= least;
 }
 
 dti_gap dti_gap_now(const dt_program *p, dti_gap g)

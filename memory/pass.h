@@ -28,12 +28,12 @@ typedef enum dti_fate { DTI_KEEP, DTI_RECOMPUTE, DTI_OFFLOAD, DTI_FATES } dti_fa
 
 /* Gaps of one tensor: the first at or after access number *i, which moves on. False when there are
  * no more. A pinned tensor shows none: the configuration has set them, and no rewrite below touches
- * them. Nor does one in a slot: its bytes are taken all along, and no fate would free them. The
+ * them. Nor does one in a group: its bytes are taken all along, and no fate would free them. The
  * program's index must be fresh. */
 bool dti_gap_next(const dt_program *p, int32_t tensor, int32_t *i, dti_gap *g);
 
-/* Whether moving a tensor may free bytes, and at least so many: in a slot they are taken all along.
- */
+/* Whether moving a tensor may free bytes, and at least so many: in a group they are taken all
+ * along. */
 bool dti_may_free(const dt_tensor *t, uint64_t least);
 
 /* The same gap with the places that its ops have by now, where others were put in since it was

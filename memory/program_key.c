@@ -23,7 +23,7 @@ static void add_op(const dt_op *op, dt_sha256 *sum)
 static void add_tensor(const dt_tensor *t, dt_sha256 *sum)
 {
     const int64_t of[] = {
-        t->role, (int64_t)t->bytes, (int64_t)t->sample_bytes, t->home, t->node, t->of, t->slot};
+        t->role, (int64_t)t->bytes, (int64_t)t->sample_bytes, t->home, t->node, t->of, t->group};
     dt_sha256_add(sum, of, sizeof of);
     dt_sha256_add_text(sum, t->name);
 }
@@ -31,7 +31,7 @@ static void add_tensor(const dt_tensor *t, dt_sha256 *sum)
 void dti_program_key(const dt_program *p, dt_sha256 *sum)
 {
     const int64_t of[] = {p->kind, p->n, p->map->home_n, (int64_t)p->n_tensor, (int64_t)p->n_order,
-        p->n_slot, p->loss, p->dense};
+        p->n_group, p->loss, p->dense};
     dt_sha256_add(sum, of, sizeof of);
     dt_sha256_add(sum, p->order, p->n_order * sizeof *p->order);
     for (size_t i = 0; i < p->n_order; i++)

@@ -100,7 +100,7 @@ dt_tensor dt_transient(dt_role role, size_t bytes, int32_t node)
         .home = DT_NONE,
         .node = node,
         .of = DT_NONE,
-        .slot = DT_NONE};
+        .group = DT_NONE};
 }
 
 dt_status dt_program_tensor(dt_program *p, const dt_tensor *t, int32_t *id, dt_err *err)

@@ -41,14 +41,14 @@ typedef enum dt_pin {
  * @from:         of such a part: the byte of the entry with which it begins
  * @node:         the layer it belongs to, or DT_NONE
  * @of:           the tensor whose value a recompute wrote here again, or DT_NONE
- * @slot:         tensors of one slot share one interval that lasts the whole run; DT_NONE: its own
+ * @group:        tensors of one group share one interval that lasts the whole run; DT_NONE: its own
  * @pin:          its fate, when the configuration names one
  */
 typedef struct dt_tensor {
     char name[DT_TENSOR_NAME_BYTES];
     dt_role role;
     size_t bytes, sample_bytes, from;
-    int32_t home, node, of, slot;
+    int32_t home, node, of, group;
     dt_pin pin;
 } dt_tensor;
 
@@ -166,7 +166,7 @@ typedef struct dt_program {
     dt_tensor *tensor;
     dt_op *op;
     int32_t *order;
-    int32_t n_slot;
+    int32_t n_group;
     int32_t loss;       /* the op that ends forward; DT_NONE without backward */
     uint8_t *alt;       /* by node: the chosen alternative */
     const char *policy; /* borrowed; whose pass rewrites it, for reasons */

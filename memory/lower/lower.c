@@ -42,7 +42,7 @@ typedef struct lowering {
     size_t n_segment, n_block, n_slot;
     live_segment *segment; /* by tensor, then by place */
     int32_t *first;        /* by tensor: its first segment; n_tensor + 1 of them */
-    dt_interval *block;    /* then one interval a slot */
+    dt_interval *block;    /* then one interval a group */
     tier_slot *slot;       /* by IN op, in order */
     int32_t *slot_of;      /* by op, OUT and IN: index into slot, or -1 */
     dt_plan *plan;
@@ -117,7 +117,7 @@ static bool may_lie_over(const lowering *l, const dt_op *op, int32_t pos, int32_
     const dt_tensor *to = &l->p->tensor[out->tensor], *ti = &l->p->tensor[in->tensor];
     const bool whole = op->count > 0 || op->n1 - op->n0 == l->p->n;
     return whole && out->first == pos && in->last == pos && in->first < pos && out->over < 0 &&
-           in->under < 0 && to->bytes == ti->bytes && to->slot == ti->slot && !out->fetch &&
+           in->under < 0 && to->bytes == ti->bytes && to->group == ti->group && !out->fetch &&
            in->home < 0;
 }
 
@@ -180,16 +180,16 @@ static dt_status segments(lowering *l, dt_err *err)
 
 /* ---- addresses in the arena ---- */
 
-/* What is to be placed in the arena: blocks first, then slots, which all segments of a slot share.
- */
+/* What is to be placed in the arena: blocks first, then groups, which all segments of a group
+ * share. */
 static dt_status blocks(lowering *l, dt_err *err)
 {
     const int32_t steps = (int32_t)l->p->n_order;
-    l->block = dt_alloc(l->n_segment + (size_t)l->p->n_slot, sizeof *l->block);
+    l->block = dt_alloc(l->n_segment + (size_t)l->p->n_group, sizeof *l->block);
     if (l->block == NULL)
         return DT_FAIL(err, DT_E_NOMEM, "no memory for lowering");
     for (size_t s = 0; s < l->n_segment; s++) {
-        if (l->segment[s].over >= 0 || l->p->tensor[l->segment[s].tensor].slot != DT_NONE)
+        if (l->segment[s].over >= 0 || l->p->tensor[l->segment[s].tensor].group != DT_NONE)
             continue;
         int32_t end = (int32_t)s; /* follow the chain to its last taker */
         for (int32_t k = (int32_t)s; k >= 0; k = l->segment[k].under) {
@@ -201,18 +201,18 @@ static dt_status blocks(lowering *l, dt_err *err)
             .bytes = l->p->tensor[l->segment[s].tensor].bytes,
             .align = DT_ALIGN};
     }
-    for (int32_t k = 0; k < l->p->n_slot; k++)
+    for (int32_t k = 0; k < l->p->n_group; k++)
         l->block[l->n_block + (size_t)k] =
             (dt_interval){.lower = 0, .upper = steps > 0 ? steps : 1, .align = DT_ALIGN};
     for (size_t s = 0; s < l->n_segment; s++) {
         const dt_tensor *t = &l->p->tensor[l->segment[s].tensor];
-        if (t->slot == DT_NONE)
+        if (t->group == DT_NONE)
             continue;
-        l->segment[s].block = (int32_t)l->n_block + t->slot;
+        l->segment[s].block = (int32_t)l->n_block + t->group;
         dt_interval *b = &l->block[l->segment[s].block];
         b->bytes = t->bytes > b->bytes ? t->bytes : b->bytes;
     }
-    l->n_block += (size_t)l->p->n_slot;
+    l->n_block += (size_t)l->p->n_group;
     return DT_OK;
 }
 

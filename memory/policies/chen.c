@@ -9,7 +9,7 @@ static bool ours(const dt_program *p, int32_t tensor, int32_t loss)
 {
     const dt_tensor *t = &p->tensor[tensor];
     if (t->role != DT_ROLE_ACTIVATIONS || t->home != DT_NONE || t->of != DT_NONE ||
-        t->slot != DT_NONE || t->pin != DT_PIN_NONE || !dti_repeatable(p, tensor))
+        t->group != DT_NONE || t->pin != DT_PIN_NONE || !dti_repeatable(p, tensor))
         return false;
     int32_t n;
     const dt_access *a = dt_accesses(p, tensor, &n);

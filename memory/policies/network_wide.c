@@ -4,30 +4,30 @@
  * and dropout in place; one buffer for the largest scratch. Weights and gradients are persistent
  * under every policy.
  *
- * Said with slots: tensors of one slot share an interval that lasts the whole run. */
+ * Said with groups: tensors of one group share an interval that lasts the whole run. */
 #include "engine/base/alloc.h"
 #include "memory/policy.h"
 
-/* The slot whose bytes the tensor takes because its op may run in place on one that nobody needs
+/* The group whose bytes the tensor takes because its op may run in place on one that nobody needs
  * later. */
-static int32_t slot_below(const dt_program *p, int32_t tensor, int32_t pos)
+static int32_t group_below(const dt_program *p, int32_t tensor, int32_t pos)
 {
     const dt_op *op = &p->op[p->order[pos]];
     const dt_form *f = op->desc != NULL ? &op->desc->form[op->form] : NULL;
     for (int k = 0; f != NULL && k < f->n_over; k++) {
         const int32_t in = dt_op_tensor(op, f->over[k].in);
-        if (dt_op_tensor(op, f->over[k].out) != tensor || in == DT_NONE || p->tensor[in].slot < 0 ||
-            p->tensor[in].bytes != p->tensor[tensor].bytes)
+        if (dt_op_tensor(op, f->over[k].out) != tensor || in == DT_NONE ||
+            p->tensor[in].group < 0 || p->tensor[in].bytes != p->tensor[tensor].bytes)
             continue;
         int32_t n;
         const dt_access *a = dt_accesses(p, in, &n);
         if (dt_pos(p, a[n - 1].op) == pos)
-            return p->tensor[in].slot;
+            return p->tensor[in].group;
     }
     return DT_NONE;
 }
 
-/* Values of forward, and what forward leaves for backward: a slot each, or that of the value they
+/* Values of forward, and what forward leaves for backward: a group each, or that of the value they
  * overwrite. The probabilities of the loss are no activation layer's: the gradient over them has
  * buffers of its own. */
 static void keep_for_ever(dt_program *p)
@@ -40,8 +40,8 @@ static void keep_for_ever(dt_program *p)
             (x->role != DT_ROLE_ACTIVATIONS && x->role != DT_ROLE_STASH &&
                 x->role != DT_ROLE_INPUT))
             continue;
-        const int32_t below = slot_below(p, (int32_t)t, dt_pos(p, a[0].op));
-        x->slot = below != DT_NONE ? below : p->n_slot++;
+        const int32_t below = group_below(p, (int32_t)t, dt_pos(p, a[0].op));
+        x->group = below != DT_NONE ? below : p->n_group++;
     }
 }
 
@@ -52,13 +52,13 @@ static dt_status share(dt_program *p, dt_role role, dt_err *err)
     int32_t *busy_until = dt_alloc(p->n_tensor + 1, sizeof *busy_until);
     if (busy_until == NULL)
         return dti_pass_no_memory(err);
-    const int32_t first = p->n_slot;
+    const int32_t first = p->n_group;
     int32_t made = 0;
     for (size_t i = 0; i < p->n_order; i++) {
         const dt_op *op = &p->op[p->order[i]];
         for (int a = 0; a < op->n_arg; a++) {
             dt_tensor *x = &p->tensor[op->arg[a].tensor];
-            if (x->role != role || x->home != DT_NONE || x->slot != DT_NONE)
+            if (x->role != role || x->home != DT_NONE || x->group != DT_NONE)
                 continue;
             int32_t n;
             const dt_access *use = dt_accesses(p, op->arg[a].tensor, &n);
@@ -67,10 +67,10 @@ static dt_status share(dt_program *p, dt_role role, dt_err *err)
                 s++;
             made += s == made;
             busy_until[s] = dt_pos(p, use[n - 1].op);
-            x->slot = first + s;
+            x->group = first + s;
         }
     }
-    p->n_slot += made;
+    p->n_group += made;
     dt_free(busy_until);
     return DT_OK;
 }

@@ -1,6 +1,7 @@
-/* How the bytes of a tensor are packed while nobody needs its values. A codec is two pure functions
- * over buffers, run by the whole OpenMP team; the work is cut into chunks by size alone, so the
- * bytes are the same on any number of threads and with any instruction set.
+/* How the bytes of a tensor are packed while nobody needs its values. A codec is pure functions
+ * over buffers, whose work the calling thread's team shares (engine/base/team.h); it is cut into
+ * chunks by size alone, so the bytes are the same on any number of threads and with any instruction
+ * set.
  *
  * Values are 32-bit words of which only the bits count: zero is the word with no bit set, so -0.0,
  * denormal numbers and the bits of a NaN come back from an exact codec as they were, whatever the

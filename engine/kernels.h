@@ -170,8 +170,8 @@ typedef struct dt_rows {
  * @run:     one execution; allocates nothing
  * @param_bytes: bytes of parameter i as it lives on this device. Default: 4 * elements
  * @param_put @param_get: some rows of parameter i between PyTorch's layout (fp32; @plain is where
- * these rows are) and the one it lives in (@lives is all of it). What is at @plain may be other
- * values behind param_put. Default: copy
+ * these rows are) and the one it lives in (@lives is all of it). param_put may overwrite
+ * what is at @plain. Default: copy
  * @param_rows: the rows that these two take may be any number of times this many, and fewer at the
  * end; 0: only all together. Default: 1
  * @run_many: of updates that need no create: one execution each of n of them, in any order, as none

@@ -185,10 +185,10 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * first, then of gradients, then of optimizer state; *host is what the host still has for them, of
  * which it takes away what it uses. NULL: on the device
  * @says_home: whether, with these options, it says so at all. NULL: always
- * @home_choices: how many ways it has to say so with these options, which @choose_home writes into
- * them by number, 0 being none, and by what those before it came to: @worth has the seconds of
- * their runs, infinity where they do not fit. A run under a budget takes the first of the fastest
- * that fit it. NULL: one
+ * @home_choices: in how many ways it can say so with these options; way 0 is to give no homes.
+ * @choose_home sets the options to way number @choice; @worth has, for the ways before that, the
+ * seconds of their runs, infinity where one did not fit. A run under a budget takes the first of
+ * the fastest that fit. NULL: one way
  * @fills_host: whether, with these options, that depends on *host. NULL: never
  * @host_updates: updates run on the host, where what they need lives
  * @delay: from which step on an update takes the gradients of the step before, which live on the

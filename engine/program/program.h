@@ -172,8 +172,9 @@ typedef struct dt_program {
     const char *policy; /* borrowed; whose pass rewrites it, for reasons */
     bool dense;         /* what that pass plans is for steps whose packed values did not fit */
     dt_reasons reasons;
-    bool *needs_dx;      /* by node: something before it is trained */
-    bool stale;          /* the index must be made anew: more has changed than the next two tell */
+    bool *needs_dx; /* by node: something before it is trained */
+    bool stale;     /* the index must be made anew: more has changed than @rebound and @changed_from
+                       tell */
     dt_rebound *rebound; /* since the index was made */
     size_t n_rebound, cap_rebound;
     size_t changed_from; /* the first place of the order that has changed since */

@@ -87,7 +87,8 @@ dt_status dt_runner_run(dt_runner *r, int id, const dt_run_args *a, dt_err *err)
 /* Of tensors with two generations plans write the next one, beside the one that all read. Between
  * runs: what was written since the last call becomes what is read (@keep), or is forgotten. */
 void dti_runner_settle(dt_runner *r, bool keep);
-/* What steps made beside what lives on is looked at in its place, until this is said again. */
+/* Until it is called once more, tensors with two generations are read as this step wrote them, not
+ * as the steps before left them. */
 void dti_runner_turn(dt_runner *r);
 
 /* Sum up the squares of each gradient right before the early update that it is for, so that

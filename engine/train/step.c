@@ -1,4 +1,7 @@
-/* A step: gradients of its micro-batches, whether they and the loss are numbers, and the update. */
+/* A step: gradients of its micro-batches, whether they and the loss are numbers, and the update.
+ *
+ * Messages count steps from 1, as progress and metrics do: behind "after 9 of 30 steps" it is step
+ * 10 that fails. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -50,9 +53,6 @@ static dt_hyper hyper_of(const dt_train_opts *o, double lr, double norm)
         .no_decay = o->no_decay,
         .label_smoothing = (float)o->label_smoothing};
 }
-
-/* Messages count steps from 1, as progress and metrics do: behind "after 9 of 30 steps" it is step
- * 10 that fails. */
 
 /* A step under way: its batch, the norm to clip by where updates are early (below 0: they are not
  * clipped), whether it is run by the dense plans, and whether that is because its packed values did

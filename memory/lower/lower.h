@@ -17,8 +17,9 @@ typedef struct dt_lower_opts {
                                  that may still be on their way back behind the ops */
     uint64_t keep_to; /* where the plan would be above it, fewer bytes come ahead; 0: none */
     dt_memo *memo;    /* what was placed and timed before; NULL: nothing is remembered */
-    const dt_pool_desc *pool_above; /* places it instead where the bound is above @above, as where
-                                       it is of no use then; NULL: @pool whatever it comes to */
+    const dt_pool_desc *pool_above; /* where the bound is above @above, this pool is used instead of
+                                       @pool: such a plan is of no use, so it need not be placed
+                                       well; NULL: always @pool */
     uint64_t above;
     uint64_t enough; /* a peak that is there for another program anyway: very many tensors that a
                         quick pool places below it are left so; 0: none */

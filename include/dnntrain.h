@@ -182,8 +182,8 @@ DT_API dt_status dt_run_begin(dt_run *r, const dt_run_observer *o, dt_err *err) 
  * configuration says so. A step that failed is discarded whole, so the weights stand as dt_run_step
  * says; but where an update itself failed, which train.update = early and a disk make possible,
  * some are updated and some are not, and nothing of the run can be saved any more. DT_E_NONFINITE,
- * DT_E_DATA, DT_E_IO, DT_E_DEVICE; DT_E_BUSY as dt_run_save; DT_E_STOPPED when the observer asks for
- * it. */
+ * DT_E_DATA, DT_E_IO, DT_E_DEVICE; DT_E_BUSY as dt_run_save; DT_E_STOPPED when the observer asks
+ * for it. */
 DT_API dt_status dt_run_train(dt_run *r, int64_t until, dt_err *err) DT_NODISCARD;
 
 DT_API int64_t dt_run_step(const dt_run *r);  /* steps done */

@@ -190,17 +190,34 @@ static int looks(void)
     return n < LEAST ? LEAST : n > MOST ? MOST : (int)n;
 }
 
+/* The program anew, under its own name: by /proc/self/exe it would be called exe. Where it cannot,
+ * it goes on as it is. */
+static void begin_anew(char **argv)
+{
+    char self[4096];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    (void)execv(self, argv);
+    (void)execv("/proc/self/exe", argv); /* another file may have taken its place */
+}
+
 /* Threads of the library's that wait for work spin for milliseconds, unless told otherwise when the
  * program is loaded, on cores that ours, or other programs, want meanwhile. So the program begins
- * anew with less: longer than it takes to wake one, and shorter than most ops. */
+ * anew with less: longer than it takes to wake one, and shorter than most ops. Not where threads
+ * are bound to processors: the first is bound by now, and all would have its processor. */
 static void spin_less(char **argv)
 {
+    static const char *const given[] = {
+        "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
     char count[16];
-    if (getenv("OMP_WAIT_POLICY") != NULL || getenv("GOMP_SPINCOUNT") != NULL)
-        return;
+    for (size_t i = 0; i < DT_COUNT(given); i++)
+        if (getenv(given[i]) != NULL)
+            return;
     snprintf(count, sizeof count, "%d", looks());
     if (setenv("GOMP_SPINCOUNT", count, 0) == 0)
-        (void)execv("/proc/self/exe", argv); /* where it cannot, it goes on as it is */
+        begin_anew(argv);
 }
 
 /* An assertion that fails within the solver ends its search alone; whatever else aborts, or is sent

@@ -195,6 +195,32 @@ static void threads_that_wait_soon_sleep(void **state)
     }
 }
 
+/* How many threads plans are made for, as they say; the caller frees it. */
+static char *planned_threads(void)
+{
+    ran r = cli_run("plan FILE --text -", dt_source_path("configs/mlp.ini"));
+    assert_code(&r, 0);
+    const char *at = strstr(r.out, "threads=");
+    assert_non_null(at);
+    char *said = strndup(at, strcspn(at, " \n"));
+    cli_done(&r);
+    return said;
+}
+
+static void threads_that_are_bound_are_as_many(void **state)
+{
+    NEED_BINARY();
+    if (getenv("OMP_PROC_BIND") != NULL)
+        skip();
+    char *free_ones = planned_threads();
+    setenv("OMP_PROC_BIND", "true", 1);
+    char *bound = planned_threads();
+    unsetenv("OMP_PROC_BIND");
+    assert_string_equal(bound, free_ones);
+    free(bound);
+    free(free_ones);
+}
+
 /* --- wrong calls --- */
 
 typedef struct wrong {
@@ -1093,6 +1119,7 @@ DT_TEST_GROUP(cli)
         cmocka_unit_test(the_configuration_page_is_what_the_program_prints),
         cmocka_unit_test(version_is_the_build_systems),
         cmocka_unit_test(threads_that_wait_soon_sleep),
+        cmocka_unit_test(threads_that_are_bound_are_as_many),
         cmocka_unit_test(wrong_commands_get_the_nearest),
         cmocka_unit_test(without_arguments_help_is_shown_and_nothing_done),
         cmocka_unit_test(any_number_of_pictures_may_be_named),

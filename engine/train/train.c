@@ -55,6 +55,7 @@ static dt_status go_on(const dt_train_job *j, dt_train_point *p, dt_err *err)
         j->feed->seek_to(
             j->feed->self, p->step / j->steps_per_epoch, p->step % j->steps_per_epoch, p->at, err),
         "go on after step %" PRId64, p->step);
+    j->feed->skipped = p->skipped; /* what was skipped behind that step comes again */
     if (p->evaluated)
         return DT_OK;
     DT_CHECK(evaluate_after(j, p->step - 1, err));

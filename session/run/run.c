@@ -105,7 +105,7 @@ static void judge(dt_run *r, const dt_eval_report *report)
     dt_course *c = &r->course;
     if (by == DT_BEST_OFF)
         return;
-    c->worse++;
+    c->worse += c->improved_step > 0; /* than the best, if there is one */
     if (!isfinite(v))
         return;
     if (c->improved_step == 0 || v > c->improved) {

@@ -279,17 +279,17 @@ static void pictures_are_evaluated_too(void **state)
     cli_done(&r);
 }
 
-/* A file of safetensors: F32 x and I64 y of one step, 2 pictures of 4x4 and 3 channels; of the
- * pixels a quarter is of class 0, the rest of class 2. */
-static const char *pixel_file(void)
+/* A file of safetensors: F32 x and I64 y of one step, 2 pictures of 4x4 and 3 channels, black but
+ * for the @first value; of the pixels a quarter is of class 0, the rest of class 2. */
+static const char *pixel_file(const char *name, float first)
 {
     static const char header[] =
         "{\"x\":{\"dtype\":\"F32\",\"shape\":[1,2,3,4,4],\"data_offsets\":[0,384]},"
         "\"y\":{\"dtype\":\"I64\",\"shape\":[1,2,4,4],\"data_offsets\":[384,640]}}";
-    float x[96] = {0};
+    float x[96] = {first};
     int64_t y[32];
     const uint64_t length = strlen(header);
-    const char *path = cli_file("pixels.safetensors", "");
+    const char *path = cli_file(name, "");
     FILE *f = fopen(path, "wb");
     assert_non_null(f);
     for (int i = 0; i < 32; i++)
@@ -306,7 +306,7 @@ static const char *pixel_file(void)
 static void pixel_config(char file[1024], char dir[1024])
 {
     char ini[4096], data[1024];
-    snprintf(data, sizeof data, "%s", pixel_file());
+    snprintf(data, sizeof data, "%s", pixel_file("pixels.safetensors", 0));
     snprintf(dir, 1024, "%s", dt_temp_path("pixels"));
     snprintf(ini, sizeof ini,
         "[model]\nimage = 4\nclasses = 4\n[conv c]\nout = 4\nkernel = 1\nbias = off\n[data]\n"
@@ -1237,6 +1237,23 @@ static void a_run_ends_when_evaluations_get_no_better(void **state)
     }
 }
 
+/* Then there is no best for the others to be no better than. */
+static void evaluations_that_are_no_numbers_end_no_run(void **state)
+{
+    NEED_BINARY();
+    char file[1024], dir[1024], line[4096];
+    pixel_config(file, dir);
+    snprintf(line, sizeof line,
+        "FILE --set train.steps=8 --set train.eval_every=1 --set train.patience=3 --set "
+        "checkpoint.best=loss --set data.eval_path=%s",
+        pixel_file("no_number.safetensors", NAN));
+    ran r = cli_run(line, file);
+    assert_code(&r, 0);
+    assert_has_not(r.err, "the run ends");
+    assert_has(r.out, "after 8 of 8 steps");
+    cli_done(&r);
+}
+
 DT_TEST_GROUP(eval)
 {
     const struct CMUnitTest tests[] = {
@@ -1263,6 +1280,7 @@ DT_TEST_GROUP(eval)
         cmocka_unit_test(the_best_evaluation_is_told_with_its_checkpoint),
         cmocka_unit_test(a_share_of_the_data_is_held_out),
         cmocka_unit_test(a_run_ends_when_evaluations_get_no_better),
+        cmocka_unit_test(evaluations_that_are_no_numbers_end_no_run),
         cmocka_unit_test(a_run_keeps_the_names_of_its_classes),
         cmocka_unit_test(classes_that_are_others_now_are_refused),
         cmocka_unit_test(text_is_written_by_the_vocabulary_that_was_learned),

@@ -1,4 +1,8 @@
 /* The version that this was built as; CMake gives DT_VERSION, the project's. */
 #include "engine/version.h"
 
+#ifndef DT_VERSION
+#define DT_VERSION ""
+#endif
+
 const char dti_version[] = DT_VERSION;

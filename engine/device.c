@@ -98,10 +98,10 @@ static dt_status load(dt_err *err)
         (void)dlclose(module);
         return DT_E_DEVICE;
     }
-    if (strcmp(m->version, dti_version) != 0) {
+    if (strcmp(m->version, dt_engine_version) != 0) {
         (void)DT_FAIL(err, DT_E_DEVICE,
             "the CUDA device is of version %s and the program of %s: install both of one version",
-            m->version, dti_version);
+            m->version, dt_engine_version);
         (void)dlclose(module);
         return DT_E_DEVICE;
     }

@@ -5,4 +5,4 @@
 #define DT_VERSION ""
 #endif
 
-const char dti_version[] = DT_VERSION;
+const char dt_engine_version[] = DT_VERSION;

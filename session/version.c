@@ -1,9 +1,10 @@
-/* What the library was built from and with. CMake gives DT_VERSION, the project's. */
+/* What the library was built from and with. */
 #include "session/version.h"
 
 #include <dnntrain.h>
 
 #include "engine/device.h"
+#include "engine/version.h"
 #include "layers/onednn/onednn.h"
 #include "memory/codec.h"
 #include "memory/remat/remat.h"
@@ -13,17 +14,16 @@
 #include <git_id.h>
 #else /* compiled by itself, to be looked at */
 #define DT_GIT ""
-#define DT_VERSION ""
 #endif
 
 const char *dt_version(void)
 {
-    return DT_VERSION;
+    return dt_engine_version;
 }
 
 dt_build dt_build_facts(void)
 {
-    return (dt_build){.version = DT_VERSION,
+    return (dt_build){.version = dt_engine_version,
         .git = DT_GIT,
         .library = dt_onednn_version(),
         .io_uring = dt_uring_built(),

@@ -33,7 +33,7 @@ static const dt_kernels *kernels(const char *layer)
 
 DT_API extern const dt_device_module dt_device_module_cuda;
 const dt_device_module dt_device_module_cuda = {
-    .version = dti_version,
+    .version = dt_engine_version,
     .driver = &dt_cuda_driver,
     .count_in = dt_alloc_count_in,
     .answers = dt_cuda_answers,

@@ -372,22 +372,29 @@ static void plans_of_packed_states_say_so(void **state)
         "planned for train.optimizer = adam, but this run has lion: plan again");
 }
 
+/* What plan --diff says of the plans and others, whose @text goes to a file @name. */
+static ran diff_from(const char *plans, const char *name, char *text)
+{
+    char other[512], words[WORDS];
+    snprintf(other, sizeof other, "%s", cli_file(name, text));
+    dt_free(text);
+    snprintf(words, sizeof words, "plan --diff %s %s", plans, other);
+    const ran r = cli_run(words, NULL);
+    assert_code(&r, 0);
+    return r;
+}
+
 static void files_of_several_plans_are_compared_plan_by_plan(void **state)
 {
     NEED_BINARY();
-    char plans[512], file[512], words[WORDS];
+    char plans[512], file[512];
     write_plans(plans, file);
     char *text = cli_text(plans), *update = strstr(text, "program=update");
     assert_non_null(update);
     while (update > text && update[-1] != '\n')
         update--;
     *update = '\0';
-    char less[512];
-    snprintf(less, sizeof less, "%s", cli_file("less.plans", text));
-    dt_free(text);
-    snprintf(words, sizeof words, "plan --diff %s %s", plans, less);
-    ran r = cli_run(words, NULL);
-    assert_code(&r, 0);
+    ran r = diff_from(plans, "less.plans", text);
     assert_has(r.out, "- plan 'update' for 4 samples\n");
     assert_has_not(r.out, "plan 'first'");
     assert_string_equal(r.err, "dnntrain: the plans differ\n");
@@ -398,16 +405,12 @@ static void files_of_several_plans_are_compared_plan_by_plan(void **state)
 static void titles_do_not_speak_to_the_terminal(void **state)
 {
     NEED_BINARY();
-    char plans[512], file[512], words[WORDS], odd[512];
+    char plans[512], file[512];
     write_plans(plans, file);
     char *text = cli_text(plans), *update = strstr(text, "program=update");
     assert_non_null(update);
     memcpy(update, "program=\\x1bcc", strlen("program=update")); /* ESC c resets it */
-    snprintf(odd, sizeof odd, "%s", cli_file("odd.plans", text));
-    dt_free(text);
-    snprintf(words, sizeof words, "plan --diff %s %s", plans, odd);
-    ran r = cli_run(words, NULL);
-    assert_code(&r, 0);
+    ran r = diff_from(plans, "odd.plans", text);
     assert_has(r.out, "+ plan '\\x1bcc' for 4 samples\n");
     assert_null(strchr(r.out, '\x1b'));
     cli_done(&r);

@@ -485,7 +485,7 @@ static dt_status find_or_take(dti_auto *s, dt_err *err)
     if (take_front(s, key))
         return DT_OK;
     DT_CHECK(find_front(s, err));
-    if (!is_begun(s))
+    if (!s->env->hasty && !is_out_of_reach(s))
         keep_front(s, key);
     return DT_OK;
 }
@@ -541,7 +541,7 @@ static bool may_come_later(const dt_map *m, const dt_lower_opts *o)
 
 /* Whether a policy alone, or two, are faster with less ahead than all that fit as much as comes
  * ahead for any budget: where copies are what a step waits for, those that come early hold up
- * others. */
+ * others. What answers is kept as a front is. */
 static dt_status is_faster_with_less(
     const dti_auto *s, dt_lower_opts *lower, bool *faster, dt_err *err)
 {
@@ -550,11 +550,16 @@ static dt_status is_faster_with_less(
     less.plan = NULL;
     less.base = NULL;
     less.n = less.room = less.n_base = less.room_base = less.n_light = 0;
-    less.own = own;
+    less.own = 0;
+    less.reach = UINT64_MAX;
+    less.searches = DTI_AUTO_SEARCH_OFF; /* with less ahead: the beginning alone */
     lower->keep_to = own;
-    const dt_status st = dti_auto_add_policies(&less, !s->env->hasty, err);
-    *faster = st == DT_OK && dti_pass_is_better_in_all(s->env, &best_within(&less, own)->cost,
-                                 &best_within(s, own)->cost, own);
+    const dt_status st = find_or_take(&less, err);
+    if (st == DT_OK) {
+        const dti_pass_cost *of = &best_within(&less, own)->cost;
+        *faster = of->device <= own && dti_pass_fits(s->env, of) &&
+                  of->seconds < best_within(s, own)->cost.seconds;
+    }
     lower->keep_to = 0;
     drop_plans(&less);
     dti_auto_drop_bases(&less);

@@ -572,8 +572,8 @@ static void a_second_search_leaves_no_memory_behind(void **state)
 }
 
 /* Plans that are tried for a budget where all that outlives a step lives on the host, and comes as
- * far ahead as @ahead; *peak: of what is found. */
-static int64_t tries_ahead(uint64_t ahead, uint64_t budget, uint64_t *peak)
+ * far ahead as @ahead; *peak: of what is found. @kept: what is found, or NULL. */
+static int64_t tries_ahead(uint64_t ahead, uint64_t budget, dt_kept *kept, uint64_t *peak)
 {
     int64_t tries = 0;
     dti_pass_cost c;
@@ -585,6 +585,7 @@ static int64_t tries_ahead(uint64_t ahead, uint64_t budget, uint64_t *peak)
     const dt_pass_env env = {.costs = &dt_costs_default,
         .lower = &lower,
         .budgets.device = budget,
+        .kept = kept,
         .tries = count_try,
         .listener = &tries};
     dt_lowered m = {.graph = dt_random_graph(6)};
@@ -603,15 +604,34 @@ static void what_comes_ahead_is_given_up_soon(void **state)
 {
     (void)state;
     uint64_t least, peak;
-    (void)tries_ahead(0, 1, &least);
+    (void)tries_ahead(0, 1, NULL, &least);
     const uint64_t budget = least + least / 8;
-    const int64_t without = tries_ahead(0, budget, &peak);
+    const int64_t without = tries_ahead(0, budget, NULL, &peak);
     assert_true(peak <= budget);
-    const int64_t with = tries_ahead(UINT64_MAX, budget, &peak);
+    const int64_t with = tries_ahead(UINT64_MAX, budget, NULL, &peak);
     assert_true(peak <= budget);
     if (with > without + without / 4)
         fail_msg("%lld plans tried with what comes ahead, %lld without", (long long)with,
             (long long)without);
+}
+
+/* Nor is anything searched for that was kept, whether less ahead is faster among it. */
+static void what_was_found_with_less_ahead_is_kept(void **state)
+{
+    (void)state;
+    uint64_t least, first, again;
+    (void)tries_ahead(0, 1, NULL, &least);
+    for (uint64_t k = 0; k < 6; k++) {
+        const uint64_t budget = least + least * k / 4, ahead = least / 16;
+        dt_kept *kept = dt_kept_create(NULL, NULL);
+        const int64_t tried = tries_ahead(ahead, budget, kept, &first);
+        const int64_t later = tries_ahead(ahead, budget, kept, &again);
+        assert_true(first == again && tried > 0);
+        if (later > tried / 16)
+            fail_msg("budget %d: %lld plans tried, then %lld", (int)k, (long long)tried,
+                (long long)later);
+        dt_kept_destroy(kept);
+    }
 }
 
 /* What a policy comes to where all that outlives a step lives on the host and may come ahead
@@ -1095,6 +1115,7 @@ DT_TEST_GROUP(auto)
         cmocka_unit_test(a_front_is_of_its_homes),
         cmocka_unit_test(a_second_search_leaves_no_memory_behind),
         cmocka_unit_test(what_comes_ahead_is_given_up_soon),
+        cmocka_unit_test(what_was_found_with_less_ahead_is_kept),
         cmocka_unit_test(with_less_ahead_it_is_behind_nobody),
         cmocka_unit_test(a_front_is_kept_in_a_file),
         cmocka_unit_test(no_budget_is_that_of_keep_all),

@@ -445,7 +445,7 @@ static void cost_key(const dt_program *p, const dt_lower_opts *o, char key[DT_SH
 {
     dt_sha256 sum;
     dt_sha256_init(&sum);
-    dt_sha256_add(&sum, o->pool->name, strlen(o->pool->name) + 1);
+    dt_sha256_add_text(&sum, o->pool->name);
     dt_sha256_add(&sum, &o->enough, sizeof o->enough);
     dt_sha256_add(&sum, &o->keep_to, sizeof o->keep_to);
     dti_program_key(p, &sum);

@@ -379,7 +379,7 @@ static dt_status bind_compute(binder *b, const dt_row *row, dt_err *err)
     c->args.sample0 = op->n0;
     c->args.layer = c->call.node == NULL ? DT_NONE : c->call.node->key;
     c->args.seed = b->r->o.seed;
-    c->args.accumulate = b->to->again;
+    c->args.accumulate = dt_plan_kind(b->plan) == DT_PROGRAM_AGAIN;
     if (c->kernels == NULL)
         return DT_FAIL(err, DT_E_DEVICE, "%s: no %s kernels", op->name,
             dt_device_name(dt_context_device(b->r->o.context)));
@@ -724,7 +724,6 @@ dt_status dti_bind(dt_runner *r, const dt_plan *plan, dti_plan *to, dt_err *err)
     binder b = {.r = r, .plan = plan, .to = to};
     to->n = plan->batch;
     to->team = plan->threads;
-    to->again = dt_plan_kind(plan) == DT_PROGRAM_AGAIN;
     const dt_status st = bind(&b, err);
     dti_values_deinit(&b.values);
     dt_free(b.off);

@@ -161,22 +161,24 @@ static dt_status copy_or_fetch(const dti_run *u, dti_step *s, int thread, dt_err
     return st;
 }
 
-dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
+/* @by: launch, or launch_fused. */
+static dt_status put(const dti_run *u, dti_step *s, dt_launch by, int thread, dt_err *err)
 {
     if (s->kind != DTI_COMPUTE)
         return copy_or_fetch(u, s, thread, err);
-    if (s->compute.launched == 0)
-        return DT_OK; /* it is there already */
-    if (s->compute.host)
-        return launch(s, NULL, err);
-    return u->r->d->launch(u->r->device, s->compute.launched > 1 ? launch_fused : launch, s, err);
+    return s->compute.host ? launch(s, NULL, err) : u->r->d->launch(u->r->device, by, s, err);
+}
+
+dt_status dti_step_put(const dti_run *u, dti_step *s, int thread, dt_err *err)
+{
+    const int launched = s->kind == DTI_COMPUTE ? s->compute.launched : 1;
+    return launched == 0 ? DT_OK /* it is there already */
+                         : put(u, s, launched > 1 ? launch_fused : launch, thread, err);
 }
 
 static dt_status put_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
 {
-    if (s->kind != DTI_COMPUTE)
-        return copy_or_fetch(u, s, thread, err);
-    return s->compute.host ? launch(s, NULL, err) : u->r->d->launch(u->r->device, launch, s, err);
+    return put(u, s, launch, thread, err);
 }
 
 dt_status dti_step_alone(const dti_run *u, dti_step *s, int thread, dt_err *err)
@@ -258,7 +260,6 @@ dt_status dti_run_begin(const dti_run *u, dt_err *err)
     dt_runner *r = u->r;
     const dt_run_args *a = u->a;
     DT_CHECK(dti_check_team(r, u->p->team, "scratch is", err));
-    r->overflow = 0;
     r->held = a->hold;
     DT_CHECK(dti_input_begin(u, err));
     r->now = (dt_now){a->sample0, a->step, a->step_labels, a->hyper};
@@ -313,7 +314,6 @@ static void count_copies(dt_runner *r, dti_plan *p)
 
 void dti_run_done(const dti_run *u)
 {
-    u->r->overflow = u->r->here->overflow;
     u->p->ran = true;
     count_copies(u->r, u->p);
 }

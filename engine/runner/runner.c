@@ -233,7 +233,7 @@ void dti_runner_set_delay(dt_runner *r, uint64_t seed)
 
 bool dti_runner_overflowed(const dt_runner *r)
 {
-    return r->overflow != 0;
+    return r->here->overflow != 0;
 }
 
 dt_runner_stats dt_runner_get_stats(const dt_runner *r)

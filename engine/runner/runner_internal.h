@@ -97,7 +97,6 @@ typedef struct dti_step {
  * @begin:   first step by thread; -1: none
  * @threads: those that have steps: bit s for stream s
  * @team:    threads of the processor that its scratch is for
- * @again:   its gradients are added to those that are there
  * @ran:     once at least
  * @range @n_range: of graphs.c: what a device keeps of it; none: not yet
  * @plain:   it could not be kept
@@ -114,7 +113,7 @@ typedef struct dti_plan {
     int32_t n_event;
     int64_t n;
     int team;
-    bool again, ran, plain;
+    bool ran, plain;
     struct dti_range *range;
     struct dti_traced *span;
 } dti_plan;
@@ -181,7 +180,6 @@ struct dt_runner {
     char blamed[3 * DT_TENSOR_NAME_BYTES]; /* "": nobody */
     char plain[512];                       /* why some plan is not kept; "" */
     uint64_t delay_seed;
-    int overflow;
     unsigned char *turned; /* by entry of the map: its two slots have changed places */
     unsigned char *beside; /* likewise: its next generation was written since the last settling */
     double *squares;       /* likewise, of parameters: of the gradient of its last early update */

@@ -11,7 +11,7 @@ static void key_of(
 {
     dt_sha256 sum;
     dt_sha256_init(&sum);
-    dt_sha256_add(&sum, pool->name, strlen(pool->name) + 1);
+    dt_sha256_add_text(&sum, pool->name);
     for (size_t i = 0; i < n; i++) {
         const uint64_t of[] = {(uint64_t)v[i].lower, (uint64_t)v[i].upper, v[i].bytes, v[i].align};
         dt_sha256_add(&sum, of, sizeof of);

@@ -543,7 +543,7 @@ void dti_costs_sum(const dt_costs *c, dt_sha256 *sum)
     for (size_t i = 0; i < c->n_rate; i++) {
         const dt_codec_rate *r = &c->rate[i];
         const double value[] = {r->density, r->pack, r->unpack};
-        dt_sha256_add(sum, r->codec, strlen(r->codec) + 1);
+        dt_sha256_add_text(sum, r->codec);
         dt_sha256_add(sum, value, sizeof value);
         if (r->across)
             dt_sha256_add(sum, "across", sizeof "across");

@@ -172,10 +172,10 @@ static dt_status add_layers(dti_facts *f, const dt_config *c, dt_err *err)
 static void sum_node(dt_sha256 *sum, const dt_graph *g, const dt_node *node, bool options)
 {
     char text[256];
-    dt_sha256_add(sum, node->name, strlen(node->name) + 1);
-    dt_sha256_add(sum, node->desc->name, strlen(node->desc->name) + 1);
+    dt_sha256_add_text(sum, node->name);
+    dt_sha256_add_text(sum, node->desc->name);
     if (options)
-        dt_sha256_add(sum, node->opts_text, strlen(node->opts_text) + 1);
+        dt_sha256_add_text(sum, node->opts_text);
     for (int i = 0; i < node->n_in; i++) {
         const dt_shape x = dt_graph_shape(g, node->in[i]);
         const int n = snprintf(text, sizeof text, "%" PRId64 ":%" PRId64 "x%" PRId64 "x%" PRId64,
@@ -418,8 +418,8 @@ dt_status dti_session_results(const dt_session *s, char to[DT_SHA256_TEXT], dt_e
         st = add(&f, "card", s->context.card->name, err);
     dt_sha256_init(&sum);
     for (size_t i = 0; i < f.n; i++) {
-        dt_sha256_add(&sum, f.fact[i].key, strlen(f.fact[i].key) + 1);
-        dt_sha256_add(&sum, f.fact[i].value, strlen(f.fact[i].value) + 1);
+        dt_sha256_add_text(&sum, f.fact[i].key);
+        dt_sha256_add_text(&sum, f.fact[i].value);
     }
     dt_sha256_text(&sum, to);
     dti_facts_deinit(&f);

@@ -39,8 +39,7 @@ void dt_names_add(dt_names *x, dt_named of, size_t i)
         *slot = (uint32_t)i + 1;
 }
 
-/* As many slots as @n elements and one more want, and the first @n in them. */
-static bool make(dt_names *x, dt_named of, size_t n)
+bool dt_names_fill(dt_names *x, dt_named of, size_t n)
 {
     dt_names made = {.slots = LEAST};
     while (made.slots < 2 * (n + 1))
@@ -57,12 +56,7 @@ static bool make(dt_names *x, dt_named of, size_t n)
 
 bool dt_names_grow(dt_names *x, dt_named of, size_t n)
 {
-    return 2 * (n + 1) <= x->slots || make(x, of, n);
-}
-
-bool dt_names_fill(dt_names *x, dt_named of, size_t n)
-{
-    return make(x, of, n);
+    return 2 * (n + 1) <= x->slots || dt_names_fill(x, of, n);
 }
 
 void dt_names_deinit(dt_names *x)

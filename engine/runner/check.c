@@ -33,12 +33,12 @@ typedef struct checker {
 
 /* ---- the checked run ---- */
 
-static dt_status all_are(
-    const checker *k, uint64_t from, int byte, uint64_t bytes, bool *yes, dt_err *err)
+static dt_status is_untouched(
+    const checker *k, uint64_t from, uint64_t bytes, bool *yes, dt_err *err)
 {
     *yes = true;
     return bytes == 0 ? DT_OK
-                      : k->r->d->holds(k->r->device, k->r->base + from, bytes, byte, yes, err);
+                      : k->r->d->holds(k->r->device, k->r->base + from, bytes, PATTERN, yes, err);
 }
 
 static dt_status remember(checker *k, uint64_t from, uint64_t to, int32_t tensor, dt_err *err)
@@ -108,7 +108,7 @@ static dt_status measure(checker *k, const dti_bytes *b, dt_err *err)
     if (dt_align_up(b->to, DT_ALIGN) <= k->m->peak)
         return DT_OK;
     if (k->p->tensor[b->tensor].role != DT_ROLE_WORKSPACE)
-        DT_CHECK(all_are(k, b->from, PATTERN, b->to - b->from, &untouched, err));
+        DT_CHECK(is_untouched(k, b->from, b->to - b->from, &untouched, err));
     if (!untouched)
         k->m->peak = dt_align_up(b->to, DT_ALIGN);
     return DT_OK;
@@ -169,7 +169,7 @@ static dt_status check_untouched(const checker *k, uint64_t from, uint64_t to, d
     bool same = true;
     if (from >= to)
         return DT_OK;
-    DT_CHECK(all_are(k, from, PATTERN, to - from, &same, err));
+    DT_CHECK(is_untouched(k, from, to - from, &same, err));
     if (same)
         return DT_OK;
     for (unsigned char at = PATTERN; at == PATTERN; from++)

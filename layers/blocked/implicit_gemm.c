@@ -55,9 +55,9 @@ static int64_t whole(int64_t n, int64_t of)
 }
 
 /* Of so many as are needed, alike in size. */
-static int64_t alike(int64_t n, int64_t most, int64_t of)
+static int64_t alike(int64_t n, int64_t most)
 {
-    return whole(dti_ceil_div(n, dti_ceil_div(n, most)), of);
+    return whole(dti_ceil_div(n, dti_ceil_div(n, most)), STRIP);
 }
 
 static int64_t results(const dti_weight_gradient *g)
@@ -73,8 +73,8 @@ static int64_t blocks(const dti_weight_gradient *g, const cut *k)
 static cut cut_of(const dti_weight_gradient *g)
 {
     const bool avx2 = dti_lane_set() < DTI_LANES_AVX512;
-    cut k = {.rows = alike(g->c, ROWS, STRIP),
-        .columns = alike(g->out, COLUMNS, STRIP),
+    cut k = {.rows = alike(g->c, ROWS),
+        .columns = alike(g->out, COLUMNS),
         .words = avx2 ? 2 * WORDS : WORDS,
         .panel = avx2 ? 16 : 64};
     k.down = dti_ceil_div(g->c, k.rows);

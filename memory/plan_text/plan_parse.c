@@ -166,7 +166,7 @@ static dt_status scan_number(const scan *s, const char *what, word w, uint64_t m
 }
 
 /* Finite and not negative. */
-static dt_status scan_real(const scan *s, const char *what, word w, double *out)
+static dt_status scan_flops(const scan *s, word w, double *out)
 {
     char text[64], *end = text;
     double v = 0;
@@ -177,7 +177,7 @@ static dt_status scan_real(const scan *s, const char *what, word w, double *out)
             v = dt_strtod(text, &end);
     }
     if (end == text || *end != '\0' || !isfinite(v))
-        return scan_bad(s, "%s '%.*s' is not a finite decimal number", what, SHOW(w));
+        return scan_bad(s, "flops '%.*s' is not a finite decimal number", SHOW(w));
     *out = v;
     return DT_OK;
 }
@@ -700,7 +700,7 @@ static dt_status parse_op(parser *x)
     if (dt_op_kind_find(kind) < 0)
         return scan_bad(&x->s, "kind of op '%s' is not known", kind);
     o.kind = (uint16_t)dt_op_kind_find(kind);
-    DT_CHECK(scan_real(&x->s, "flops", scan_word(&x->s), &o.flops));
+    DT_CHECK(scan_flops(&x->s, scan_word(&x->s), &o.flops));
     for (word w = scan_word(&x->s); w.n > 0; w = scan_word(&x->s)) {
         word v = w;
         bool known;

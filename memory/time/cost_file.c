@@ -490,12 +490,13 @@ dt_status dt_profile_read(dt_costs *costs, dt_densities *densities, dt_origin *o
     return st;
 }
 
-static void differs(char *to, size_t bytes, const char *what, const char *file, const char *here)
+static void differs(
+    char to[DT_ORIGIN_DIFFERS], const char *what, const char *file, const char *here)
 {
     const size_t at = strlen(to);
     if (strcmp(file, here) != 0)
-        snprintf(to + at, bytes - at, "%s%s is '%.80s' there and '%.80s' here", at > 0 ? "; " : "",
-            what, file, here);
+        snprintf(to + at, DT_ORIGIN_DIFFERS - at, "%s%s is '%.80s' there and '%.80s' here",
+            at > 0 ? "; " : "", what, file, here);
 }
 
 bool dt_origin_other_build(const dt_origin *file, const dt_origin *here)
@@ -506,17 +507,16 @@ bool dt_origin_other_build(const dt_origin *file, const dt_origin *here)
 
 bool dt_origin_differs(const dt_origin *file, const dt_origin *here, char what[DT_ORIGIN_DIFFERS])
 {
-    enum { BYTES = DT_ORIGIN_DIFFERS };
     char a[32], b[32];
     what[0] = '\0';
     snprintf(a, sizeof a, "%lld", (long long)file->threads);
     snprintf(b, sizeof b, "%lld", (long long)here->threads);
-    differs(what, BYTES, "the machine", file->machine, here->machine);
-    differs(what, BYTES, "the instruction set", file->isa, here->isa);
-    differs(what, BYTES, "the precision", file->precision, here->precision);
-    differs(what, BYTES, "the library", file->library, here->library);
-    differs(what, BYTES, "the version", file->version, here->version);
-    differs(what, BYTES, "the number of threads", a, b);
+    differs(what, "the machine", file->machine, here->machine);
+    differs(what, "the instruction set", file->isa, here->isa);
+    differs(what, "the precision", file->precision, here->precision);
+    differs(what, "the library", file->library, here->library);
+    differs(what, "the version", file->version, here->version);
+    differs(what, "the number of threads", a, b);
     return what[0] != '\0';
 }
 

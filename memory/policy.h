@@ -169,7 +169,6 @@ typedef enum dt_leaves_out { DT_LEAVES_NOTHING, DT_LEAVES_COPIES, DT_LEAVES_RUNS
  * @by_budget: what it does goes by the device's budget
  * @wants_budget: and without one it does nothing, unless its options say more
  * @searches: it takes seconds to plan, or writes to a disk, so that only who names it gets it
- * @auto_ops: of one that searches: auto tries it on programs of up to so many ops; 0: on none
  * @leaves: what one that searches leaves out, so that a bound may tell that it is in vain
  * (dti_step_bounds)
  * @solver: it wants a solver of integer programs, which a build may be without (dt_solver_name); it
@@ -205,7 +204,6 @@ typedef struct dt_policy {
     const char *name, *summary;
     bool exact, fp32, by_budget, wants_budget, searches, solver, takes_homes, host_updates, to_disk,
         timed, outside;
-    uint32_t auto_ops;
     dt_leaves_out leaves;
     bool (*changes)(const void *opts);
     const dt_opt *opts;

@@ -3,11 +3,11 @@
  * a ladder of budgets evenly from the least peak to keep_all's and at the run's own, those that go
  * by a budget (auto_lists.c) and what a search makes of the values by itself (auto_fates.c); all
  * placed by the run's pool and timed by the simulator. At the run's own budget policies that search
- * are tried as well, of a program of no more ops than each says (auto_ops), unless a bound tells
- * that they are in vain. A run takes the fastest that fits. So no such policy or pair is ahead of
- * it; and of the ladder's budgets a lower one never gives a higher peak nor a shorter step, but by
- * what those that search find. With searches = front they search at all of the ladder's budgets,
- * and a run takes what is found there and nothing else: then it holds of any two budgets.
+ * are tried as well, unless a bound tells that they are in vain. A run takes the fastest that fits.
+ * So no such policy or pair is ahead of it; and of the ladder's budgets a lower one never gives a
+ * higher peak nor a shorter step, but by what those that search find. With searches = front they
+ * search at all of the ladder's budgets, and a run takes what is found there and nothing else: then
+ * it holds of any two budgets.
  *
  * Where no plan fits, or a quick plan with homes elsewhere is faster, a run tries the same with the
  * homes of each policy that has some, those on the host first (session/plan_set/choose.c).
@@ -38,7 +38,7 @@ static const char *const searches[] = {"off", "on", "front", NULL};
 /* clang-format off */
 static const dt_opt opts[] = {
     {"lossy", DT_OPT_BOOL, AT(lossy), "off", 0, 0, NULL, NULL, "also try policies that change results"},
-    {"searches", DT_OPT_ENUM, AT(searches), "on", 0, 0, searches, NULL, "also try policies that search; on: at the run's own budget; front: only at the front's sixteen budgets, which takes many times as long. Above 1,024 ops only those that search briefly"},
+    {"searches", DT_OPT_ENUM, AT(searches), "on", 0, 0, searches, NULL, "also try policies that search; on: at the run's own budget; front: only at the front's sixteen budgets, which takes many times as long"},
     {"moves", DT_OPT_I64,  AT(moves), "40",  0, 100000, NULL, NULL, "moves of annealing at each of sixteen budgets; 0: none"},
     {NULL,    DT_OPT_I64,  0,         NULL,  0, 0, NULL, NULL, NULL},
 };

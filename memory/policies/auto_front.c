@@ -96,11 +96,15 @@ char *dti_front_text(const dti_front *f, size_t *bytes)
     return to;
 }
 
-/* A policy that auto may have taken. */
+bool dti_auto_may_take(const dt_policy *p)
+{
+    return p != &dt_policy_auto && p->rung == NULL;
+}
+
 static bool is_known(const char *name)
 {
     const dt_policy *p = dt_policy_find(name);
-    return p != NULL && (!p->searches || p->auto_ops > 0) && p->rung == NULL;
+    return p != NULL && dti_auto_may_take(p);
 }
 
 static bool parse_fates(dti_found *x, const char *from, size_t n)

@@ -5,6 +5,12 @@
 
 #include "memory/policy.h"
 
+extern const dt_policy dt_policy_auto;
+
+/* Whether auto may have a policy in its plans: not itself, nor a ladder, whose rungs are policies.
+ */
+bool dti_auto_may_take(const dt_policy *p);
+
 /**
  * struct dti_found - a plan of the front, as it is made again; and what it comes to.
  * @list: a policy; @fate: or fates of values, by value, each a dti_fate; NULL: the list

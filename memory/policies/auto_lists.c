@@ -17,7 +17,7 @@ enum { IN_VAIN = 4, HASTY = 6 };
 
 static bool may_stand(const dti_auto *s, const dt_policy *p)
 {
-    return p->rung == NULL && !dti_policy_has_homes(p) && (p->exact || s->lossy) &&
+    return dti_auto_may_take(p) && !dti_policy_has_homes(p) && (p->exact || s->lossy) &&
            !(p->fp32 && s->p->graph->dtype != DT_F32);
 }
 
@@ -26,12 +26,12 @@ static bool wanted(const dti_auto *s, const dt_policy *p)
     return may_stand(s, p) && !p->searches;
 }
 
-/* One that searches, where the program is small enough for it. Nobody writes to a disk unasked. */
-static bool affordable(const dti_auto *s, const dt_policy *p)
+/* One that searches. Nobody writes to a disk unasked. */
+static bool may_search(const dti_auto *s, const dt_policy *p)
 {
     const bool to_disk = s->env->lower != NULL && s->env->lower->tier == DT_TIER_DISK;
-    return may_stand(s, p) && p->searches && s->p->n_op <= p->auto_ops &&
-           (to_disk || !p->to_disk) && (!p->solver || dt_solver_name() != NULL);
+    return may_stand(s, p) && p->searches && (to_disk || !p->to_disk) &&
+           (!p->solver || dt_solver_name() != NULL);
 }
 
 static bool is_light(const dti_auto *s, const char *policy)
@@ -346,7 +346,7 @@ dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err)
     if (is_plain(s->p))
         DT_CHECK(dti_step_bounds_of(s->p, s->env, budget, &b, err));
     for (size_t i = 0; i < n; i++)
-        if (affordable(s, all[i]) && least_of(all[i], &b) < least_seconds(s, budget))
+        if (may_search(s, all[i]) && least_of(all[i], &b) < least_seconds(s, budget))
             DT_CHECK(add_one(s, all[i], budget, err));
     return dti_auto_go_on(s, first, budget, budget, err);
 }

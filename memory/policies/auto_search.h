@@ -96,8 +96,8 @@ dt_status dti_auto_add_budgeted(dti_auto *s, uint64_t least, dt_err *err) DT_NOD
  * the budget when another policy goes on from them. @from: the first base to be gone on from. */
 dt_status dti_auto_go_on(
     dti_auto *s, size_t from, uint64_t least, uint64_t most, dt_err *err) DT_NODISCARD;
-/* At a budget those that search, where the program is small enough for them and no bound tells that
- * what is found already is ahead of them; and what comes of their plans when others go on. */
+/* At a budget those that search, where no bound tells that what is found already is ahead of them;
+ * and what comes of their plans when others go on. */
 dt_status dti_auto_search(dti_auto *s, uint64_t budget, dt_err *err) DT_NODISCARD;
 /* What comes of a plan when those that neither move nor make again go on from it. */
 dt_status dti_auto_lighten(dti_auto *s, const dti_found *from, dt_err *err) DT_NODISCARD;

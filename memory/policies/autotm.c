@@ -258,7 +258,6 @@ const dt_policy dt_policy_autotm = {
     .exact = true,
     .by_budget = true,
     .searches = true,
-    .auto_ops = 1024,
     .leaves = DT_LEAVES_RUNS,
     .solver = true,
     .opts = opts,

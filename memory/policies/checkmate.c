@@ -270,7 +270,6 @@ const dt_policy dt_policy_checkmate = {
     .exact = true,
     .by_budget = true,
     .searches = true,
-    .auto_ops = 1024,
     .leaves = DT_LEAVES_COPIES,
     .opts = opts,
     .opts_bytes = sizeof(options),

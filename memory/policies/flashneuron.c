@@ -436,7 +436,6 @@ const dt_policy dt_policy_flashneuron = {
     .exact = true,
     .by_budget = true,
     .searches = true,
-    .auto_ops = UINT32_MAX,
     .leaves = DT_LEAVES_RUNS,
     .to_disk = true,
     .changes = changes,

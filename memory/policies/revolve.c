@@ -115,7 +115,6 @@ const dt_policy dt_policy_revolve = {
     .exact = true,
     .by_budget = true,
     .searches = true,
-    .auto_ops = UINT32_MAX,
     .leaves = DT_LEAVES_COPIES,
     .opts = opts,
     .opts_bytes = sizeof(options),

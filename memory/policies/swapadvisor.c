@@ -551,7 +551,6 @@ const dt_policy dt_policy_swapadvisor = {
     .by_budget = true,
     .wants_budget = true,
     .searches = true,
-    .auto_ops = 1024,
     .leaves = DT_LEAVES_RUNS,
     .opts = opts,
     .opts_bytes = sizeof(options),

@@ -263,6 +263,15 @@ static dt_status write_down(
     return write_down(t, i, cut - 1, m, p, err);
 }
 
+/* The next of eight steps to twice as much, so that one table is for many budgets. */
+static uint64_t coarse(uint64_t bytes)
+{
+    uint64_t step = 1, next;
+    while (bytes / 16 >= step)
+        step *= 2;
+    return dt_round_up(bytes, step, &next) ? next : bytes;
+}
+
 /* What bytes are counted in: a divisor of all of them, or what makes the table small enough. */
 static uint64_t unit_for(const dt_chain *c, uint64_t room)
 {
@@ -276,7 +285,7 @@ static uint64_t unit_for(const dt_chain *c, uint64_t room)
     const uint64_t of_all = (uint64_t)c->n * (c->n + 1) / 2;
     const uint64_t fit = MOST_CELLS / of_all;
     const uint64_t slots = fit < DT_CHAIN_MOST_SLOTS ? fit : DT_CHAIN_MOST_SLOTS;
-    return room / all < slots ? all : room / (slots - 1) + 1;
+    return room / all < slots ? all : coarse(room) / (slots - 1) + 1;
 }
 
 static uint64_t units(const table *t, uint64_t bytes)
@@ -404,14 +413,16 @@ void dti_chain_solver_free(dti_chain_solver *s)
     dt_free(s);
 }
 
-/* A table with room for @bytes; for twice as many where one of the same unit was too small, as who
- * asked for more once does so again. */
+/* A table with room for @bytes, and for all that one of the same unit is for; where it is exact,
+ * for twice as many where one was too small, as who asked for more once does so again. */
 static dt_status make_table(dti_chain_solver *s, uint64_t bytes, dt_err *err)
 {
     const uint64_t unit = unit_for(s->c, bytes);
     const bool grows = s->made && s->t.unit == unit;
     if (grows && bytes / unit < s->t.slots)
         return DT_OK;
+    if (unit_for(s->c, coarse(bytes)) == unit)
+        bytes = coarse(bytes);
     if (grows && bytes <= UINT64_MAX / 2 && unit_for(s->c, 2 * bytes) == unit)
         bytes *= 2;
     table_deinit(&s->t);

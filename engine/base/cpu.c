@@ -1,9 +1,12 @@
 /* How many threads the team has, and how they treat denormal numbers. */
 #include "engine/base/cpu.h"
+#include "engine/base/limits.h"
 #include "engine/base/thread.h"
 
+#include <limits.h>
 #include <omp.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -78,9 +81,33 @@ static int threads_to_be_had(int wanted)
     return n + 1;
 }
 
+static int granted = INT_MAX; /* processors by control groups, which do not change for a process */
+static pthread_once_t granted_once = PTHREAD_ONCE_INIT;
+
+static void find_granted(void)
+{
+    granted = dt_limit_processors(NULL);
+}
+
+int dt_cpu_processors(void)
+{
+    const int n = omp_get_num_procs();
+    (void)pthread_once(&granted_once, find_granted);
+    return n < granted ? n : granted;
+}
+
+/* As many as the host program says, else as there are processors: more than a control group gives
+ * the time of would all stand still for most of each of its periods. */
+static int threads_by_default(void)
+{
+    const int all = omp_get_max_threads();
+    const bool given = getenv("OMP_NUM_THREADS") != NULL || all != omp_get_num_procs();
+    return given ? all : dt_cpu_processors();
+}
+
 static int team_wanted(int threads)
 {
-    const int all = omp_in_parallel() ? 1 : omp_get_max_threads();
+    const int all = omp_in_parallel() ? 1 : threads_by_default();
     const int most = omp_get_thread_limit(), n = threads > 0 ? threads : all;
     return n < most ? n : most;
 }
@@ -89,11 +116,6 @@ static int team; /* the largest that came so far: OpenMP keeps its threads */
 /* The process in which the calling thread had one, 0 if it had none: a child process does not have
  * those threads, and OpenMP waits for them for ever. */
 static _Thread_local pid_t team_of;
-
-int dt_cpu_processors(void)
-{
-    return omp_get_num_procs();
-}
 
 dt_status dt_cpu_check_call(int threads, dt_err *err)
 {

@@ -47,7 +47,8 @@ typedef struct dt_cpu_host {
 int dt_cpu_enter(int threads, dt_cpu_host *before);
 void dt_cpu_leave(const dt_cpu_host *before);
 
-/* Processors that threads of this process may run on. */
+/* Processors that threads of this process may run on, no more than control groups give it the time
+ * of. */
 int dt_cpu_processors(void);
 
 /* Threads that a kernel called by this thread would find. */

@@ -1,6 +1,8 @@
-/* How much memory this process may have, as control groups and limits say. */
+/* How much memory and how many processors this process may have, as control groups and limits say.
+ */
 #include "engine/base/limits.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -54,9 +56,14 @@ static void add(const dti_limit_ops *o, dt_limits *to, uint64_t bytes, const cha
     snprintf(l->from, sizeof l->from, "%s", from);
 }
 
+/* What a file of a group limits to; UINT64_MAX: to nothing, or there is none. */
+typedef uint64_t read_fn(const dti_limit_ops *o, const char *path);
+
 /* One version of the control groups as this process sees it. */
 typedef struct hierarchy {
-    const char *file;      /* that holds the limit of a group */
+    const char *controller;
+    const char *file; /* that holds the limit of a group */
+    read_fn *read;
     char own[PATH_BYTES];  /* the process's group, from the root of all; "": none */
     char root[PATH_BYTES]; /* the group that is mounted */
     char at[PATH_BYTES];   /* where; "": nowhere */
@@ -91,7 +98,7 @@ static void read_own_line(char *line, hierarchy *one, hierarchy *two)
     if (path == NULL)
         return;
     *controllers++ = *path++ = '\0';
-    hierarchy *h = *controllers == '\0' ? two : lists(controllers, "memory") ? one : NULL;
+    hierarchy *h = *controllers == '\0' ? two : lists(controllers, one->controller) ? one : NULL;
     if (h != NULL && !copy(h->own, path, strlen(path)))
         h->own[0] = '\0';
 }
@@ -125,7 +132,7 @@ static void read_mount_line(char *line, hierarchy *one, hierarchy *two)
     if (n < 8)
         return;
     const bool second = strcmp(word[5], "cgroup2") == 0;
-    if (!second && (strcmp(word[5], "cgroup") != 0 || !lists(word[7], "memory")))
+    if (!second && (strcmp(word[5], "cgroup") != 0 || !lists(word[7], one->controller)))
         return;
     hierarchy *h = second ? two : one;
     unescape(word[3]);
@@ -147,17 +154,57 @@ static void each_line(const dti_limit_ops *o, const char *path,
         fclose(f);
 }
 
-/* The number in a file; UINT64_MAX for "max", for none and for no file. */
-static uint64_t limit_in(const dti_limit_ops *o, const char *path)
+/* The first number of @text, whose rest *end is; UINT64_MAX for "max", for -1 and for none. */
+static uint64_t number_of(const char *text, char **end)
 {
-    char text[64] = "", *end = text;
+    const unsigned long long v = strtoull(text, end, 10);
+    return *end == text || v >= no_limit ? UINT64_MAX : v;
+}
+
+enum { LINE_BYTES = 64 };
+
+/* The first line of a file; "" where there is none. */
+static void line_in(const dti_limit_ops *o, const char *path, char text[LINE_BYTES])
+{
     FILE *f = o->open(path);
+    text[0] = '\0';
     if (f == NULL)
-        return UINT64_MAX;
-    const char *got = fgets(text, sizeof text, f);
+        return;
+    if (fgets(text, LINE_BYTES, f) == NULL)
+        text[0] = '\0';
     fclose(f);
-    const unsigned long long v = got != NULL ? strtoull(text, &end, 10) : 0;
-    return end == text || v >= no_limit ? UINT64_MAX : v;
+}
+
+static uint64_t number_in(const dti_limit_ops *o, const char *path)
+{
+    char text[LINE_BYTES], *end;
+    line_in(o, path, text);
+    return number_of(text, &end);
+}
+
+/* Processors that so many microseconds of every period are, a part of one being one. */
+static uint64_t processors_of(uint64_t quota, uint64_t period)
+{
+    const bool limits = quota != UINT64_MAX && quota > 0 && period != UINT64_MAX && period > 0;
+    return limits ? quota / period + (quota % period != 0) : UINT64_MAX;
+}
+
+/* "QUOTA PERIOD" */
+static uint64_t quota_in(const dti_limit_ops *o, const char *path)
+{
+    char text[LINE_BYTES], *end, *last;
+    line_in(o, path, text);
+    const uint64_t quota = number_of(text, &end);
+    return processors_of(quota, number_of(end, &last));
+}
+
+/* Of version 1, whose period stands in a file beside. */
+static uint64_t quota_beside_period(const dti_limit_ops *o, const char *path)
+{
+    char period[2 * PATH_BYTES + 64];
+    const int folder = (int)(strrchr(path, '/') - path);
+    snprintf(period, sizeof period, "%.*s/cpu.cfs_period_us", folder, path);
+    return processors_of(number_in(o, path), number_in(o, period));
 }
 
 /* The group's folder, from where groups are mounted: what stands above that is out of sight. */
@@ -170,9 +217,8 @@ static const char *below_mount(const hierarchy *h)
     return strcmp(h->own + n, "/") == 0 ? "" : h->own + n;
 }
 
-/* The tightest of the process's group and all above it. */
-static void tightest(
-    const dti_limit_ops *o, const hierarchy *h, uint64_t *least, char from[DT_LIMIT_FROM])
+/* The tightest of the process's group and all above it. @from: NULL where nobody asks. */
+static void tightest(const dti_limit_ops *o, const hierarchy *h, uint64_t *least, char *from)
 {
     char folder[2 * PATH_BYTES], path[2 * PATH_BYTES + 64];
     if (h->own[0] == '\0' || h->at[0] == '\0')
@@ -180,10 +226,11 @@ static void tightest(
     snprintf(folder, sizeof folder, "%s%s", h->at, below_mount(h));
     for (const size_t top = strlen(h->at);;) {
         snprintf(path, sizeof path, "%s/%s", folder, h->file);
-        const uint64_t bytes = limit_in(o, path);
-        if (bytes < *least) {
-            *least = bytes;
-            snprintf(from, DT_LIMIT_FROM, "the control group's %.440s", path);
+        const uint64_t most = h->read(o, path);
+        if (most < *least) {
+            *least = most;
+            if (from != NULL)
+                snprintf(from, DT_LIMIT_FROM, "the control group's %.440s", path);
         }
         char *cut = strrchr(folder, '/');
         if (cut == NULL || (size_t)(cut - folder) < top)
@@ -192,17 +239,26 @@ static void tightest(
     }
 }
 
-static void add_groups(const dti_limit_ops *o, dt_limits *to)
+/* The tightest of both versions. */
+static uint64_t tightest_group(const dti_limit_ops *o, const hierarchy of[2], char *from)
 {
-    static const hierarchy none[2] = {{.file = "memory.limit_in_bytes"}, {.file = "memory.max"}};
     hierarchy h[2];
-    char from[DT_LIMIT_FROM];
     uint64_t least = UINT64_MAX;
-    memcpy(h, none, sizeof h);
+    memcpy(h, of, sizeof h);
     each_line(o, "/proc/self/cgroup", read_own_line, &h[0], &h[1]);
     each_line(o, "/proc/self/mountinfo", read_mount_line, &h[0], &h[1]);
     tightest(o, &h[0], &least, from);
     tightest(o, &h[1], &least, from);
+    return least;
+}
+
+static void add_groups(const dti_limit_ops *o, dt_limits *to)
+{
+    static const hierarchy memory[2] = {
+        {.controller = "memory", .file = "memory.limit_in_bytes", .read = number_in},
+        {.controller = "memory", .file = "memory.max", .read = number_in}};
+    char from[DT_LIMIT_FROM];
+    const uint64_t least = tightest_group(o, memory, from);
     if (least != UINT64_MAX)
         add(o, to, least, "VmRSS", THREAD_RESIDENT, from);
 }
@@ -221,6 +277,15 @@ void dt_limits_read(const dti_limit_ops *from, dt_limits *out)
     const uint64_t data = o->resource(RLIMIT_DATA);
     if (data != UINT64_MAX)
         add(o, out, data, "VmData", THREAD_DATA, "RLIMIT_DATA (ulimit -d)");
+}
+
+int dt_limit_processors(const dti_limit_ops *from)
+{
+    static const hierarchy cpu[2] = {
+        {.controller = "cpu", .file = "cpu.cfs_quota_us", .read = quota_beside_period},
+        {.controller = "cpu", .file = "cpu.max", .read = quota_in}};
+    const uint64_t least = tightest_group(from != NULL ? from : &dt_limit_system, cpu, NULL);
+    return least < INT_MAX ? (int)least : INT_MAX;
 }
 
 const dt_limit *dt_limits_least(const dt_limits *l)

@@ -1,6 +1,7 @@
 /* How much memory this process may have: that of the machine, less where a control group (version 1
- * or 2, its own or one above it) or a limit of the process itself says so. Read by a table of
- * calls; a context may name another (engine/context.h). */
+ * or 2, its own or one above it) or a limit of the process itself says so; and of how many
+ * processors such a group gives it the time. Read by a table of calls; a context may name another
+ * (engine/context.h). */
 #ifndef DT_ENGINE_BASE_LIMITS_H
 #define DT_ENGINE_BASE_LIMITS_H
 
@@ -47,5 +48,8 @@ const dt_limit *dt_limits_least(const dt_limits *l); /* of the fewest bytes; NUL
 uint64_t dt_limit_rest(const dt_limit *l, int threads);
 /* The first of them that leaves less than @bytes; NULL: there is room. */
 const dt_limit *dt_limits_passed(const dt_limits *l, uint64_t bytes, int threads);
+
+/* Processors whose time control groups give this process, rounded up; INT_MAX: no limit. */
+int dt_limit_processors(const dti_limit_ops *from); /* NULL: dt_limit_system */
 
 #endif

@@ -1,4 +1,5 @@
-/* How much memory a process may have, read from made-up files. */
+/* How much memory and how many processors a process may have, read from made-up files. */
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -169,6 +170,41 @@ static void what_is_left_counts_use_and_threads(void **state)
     assert_ptr_equal(dt_limits_passed(&l, 17 * gib, 0), &l.limit[0]);
 }
 
+/* Half a processor is one: who has none of its own yet works. */
+static void a_quota_of_version_2_is_of_processors(void **state)
+{
+    (void)state;
+    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    put("/sys/fs/cgroup/a/cpu.max", "200000 100000\n");
+    assert_int_equal(dt_limit_processors(&ops), 2);
+    put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
+    assert_int_equal(dt_limit_processors(&ops), 1);
+    put("/sys/fs/cgroup/a/b/cpu.max", "100001 100000\n");
+    assert_int_equal(dt_limit_processors(&ops), 2);
+    put("/sys/fs/cgroup/a/b/cpu.max", "100000 0\n");
+    put("/sys/fs/cgroup/a/cpu.max", "9223372036854775807 1\n");
+    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+}
+
+static void a_quota_of_version_1_is_of_processors(void **state)
+{
+    (void)state;
+    put("/proc/self/cgroup", "12:cpu,cpuacct:/job\n11:cpuset:/wrong\n4:memory:/wrong\n");
+    put("/proc/self/mountinfo",
+        "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
+        "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+    put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "350000\n");
+    assert_int_equal(dt_limit_processors(&ops), INT_MAX); /* of no known period */
+    put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(dt_limit_processors(&ops), 4);
+    put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
+    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+}
+
 static void this_machine_has_memory(void **state)
 {
     (void)state;
@@ -192,6 +228,8 @@ DT_TEST_GROUP(budget_limits)
         T(files_that_make_no_sense_limit_nothing),
         T(limits_of_the_process_count),
         T(what_is_left_counts_use_and_threads),
+        T(a_quota_of_version_2_is_of_processors),
+        T(a_quota_of_version_1_is_of_processors),
         T(this_machine_has_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

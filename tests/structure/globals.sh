@@ -14,6 +14,8 @@ alloc own            counted and set by tests, atomic
 alloc held           whether freed pages are kept, of the process as mallopt is; atomic
 amx here             what the processor has; asked once
 amx asked            once
+cpu granted          what control groups give the process; asked once
+cpu granted_once     once
 cpu team             threads that OpenMP keeps for the process; atomic
 device loaded        the module of a device, never unloaded; atomic
 device loading       its lock

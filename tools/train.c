@@ -96,6 +96,7 @@ static dt_status train_config(
 {
     dt_run *r = NULL;
     dti_train_show show = {0};
+    catch_signals();
     dt_status st = dt_run_open(&r, path, sets, n_sets, err);
     if (st == DT_OK && plans == NULL && dti_profile_is_missing(r->s)) {
         dt_run_close(r);
@@ -109,7 +110,6 @@ static dt_status train_config(
         st = dt_run_trace(r, getenv("DT_TRACE"), err);
     if (st == DT_OK) {
         dti_cli_listen(r->s);
-        catch_signals();
         st = run(r, &show, err);
     }
     dti_train_show_deinit(&show);

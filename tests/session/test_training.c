@@ -776,6 +776,25 @@ static void a_signal_ends_a_search(void **state)
     assert_false(is_there("searched"));
 }
 
+/* Of a profile that a run without one takes first, at the end of which it would say so. */
+static void a_signal_ends_a_profile(void **state)
+{
+    NEED_BINARY();
+    put_text("profiled.ini",
+        "[model]\nname = resnet20\n[data]\nsource = synthetic\n[train]\nbatch = 64\nsteps = 1\n"
+        "[memory]\npolicy = capuchin\nprofile = auto\n");
+    const pid_t child = cli_start("profiled.ini --set run.dir=profiled", NULL);
+    wait_until_caught(child, SIGUSR1);
+    assert_int_equal(kill(child, SIGUSR1), 0);
+    ran r = cli_wait(child);
+    assert_code(&r, DT_E_STOPPED);
+    assert_has(r.err, "dnntrain: stopped before the run began: nothing is written\n");
+    assert_null(strstr(r.err, "memory.profile = auto: measured"));
+    assert_null(strstr(r.err, "kept for memory.profile"));
+    cli_done(&r);
+    assert_false(is_there("profiled"));
+}
+
 /* Both signals wait while the process is stopped, so neither can come too late. */
 static void a_second_signal_ends_it_at_once(void **state)
 {
@@ -830,6 +849,7 @@ DT_TEST_GROUP(training)
         T(a_signal_that_is_ignored_stays_so),
         T(a_second_signal_ends_it_at_once),
         T(a_signal_ends_a_search),
+        T(a_signal_ends_a_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

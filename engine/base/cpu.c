@@ -86,7 +86,7 @@ static pthread_once_t granted_once = PTHREAD_ONCE_INIT;
 
 static void find_granted(void)
 {
-    granted = dt_limit_processors(NULL);
+    granted = dti_limit_processors(NULL);
 }
 
 int dt_cpu_processors(void)

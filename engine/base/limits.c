@@ -279,7 +279,7 @@ void dt_limits_read(const dti_limit_ops *from, dt_limits *out)
         add(o, out, data, "VmData", THREAD_DATA, "RLIMIT_DATA (ulimit -d)");
 }
 
-int dt_limit_processors(const dti_limit_ops *from)
+int dti_limit_processors(const dti_limit_ops *from)
 {
     static const hierarchy cpu[2] = {
         {.controller = "cpu", .file = "cpu.cfs_quota_us", .read = quota_beside_period},

@@ -50,6 +50,6 @@ uint64_t dt_limit_rest(const dt_limit *l, int threads);
 const dt_limit *dt_limits_passed(const dt_limits *l, uint64_t bytes, int threads);
 
 /* Processors whose time control groups give this process, rounded up; INT_MAX: no limit. */
-int dt_limit_processors(const dti_limit_ops *from); /* NULL: dt_limit_system */
+int dti_limit_processors(const dti_limit_ops *from); /* NULL: dt_limit_system */
 
 #endif

@@ -174,20 +174,20 @@ static void what_is_left_counts_use_and_threads(void **state)
 static void a_quota_of_version_2_is_of_processors(void **state)
 {
     (void)state;
-    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    assert_int_equal(dti_limit_processors(&ops), INT_MAX);
     put("/proc/self/cgroup", "0::/a/b\n");
     put("/proc/self/mountinfo", "30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
     put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
-    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    assert_int_equal(dti_limit_processors(&ops), INT_MAX);
     put("/sys/fs/cgroup/a/cpu.max", "200000 100000\n");
-    assert_int_equal(dt_limit_processors(&ops), 2);
+    assert_int_equal(dti_limit_processors(&ops), 2);
     put("/sys/fs/cgroup/a/b/cpu.max", "50000 100000\n");
-    assert_int_equal(dt_limit_processors(&ops), 1);
+    assert_int_equal(dti_limit_processors(&ops), 1);
     put("/sys/fs/cgroup/a/b/cpu.max", "100001 100000\n");
-    assert_int_equal(dt_limit_processors(&ops), 2);
+    assert_int_equal(dti_limit_processors(&ops), 2);
     put("/sys/fs/cgroup/a/b/cpu.max", "100000 0\n");
     put("/sys/fs/cgroup/a/cpu.max", "9223372036854775807 1\n");
-    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    assert_int_equal(dti_limit_processors(&ops), INT_MAX);
 }
 
 static void a_quota_of_version_1_is_of_processors(void **state)
@@ -198,11 +198,11 @@ static void a_quota_of_version_1_is_of_processors(void **state)
         "32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n"
         "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "350000\n");
-    assert_int_equal(dt_limit_processors(&ops), INT_MAX); /* of no known period */
+    assert_int_equal(dti_limit_processors(&ops), INT_MAX); /* of no known period */
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "100000\n");
-    assert_int_equal(dt_limit_processors(&ops), 4);
+    assert_int_equal(dti_limit_processors(&ops), 4);
     put("/sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "-1\n");
-    assert_int_equal(dt_limit_processors(&ops), INT_MAX);
+    assert_int_equal(dti_limit_processors(&ops), INT_MAX);
 }
 
 static void this_machine_has_memory(void **state)

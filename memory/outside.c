@@ -111,6 +111,20 @@ double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s)
     return dti_pass_store_seconds(e, s->bytes) + dti_pass_fetch_seconds(e, s->bytes);
 }
 
+/* Of the ops behind the first @n, which are those that run again. */
+static dt_status seconds_behind(
+    const dt_pass_env *e, dt_program *q, size_t n, double *sum, dt_err *err)
+{
+    double *seconds = dt_alloc(q->n_op + 1, sizeof *seconds);
+    const dt_status st =
+        seconds != NULL ? dti_pass_op_seconds(e, q, seconds, err) : dti_pass_no_memory(err);
+    *sum = 0;
+    for (size_t i = n; st == DT_OK && i < q->n_op; i++)
+        *sum += seconds[i];
+    dt_free(seconds);
+    return st;
+}
+
 /* What would run again is found by doing so on a copy. */
 double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, const dt_saved *s)
 {
@@ -123,8 +137,8 @@ double dt_saved_recompute_seconds(const dt_program *p, const dt_pass_env *e, con
     dt_status st = dt_program_copy(&q, p, NULL);
     if (st == DT_OK)
         st = dti_recompute(q, &g, NULL, NULL);
-    for (size_t i = p->n_op; st == DT_OK && i < q->n_op; i++)
-        seconds += dti_pass_seconds(e, q, &q->op[i]);
+    if (st == DT_OK)
+        st = seconds_behind(e, q, p->n_op, &seconds, NULL);
     dt_program_destroy(q);
     return st == DT_OK ? seconds : HUGE_VAL;
 }

@@ -669,18 +669,6 @@ double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwi
     return d >= 0 ? d : otherwise;
 }
 
-double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *op)
-{
-    const dt_costs *c = dti_pass_costs(e);
-    double bytes = 0;
-    if (op->desc == NULL) /* a copy, which runs beside others */
-        return 0;
-    for (int i = 0; i < op->n_arg; i++)
-        if (op->arg[i].port != DT_WORK)
-            bytes += (double)p->tensor[op->arg[i].tensor].bytes;
-    return c->launch + fmax(op->flops / c->flops[DT_WORK_CONV][p->graph->dtype], bytes / c->bytes);
-}
-
 dt_status dti_pass_encode(dt_program *p, const dt_pass_env *e, const dti_gap *g,
     const dt_codec *codec, double otherwise, int32_t *packed, dt_err *err)
 {

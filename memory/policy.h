@@ -131,9 +131,6 @@ double dti_pass_fetch_seconds(const dt_pass_env *e, uint64_t bytes);
  */
 double dti_pass_density(const dt_pass_env *e, const dt_tensor *t, double otherwise);
 
-/* About how long an op runs, by the roof: before there is a plan, nothing more is known of it. */
-double dti_pass_seconds(const dt_pass_env *e, const dt_program *p, const dt_op *op);
-
 /* dti_encode with the room that the tensor's density, or @otherwise, asks for. In a dense plan what
  * would have been packed moves to the host instead: such a step is rare and may take its time, but
  * not more of the device. *packed is DT_NONE then. */

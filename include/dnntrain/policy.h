@@ -59,9 +59,9 @@ DT_API dt_status dt_saved_encode(
 /* Seconds that a fate takes, by the costs of the machine: those of memory.profile or
  * memory.simulate, else defaults, which are good for an order alone. OFFLOAD: the copy to where
  * values wait ([memory] tier) and the one back, hidden or not, by the links; of the input the one
- * back. RECOMPUTE: what the ops that would run again can take at least, by the roof of the machine:
- * the one that makes the value, and with it all back to what is there before its first reader of
- * backward, as things stand; infinity where it cannot be. */
+ * back. RECOMPUTE: what the ops that would run again take: the one that makes the value, and with
+ * it all back to what is there before its first reader of backward, as things stand; infinity where
+ * it cannot be. Each answer lowers a copy of the program. */
 DT_API double dt_saved_offload_seconds(const dt_pass_env *e, const dt_saved *s);
 DT_API double dt_saved_recompute_seconds(
     const dt_program *p, const dt_pass_env *e, const dt_saved *s);

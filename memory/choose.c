@@ -150,6 +150,7 @@ static dt_status choose(dti_choices *c, int32_t node, int alt, int32_t reason, d
     if (alt == p->alt[node] || nd->frozen || is_settled(p, forward) || !untouched(c, node, forward))
         return DT_OK;
     p->alt[node] = (uint8_t)alt;
+    dt_program_rebinds(p, forward);
     const dt_ports reads = nd->desc->alt[alt].reads;
     DT_CHECK(write_stashes(p, node, forward, reads, err));
     DT_CHECK(rebind_work(p, forward, err));
@@ -157,18 +158,18 @@ static dt_status choose(dti_choices *c, int32_t node, int alt, int32_t reason, d
     for (int32_t id = op_of(c->first[node]); id != DT_NONE; id = op_of(c->next[id])) {
         if (p->op[id].kind != DT_OP_BACKWARD || !nd->desc->form[p->op[id].form].saved)
             continue;
+        dt_program_rebinds(p, id);
         read_saved(&p->op[id], &p->op[forward], reads);
         p->op[id].reason = reason;
         DT_CHECK(rebind_work(p, id, err));
     }
-    p->stale = true;
     return DT_OK;
 }
 
 dt_status dti_choices_take(dti_choices *c, int32_t node, int alt, int32_t reason, dt_err *err)
 {
     DT_CHECK(choose(c, node, alt, reason, err));
-    return c->p->stale ? dt_program_index(c->p, err) : DT_OK;
+    return dt_program_index(c->p, err);
 }
 
 dt_status dti_choose(dt_program *p, int32_t node, int alt, int32_t reason, dt_err *err)

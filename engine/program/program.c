@@ -127,14 +127,25 @@ dt_status dt_program_insert(dt_program *p, const dt_op *op, size_t pos, int32_t 
     return DT_OK;
 }
 
+static void note_rebound(dt_program *p, int32_t op, int32_t tensor)
+{
+    if (dt_grow(&p->rebound, &p->cap_rebound, p->n_rebound, sizeof *p->rebound))
+        p->rebound[p->n_rebound++] = (dt_rebound){op, tensor};
+    else
+        p->stale = true;
+}
+
 void dt_program_rebind(dt_program *p, int32_t op, int arg, int32_t tensor)
 {
     int32_t *bound = &p->op[op].arg[arg].tensor;
-    if (dt_grow(&p->rebound, &p->cap_rebound, p->n_rebound, sizeof *p->rebound))
-        p->rebound[p->n_rebound++] = (dt_rebound){op, *bound};
-    else
-        p->stale = true;
+    note_rebound(p, op, *bound);
     *bound = tensor;
+}
+
+void dt_program_rebinds(dt_program *p, int32_t op)
+{
+    for (int i = 0; i < p->op[op].n_arg; i++)
+        note_rebound(p, op, p->op[op].arg[i].tensor);
 }
 
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode)

@@ -215,6 +215,8 @@ dt_status dt_program_insert(
     dt_program *p, const dt_op *op, size_t pos, int32_t *id, dt_err *err) DT_NODISCARD;
 /* Bind an operand of an op that is in the program to another tensor. */
 void dt_program_rebind(dt_program *p, int32_t op, int arg, int32_t tensor);
+/* Before the operands of an op that has some are changed in any other way. */
+void dt_program_rebinds(dt_program *p, int32_t op);
 /* Updates go to what lives on the host, instead of bringing it to the device. */
 void dt_program_update_on_host(dt_program *p);
 void dt_op_bind(dt_op *op, int32_t tensor, int port, int mode);

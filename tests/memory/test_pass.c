@@ -419,6 +419,7 @@ static void a_chosen_alternative_changes_what_is_written_and_read(void **state)
     assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.b")], y), 0);
     assert_non_null(strstr(gaps(p), "relu1.mask relu1.f>relu1.b!"));
     assert_null(strstr(gaps(p), "conv2.bw>relu1.b"));
+    assert_index_right(p);
     still_sound(p);
     assert_ok(dti_choose(p, dt_graph_find(t.graph, "relu1"), 0, 0, &err), &err);
     assert_int_equal(dti_op_mode(&p->op[op(p, "relu1.b")], y), DT_READ);
@@ -465,6 +466,7 @@ static int choose_one_by_one(dt_program *p)
         const int alt = dt_value_free(p->graph->node[i].desc), before = p->alt[i];
         if (alt >= 0)
             assert_ok(dti_choose(p, (int32_t)i, alt, 0, &err), &err);
+        assert_index_right(p);
         changed += p->alt[i] != before;
     }
     return changed;

@@ -94,6 +94,7 @@ static dt_status read_budget(remat_run *r, dt_err *err)
     char digits[32];
     double percent;
     if (n == 0 && r->task.policy != NULL) { /* as much as the policy takes */
+        r->task.any_budget = true;
         r->task.budget = DT_REMAT_MOST_SUM;
         return DT_OK;
     }

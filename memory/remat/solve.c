@@ -225,7 +225,7 @@ static dt_status search_batch(dt_remat_task *r, uint64_t room, dt_err *err)
 static dt_status solve_by_policy(dt_remat_task *r, dt_err *err)
 {
     DT_CHECK(try_policy(r, r->policy, err));
-    r->budget = r->budget == DT_REMAT_MOST_SUM ? r->found.peak : r->budget;
+    r->budget = r->any_budget ? r->found.peak : r->budget;
     return dti_remat_bound(r->graph, r->budget, &r->bound, err);
 }
 

@@ -17,8 +17,9 @@ typedef enum dt_remat_how {
  * struct dt_remat_task - what is looked for, and what is found.
  * @policy:    DT_REMAT_BY_POLICY: that one
  * @published: what it takes is counted as in its paper
- * @budget:    the peak is to be no higher; DT_REMAT_MOST_SUM with DT_REMAT_BY_POLICY: as much as
- * that takes, which it becomes
+ * @budget:    the peak is to be no higher
+ * @any_budget: there is none, with DT_REMAT_BY_POLICY: @budget is DT_REMAT_MOST_SUM, and becomes
+ * what that takes
  * @seed @moves: of dti_remat_search; @nodes: of dti_remat_checkmate; 0: some seconds' worth
  * @base:      what the graph's own order takes
  * @best @found: the sequence, and what it takes
@@ -33,7 +34,7 @@ typedef struct dt_remat_task {
     const dt_remat_graph *graph;
     dt_remat_how how;
     const dt_remat_policy *policy;
-    bool published, proved, optimum, annealed;
+    bool published, any_budget, proved, optimum, annealed;
     uint64_t budget, limit, seed, moves, nodes;
     dt_remat_taken base, found;
     dt_remat_sequence best;

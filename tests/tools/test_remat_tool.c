@@ -300,6 +300,11 @@ static void the_bound_is_of_the_peak_beside_it(void **state)
     snprintf(words, sizeof words, "%s --budget %.0f", free, peak);
     assert_int_equal(told(words, mirror(8), "lower_bound"), bound);
     assert_true(bound > told(free, mirror(8), "base_cost"));
+    /* one that was named stays what it was, also the largest that can be */
+    snprintf(words, sizeof words, "%s --budget 9007199254740991", free);
+    assert_true(told(words, mirror(8), "budget") == 9007199254740991.0);
+    snprintf(words, sizeof words, "%s --budget 9007199254740992", free);
+    assert_true(told(words, mirror(8), "budget") == 9007199254740992.0);
 }
 
 /* Of more than 63 ops the integer program takes minutes; who wants that says for how many nodes. */

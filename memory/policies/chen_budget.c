@@ -56,7 +56,7 @@ typedef struct search {
     dt_program *p;
     const dt_pass_env *env;
     uint64_t budget;
-    double *takes; /* by op, seconds */
+    double *takes; /* by op, seconds; those of all pieces by the first */
     rung best;
 } search;
 
@@ -266,10 +266,26 @@ static dt_status find(search *x, dti_chen_cuts cuts, dt_err *err)
     return x->best.peak < x->budget ? climb_down(x, err) : DT_OK;
 }
 
+/* A value that is made in pieces is known by the first of them, which stands for all. */
+static dt_status find_seconds(search *x, dt_err *err)
+{
+    const dt_program *p = x->p;
+    DT_CHECK(dti_pass_op_seconds(x->env, x->p, x->takes, err));
+    for (size_t i = 0; i < p->n_order; i++) {
+        const int32_t id = p->order[i];
+        const int32_t y =
+            p->op[id].kind == DT_OP_FORWARD ? dt_op_tensor(&p->op[id], DT_Y) : DT_NONE;
+        const int32_t first = y != DT_NONE ? dti_producer(p, y) : DT_NONE;
+        if (first != DT_NONE && first != id)
+            x->takes[first] += x->takes[id];
+    }
+    return DT_OK;
+}
+
 static dt_status by_options(search *x, const options *o, dt_err *err)
 {
     rung fixed = {.cuts = (dti_chen_cuts)o->cuts};
-    DT_CHECK(dti_pass_op_seconds(x->env, x->p, x->takes, err));
+    DT_CHECK(find_seconds(x, err));
     if (strcmp(o->segment, "auto") == 0) {
         DT_CHECK(find(x, (dti_chen_cuts)o->cuts, err));
         return rewrite(x->p, x->takes, &x->best, err);

@@ -1,4 +1,5 @@
 /* How many threads the team has, and how they treat denormal numbers. */
+#define _GNU_SOURCE /* pthread_setaffinity_np */
 #include "engine/base/cpu.h"
 #include "engine/base/limits.h"
 #include "engine/base/thread.h"
@@ -6,6 +7,8 @@
 #include <limits.h>
 #include <omp.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -215,9 +218,13 @@ int dt_cpu_threads(void)
 
 void dti_cpu_setup_alone(void)
 {
+    cpu_set_t own; /* OpenMP may bind a thread to one processor with its first region */
+    const bool known = pthread_getaffinity_np(pthread_self(), sizeof own, &own) == 0;
     omp_set_num_threads(1);
 #pragma omp parallel
     flush_denormals();
+    if (known)
+        (void)pthread_setaffinity_np(pthread_self(), sizeof own, &own);
 }
 
 void dti_cpu_setup_with(int threads)

@@ -9,7 +9,8 @@
 enum { DTI_SMALL_STACK = 256 << 10 };
 
 /* As pthread_create, with a stack of @stack bytes (0: the usual one), and all signals blocked: they
- * are for the program's own threads. Returns 0 or an error's number. */
+ * are for the program's own threads. Where OpenMP binds its threads, it may run wherever one of
+ * those may. Returns 0 or an error's number. */
 int dt_thread_start(pthread_t *to, size_t stack, void *(*run)(void *), void *arg);
 
 #endif

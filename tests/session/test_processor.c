@@ -1,10 +1,14 @@
 /* What a run is given of the processor: threads that limits keep away, and instruction sets that
  * the user does. */
 #define _DEFAULT_SOURCE /* RLIMIT_NPROC */
+#include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "engine/base/alloc.h"
@@ -105,6 +109,61 @@ static void threads_that_cannot_be_had_are_refused(void **state)
     cli_done(&r);
 }
 
+static void bound(void)
+{
+    setenv("OMP_PROC_BIND", "true", 1);
+}
+
+/* Threads of a process that have a single processor; *all of them. */
+static int bound_threads(pid_t process, int *all)
+{
+    char path[64], line[256];
+    int n = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *tasks = opendir(path);
+    *all = 0;
+    for (struct dirent *d; tasks != NULL && (d = readdir(tasks)) != NULL;) {
+        snprintf(line, sizeof line, "%s/%.20s/status", path, d->d_name);
+        FILE *f = d->d_name[0] != '.' ? fopen(line, "r") : NULL;
+        while (f != NULL && fgets(line, sizeof line, f) != NULL)
+            if (strncmp(line, "Cpus_allowed_list:", 18) == 0) {
+                n += strpbrk(line, ",-") == NULL;
+                *all += 1;
+            }
+        if (f != NULL)
+            fclose(f);
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return n;
+}
+
+/* The one that starts them is bound by then, as the other of OpenMP's is. */
+static void threads_of_ours_are_not_bound_with_openmps(void **state)
+{
+    NEED_BINARY();
+    enum { OPENMPS = 2, SOME_STEPS = 5000 /* bytes that tell of them */ };
+    int all;
+    if (bound_threads(getpid(), &all) > 0)
+        skip(); /* there is one processor, or the tests themselves are bound */
+    put_text("c.ini", TINY);
+    cli.child = bound;
+    const pid_t child =
+        cli_start("c.ini --set train.steps=1000000000 --set device.threads=2", NULL);
+    cli.child = NULL;
+    struct stat metrics = {0};
+    for (int i = 0; i < 4000 && metrics.st_size < SOME_STEPS; i++) {
+        nanosleep(&(struct timespec){0, 5000000}, NULL);
+        (void)stat(in_workspace("out/metrics.jsonl"), &metrics);
+    }
+    const int n = bound_threads(child, &all);
+    assert_int_equal(kill(child, SIGTERM), 0);
+    ran r = cli_wait(child);
+    cli_done(&r);
+    assert_int_equal(n, OPENMPS);
+    assert_true(all > OPENMPS);
+}
+
 static void run_as(void (*child)(void), const char *words)
 {
     cli.child = child;
@@ -192,6 +251,7 @@ DT_TEST_GROUP(processor)
         T(without_a_number_the_team_is_what_comes),
         T(absurd_numbers_of_threads_are_refused),
         T(threads_that_cannot_be_had_are_refused),
+        T(threads_of_ours_are_not_bound_with_openmps),
         T(a_limit_of_instruction_sets_holds_and_is_told),
         T(the_librarys_own_limit_is_told),
         T(unknown_instruction_sets_are_refused),

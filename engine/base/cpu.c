@@ -9,7 +9,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #if defined(__x86_64__)
@@ -99,13 +98,13 @@ int dt_cpu_processors(void)
     return n < granted ? n : granted;
 }
 
-/* As many as the host program says, else as there are processors: more than a control group gives
- * the time of would all stand still for most of each of its periods. */
+/* As many as OMP_NUM_THREADS or the host program say, where that is another number than that of all
+ * processors. Of those, more than a control group gives the time of would all stand still for most
+ * of each of its periods. */
 static int threads_by_default(void)
 {
     const int all = omp_get_max_threads();
-    const bool given = getenv("OMP_NUM_THREADS") != NULL || all != omp_get_num_procs();
-    return given ? all : dt_cpu_processors();
+    return all != omp_get_num_procs() ? all : dt_cpu_processors();
 }
 
 static int team_wanted(int threads)

@@ -115,7 +115,7 @@ static const dt_opt train_rows[] = {
 static const dt_opt device_rows[] = {
     {"kind", DT_OPT_ENUM, AT(kind), "auto", 0, 0, device_words, NULL, "device that computes; auto: cuda if the build has it and a card answers, else cpu"},
     {"card", DT_OPT_STR, AT(card), "", 0, 0, NULL, NULL, "card that plan, sweep, compare and explain make plans for; it need not be here. 'dnntrain list cards' names cards; those marked 'simulated alone' are only for memory.simulate"},
-    {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "number of threads that compute; 0: as many as OMP_NUM_THREADS says, else all cores that this process may use, or as many as a control group gives it the time of"},
+    {"threads", DT_OPT_I64, AT(threads), "0", 0, 1024, NULL, NULL, "number of threads that compute; 0: as many as OMP_NUM_THREADS says, else all cores that this process may use, but no more than a control group gives it the time of"},
     END};
 #undef AT
 #define AT(f) offsetof(dt_memory_opts, f)

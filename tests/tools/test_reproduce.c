@@ -1144,7 +1144,9 @@ static void the_page_counts_its_rows(void **state)
         const bool apart = strcmp(verdict, "better") == 0;
         const bool ok = strcmp(verdict, "ok") == 0;
         assert_true(apart || ok || strcmp(verdict, "off") == 0);
-        assert_true(ok == (fabs(ratio - 1) <= 0.1505)); /* three digits are printed */
+        /* three digits are printed, so that at the limit itself a row may be either */
+        assert_true(!ok || fabs(ratio - 1) < 0.1505);
+        assert_true(ok || !(fabs(ratio - 1) < 0.1495));
         better += apart;
         n += !apart;
         within += ok;
